@@ -12,6 +12,7 @@ import pytest
 from proof.engine import EngineDriver
 from tests.engine.state_kit import T, check_stored, levels, scanned, write
 from tests.engine.test_bytes import KINDS, shared
+from watersmeet._engine.exchange.shards import in_shards, shard_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.operators import level
 from watersmeet._engine.rows import slices
@@ -26,10 +27,13 @@ def blob_of(keys: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"hash": hash_keys(kept), "key": kept, "value": kept})
 
 
-def test_each_row_is_in_one_slice_and_a_keys_rows_are_in_the_same_one() -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_each_row_is_in_one_slice_and_a_keys_rows_are_in_the_same_one(*, ordered: bool) -> None:
     chance = random.Random(1)
     keys = [f"k{chance.randrange(300)}" for _ in range(2_000)] + ["hot"] * 1_000
     chance.shuffle(keys)
+    if ordered:
+        keys = [keys[at] for at in np.argsort(hash_keys(pa.array(keys)), kind="stable")]
     blobs = [blob_of(keys[begin : begin + 100]) for begin in range(0, 3_000, 100)]
     inputs = {0: pa.Table.from_batches(blobs[:20]), 2: pa.Table.from_batches(blobs[20:])}
     found = list(slices.slices(inputs, 5_000))
@@ -46,6 +50,25 @@ def test_each_row_is_in_one_slice_and_a_keys_rows_are_in_the_same_one() -> None:
     for side, rows in inputs.items():
         given = [key for part in found if side in part for key in part[side].column("key").to_pylist()]
         assert sorted(given) == sorted(rows.column("key").to_pylist())
+
+
+def test_slices_of_rows_in_order_of_their_hashes_are_views() -> None:
+    keys = [f"k{number}" for number in range(1_000)]
+    rows = blob_of([keys[at] for at in np.argsort(hash_keys(pa.array(keys)))])
+    before = pa.total_allocated_bytes()
+    found = list(slices.slices({0: pa.Table.from_batches([rows])}, 5_000))
+    values = [part[0].column("value").chunk(0).buffers()[2].address for part in found]
+    assert len(found) > 4
+    assert set(values) == {rows.column("value").buffers()[2].address}
+    assert pa.total_allocated_bytes() - before < rows.nbytes / 2
+
+
+def test_large_frames_are_packed_in_order_of_their_hashes_and_small_ones_by_shard() -> None:
+    hashes = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 1_000)
+    for given in (None, hashes):
+        order = in_shards(shard_of(hashes, 7), given)
+        assert (np.diff(shard_of(hashes, 7)[order]) >= 0).all()
+        assert (np.diff(hashes[order].astype(object)) >= 0).all() == (given is not None)
 
 
 def test_a_small_batch_is_not_cut() -> None:

@@ -129,21 +129,21 @@ class _Compiler:
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
         self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
         self._physical = self.fusion.physical
+        self._gathers = self.fusion.gathers_some(layout.labels)
         self._parts = encoded_parts(self._physical)
-        # a test driver shows values
         self._common = Common(
             layout.labels,
             self._metrics,
             Measures.of(physical, len(self._metrics)) if layout.measured else None,
             ways_of(physical, begun, piped=layout.cases),
-            encodings_of(physical, physical.plan.sinks, ships=not layout.cases),
+            encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
         refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
-            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
+            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
@@ -162,6 +162,10 @@ class _Compiler:
     def _writes_directly(self) -> bool:
         """Whether the sinks are written from wire rows."""
         return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
+
+    def _passes_ends(self, level: int) -> bool:
+        """Whether what reads a level's rows is told when they are all there; of level 0, what the sources have."""
+        return self._writes_directly or (level < self._physical.levels and self._gathers)
 
     # -- stages --------------------------------------------------------------------------------------------
 
@@ -202,7 +206,7 @@ class _Compiler:
             first=global_roots(self._physical),
             snapshot=snapshot,
             deserializers=deserializers,
-            ends=number == 0 and self._writes_directly,
+            ends=number == 0 and self._passes_ends(0),
             letters=letter_roots(self._physical, stage),
             outliving=policies,
         )
@@ -234,6 +238,8 @@ class _Compiler:
             self._common,
             self._layout.cache_root,
             fused,
+            gathers=self.fusion.gathers(level, self._layout.labels),
+            passes_ends=self._passes_ends(level),
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -247,8 +253,7 @@ class _Compiler:
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
-        arrow = arrow_schema(schema)
-        unpack = Unpack(arrow, operators, self._layout.labels, ends=self._is_last(level))
+        unpack = Unpack(arrow_schema(schema), operators, self._layout.labels, ends=self._is_last(level))
         return wire.mapInArrow(unpack, schema)
 
     def _is_last(self, level: int) -> bool:
@@ -279,12 +284,11 @@ class _Compiler:
     def _passes(self, level: int) -> bool:
         """Whether blobs for later levels or for the exit pass through this one, or are made here beside rows."""
         physical = self._physical
-        if any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators):
-            return True
+        mine = any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators)
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.level > level for op, _ in physical.timed)
         direct_sinks = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
-        return over or (physical.ordered_exit and direct_sinks) or self._writes_directly
+        return mine or over or (physical.ordered_exit and direct_sinks) or self._passes_ends(level)
 
     # -- ways out ------------------------------------------------------------------------------------------
 

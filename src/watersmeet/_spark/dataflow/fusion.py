@@ -27,7 +27,7 @@ from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.packing.fused import Fused, StageColumns
-from watersmeet._worker.wire.wire import encoded_parts
+from watersmeet._worker.wire.wire import Labels, encoded_parts
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 _WORDS = {
@@ -106,6 +106,17 @@ class Fusion:
             return None
         found = self._found[operator.id]
         return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
+
+    def gathers(self, level: int, labels: Labels) -> bool:
+        """Whether a task packs the results of all its shards together: where they meet another exchange."""
+        several = labels.shards > len(labels.ends) > 0
+        goes_on = level < self._physical.levels or self._physical.ordered_exit
+        mine = (operator for operator in self._physical.operators if operator.level == level)
+        return several and goes_on and any(self.fused(operator) is not None for operator in mine)
+
+    def gathers_some(self, labels: Labels) -> bool:
+        """Whether a level does, so that the first stage tells every task when it has all its rows."""
+        return any(self.gathers(level, labels) for level in range(1, self._physical.levels + 1))
 
     @property
     def physical(self) -> Physical:

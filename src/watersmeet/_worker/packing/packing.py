@@ -297,6 +297,11 @@ def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
     return map(_wire_batch, _together(rows, blob.PIECE_BYTES))
 
 
+def wire_together(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
+    """The rows behind a level as batches, each of at most WIRE_ROWS rows and about `FRAME_BYTES`."""
+    return map(_wire_batch, _together(rows, FRAME_BYTES))
+
+
 def wire_frames(rows: Iterable[WireRow]) -> Iterator[pd.DataFrame]:
     """The rows as pandas frames, each of at most WIRE_ROWS rows and about `FRAME_BYTES`."""
     return map(_wire_frame, _together(rows, FRAME_BYTES))
