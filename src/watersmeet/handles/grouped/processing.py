@@ -30,6 +30,7 @@ _HINT = "A processor is a class: class Dedup: def process(self, record, context)
 _SIGNATURES = {
     "process": ("record", "context"),
     "on_timer": ("key", "timestamp", "context"),
+    "on_wall_timer": ("key", "timestamp", "context"),
     "init": ("context",),
     "close": (),
 }
@@ -144,6 +145,7 @@ def processed(
         sends=sends,
         stores=stores,
         timers=getattr(type(tried), "on_timer", None) not in (None, Processor.on_timer),
+        wall_timers=getattr(type(tried), "on_wall_timer", None) not in (None, Processor.on_wall_timer),
         drops_null=drops_null,
     )
     construction.add(node)
