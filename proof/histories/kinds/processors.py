@@ -59,7 +59,9 @@ def _by_wall(choices: Choices, record: list[Any], timer: list[Any]) -> list[Any]
     chained = choices.pick(("timer", "wall", ""))
     if timer and chained == "timer":
         timer += [_instruction(choices, WALL_SETS)]
-    words = [word for word in (*_OF_TIMERS, "delete_wall", "again_wall", "wall") if timer or word not in (*SETS, "again")]
+    words = [
+        word for word in (*_OF_TIMERS, "delete_wall", "again_wall", "wall") if timer or word not in (*SETS, "again")
+    ]
     wall = [_instruction(choices, tuple(words)) for _ in range(choices.number(0, 3))]
     wall += [_instruction(choices, SETS[:1])] if timer and chained == "wall" else []
     # not both ways: for ever

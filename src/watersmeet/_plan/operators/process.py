@@ -84,7 +84,7 @@ class Process(Spec[Node]):
         return ProcessParams(node.make, node.called, *node.sends, node.stores, node.timers, node.wall_timers, sources)
 
     def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """The stores, in the order of their declaration; then the timers of stream time, then those of the wall clock."""
+        """The stores, in the order of their declaration; then timers of stream time, then of the wall clock."""
         node = site.node
         kept = tuple(_table(store, node.shape.key) for store in node.stores)
         names = (("timers", node.timers), ("wall_timers", node.wall_timers))

@@ -69,7 +69,8 @@ class Due:
 class Timers:
     """The timers of one clock, of one key at a time.
 
-    Each is (number, domain, whether a row of it is stored, whether one is to be put) under its moment; those that are due in the batch are in `Due`, too.
+    Each is (number, domain, whether a row of it is stored, whether one is to be put) under its moment; those that are
+    due in the batch are in `Due`, too.
 
     Parameters
     ----------
