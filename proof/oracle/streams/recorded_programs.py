@@ -1,4 +1,4 @@
-"""The processors that are recorded beside Kafka Streams' own (`dev/record/Recorder.java`): the oracle and handles take them.
+"""The processors that are recorded beside Kafka Streams' own (`dev/record/Recorder.java`), for oracle and handles alike.
 
 Owns what each does; what their context does is each side's own. Times are ms.
 """
@@ -13,7 +13,7 @@ from typing import Any
 class Dedup:
     """Sends each value of a key once in a while of stream time."""
 
-    stores: Mapping[str, tuple[str, Any, Any]] = {"seen": ("map", "string", "boolean")}
+    stores: Mapping[str, tuple[str, Any, Any]] = {"seen": ("map", "string", "long")}
 
     def __init__(self, ttl_ms: int) -> None:
         """`ttl_ms` is the store's matter."""
@@ -25,7 +25,7 @@ class Dedup:
     def process(self, record: Any, context: Any) -> None:
         """One record."""
         if record.value is not None and self.seen.get(record.value) is None:
-            self.seen.put(record.value, True)
+            self.seen.put(record.value, record.timestamp)
             context.forward(value=record.value)
 
 
@@ -33,7 +33,7 @@ class Reorder:
     """Sends records in the order of their timestamps, some time later; those that are later still at once."""
 
     stores: Mapping[str, tuple[str, Any, Any]] = {
-        "waiting": ("map", "string", "struct<value: string, at: bigint>"),
+        "waiting": ("map", "string", "string"),
         "count": ("value", None, "long"),
     }
 
@@ -53,14 +53,15 @@ class Reorder:
             return
         number = (self.count.get() or 0) + 1
         self.count.put(number)
-        self.waiting.put(f"{at:019}/{number:09}", {"value": record.value, "at": at})
+        self.waiting.put(f"{at:019}/{number:09}", "-" if record.value is None else f"+{record.value}")
         context.set_timer(at + self._wait)
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         """All of the key that has waited long enough."""
         for place, held in self.waiting.range("", f"{timestamp - self._wait:019}~"):
             self.waiting.delete(place)
-            context.forward(value=held["value"], timestamp=held["at"])
+            at, _, _ = place.partition("/")
+            context.forward(value=None if held == "-" else held[1:], timestamp=int(at))
 
 
 class Expire:
