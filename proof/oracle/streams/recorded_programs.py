@@ -1,4 +1,4 @@
-"""The processors that are recorded beside Kafka Streams' own (`dev/record/Recorder.java`), for oracle and handles alike.
+"""The processors that are recorded beside Kafka Streams (`dev/record/Recorder.java`), for oracle and handles alike.
 
 Owns what each does; what their context does is each side's own. Times are ms.
 """
