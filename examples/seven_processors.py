@@ -3,7 +3,6 @@
 The page docs/processors.md tells them one by one; each is a class and the stream that it is put into.
 """
 
-
 from __future__ import annotations
 
 from typing import Any

@@ -35,6 +35,7 @@ from watersmeet._engine.exchange.watermark import times, told_clock
 from watersmeet._engine.operators.level import run_operator, tables_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import (
+    AT_FIRST,
     AT_LAST,
     PARTITION_BITS,
     held_keys,
@@ -112,7 +113,7 @@ class EngineDriver:
         self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
-        self._step = 0
+        self._step = self._begun = 0
         self._batches = 0
         self._results: dict[str, list[Result]] = defaultdict(list)
 
@@ -135,7 +136,7 @@ class EngineDriver:
 
     def follow(self, other: EngineDriver) -> None:
         """Number records behind those of another driver, which ran before."""
-        self._step, self._batches = other._step, other._batches
+        self._step, self._begun, self._batches = other._step, other._begun, other._batches
 
     def rows_kept(self) -> int:
         """Live rows in all stores."""
@@ -162,12 +163,14 @@ class EngineDriver:
             batch.run_level(level)
         for sink, rows in batch.finish():
             self._results[sink] += self._made(rows)
-        self._batches += 1
+        self._batches, self._begun = self._batches + 1, self._step
 
     def _made(self, rows: pa.Table) -> list[Result]:
         names = position_columns(self._physical.slots)
-        # the wall clock's moment is behind the last record
-        steps = np.where(ints(rows, "order_ts") == AT_LAST, self._step - 1, ints(rows, "offset")).tolist()
+        # the wall clock's moments are before the first record, and behind the last one
+        order_ts, offset = ints(rows, "order_ts"), ints(rows, "offset")
+        said = np.select([order_ts == AT_LAST, order_ts == AT_FIRST], [self._step, self._begun], offset + 1)
+        steps = (said - 1).tolist()
         columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
         places = places_of([ints(rows, name) for name in names], held_keys(rows))
         made = zip(zip(*columns, steps, strict=True), places, strict=True)

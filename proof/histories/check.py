@@ -21,6 +21,7 @@ from proof.histories.kinds.functions import ArrowFunctions
 from proof.histories.kinds.registry import (
     build,
     deferred,
+    goes_by_wall,
     oracle_of,
     shape_of,
     sinks_of,
@@ -196,7 +197,7 @@ def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Resu
         except EngineFailsError:
             raise StoppedError(number - 1) from None
         arrived = topology.arrived
-        for wall in [wall for place, wall in case.clock if place == number and case.idle_after]:
+        for wall in [wall for place, wall in case.clock if place == number]:
             try:
                 results += topology.show_wall_clock(wall, case.idle_after)
             except EngineFailsError:
@@ -238,13 +239,19 @@ def kept_rows(nodes: Sequence[Node]) -> int:
 
 def run_engine(case: Case, driver: RoughDriver, cuts: Sequence[int] | None = None) -> Steps:
     """Results per step of what a driver makes of a case; `cuts`: in place of its own."""
-    shape = shape_of(case.blueprint)
+    shape, by_wall = shape_of(case.blueprint), goes_by_wall(case.blueprint)
     for records, wall in case.batches(cuts):
         for record in records:
             key, value = shape.piped_key(record.key), shape.coded(record.value)
             driver.pipe(record.source, key, value, ts=record.ts, partition=record.partition)
-        if wall is not None and case.idle_after:
+        if wall is not None:
+            if by_wall:
+                # a batch is told at its beginning
+                driver.run_batch()
             driver.show_wall_clock(wall)
+        if wall is None or case.idle_after or case.shuffle % 2:
+            driver.run_batch()
+    if by_wall:
         driver.run_batch()
     return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)}, shape)
 

@@ -95,12 +95,12 @@ class RoughDriver(EngineDriver):
         if not self._replay:
             super().run_batch()
             return
-        piped, before, wall = list(self._piped), self.content(), self._wall_clock
+        piped, before, wall, begun = list(self._piped), self.content(), self._wall_clock, self._begun
         results, drops = {name: list(rows) for name, rows in self._results.items()}, self.drops.copy()
         super().run_batch()
         first = self._bytes()
         self._restore(before)
-        self._piped, self._wall_clock = piped, wall
+        self._piped, self._wall_clock, self._begun = piped, wall, begun
         self._results.clear()
         self._results.update(results)
         self.drops.clear()

@@ -65,7 +65,7 @@ def test_a_path_that_has_gone_is_found() -> None:
 
 def test_a_module_that_has_gone_is_found() -> None:
     assert missing("`python -m proof.conformance --runner x`, `proof.oracle`") == []
-    assert missing("`python -m watersmeet.testing.proof.conformance`, `proof.gone`") == [
+    assert missing("`python -m proof.conformance`, `proof.gone`") == [
         "proof.gone",
-        "watersmeet.testing.proof.conformance",
+        "proof.conformance",
     ]

@@ -119,6 +119,11 @@ def timed(blueprint: Blueprint) -> bool:
     return any(KINDS[op.kind].timed or "history" in op.params for op in blueprint.ops)
 
 
+def goes_by_wall(blueprint: Blueprint) -> bool:
+    """Whether an operator waits for the wall clock."""
+    return any(op.params.get("wall") for op in blueprint.ops)
+
+
 def is_limited(blueprint: Blueprint) -> bool:
     """Whether an operator has a buffer with limits, which are those of one shard."""
     return any({"records", "bytes"} & op.params.keys() for op in blueprint.ops)

@@ -128,6 +128,8 @@ class Time:
     hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
         them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    by_wall : whether it goes by the wall clock, too.
+    wall_ms : what the wall clock shows until it is told, in ms.
     """
 
     every: bool = False
@@ -136,6 +138,8 @@ class Time:
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
+    by_wall: bool = False
+    wall_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -307,6 +311,19 @@ class Physical:
         """The same plan, its time moving on with the wall clock when the input has rested for so long."""
         operators = (
             o if o.time is None else replace(o, time=replace(o.time, idle_after_ms=idle_after_ms))
+            for o in self.operators
+        )
+        return replace(self, operators=tuple(operators))
+
+    @property
+    def by_wall(self) -> bool:
+        """Whether an operator goes by the wall clock."""
+        return any(time.by_wall for _, time in self.timed)
+
+    def with_wall_clock(self, wall_ms: int) -> Physical:
+        """The same plan; until it is told, the wall clock shows this."""
+        operators = (
+            o if o.time is None or not o.time.by_wall else replace(o, time=replace(o.time, wall_ms=wall_ms))
             for o in self.operators
         )
         return replace(self, operators=tuple(operators))

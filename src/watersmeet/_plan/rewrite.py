@@ -103,7 +103,7 @@ class _Rewrite:
             emits_views=name in self._rules.split,
             shared_root=spec.meets(site),
             fan=1 + self._below(name) if spec.fans_out else 0,
-            time=None if timed is None else Time(),
+            time=None if timed is None else Time(by_wall=timed.by_wall),
             keeps=spec.keeps(site, taken),
         )
 

@@ -82,7 +82,7 @@ class TopologyTestDriver:
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
         self._inlets = _inlets(topology.plan)
-        physical = topology.physical.with_one_domain()
+        physical = topology.physical.with_one_domain().with_wall_clock(initial_wall_clock_ms)
         self._why_spark = ""
         self._run: BoundedRun | LocalRun
         ready = (
@@ -92,6 +92,7 @@ class TopologyTestDriver:
         )
         if isinstance(ready, BySpark):
             self._why_spark = ready.why
+            _refuse_wall(topology, self._why_spark)
             self._run = BoundedRun(spark or session(), physical, shards, headers)
         else:
             self._run = LocalRun(ready)
@@ -99,7 +100,7 @@ class TopologyTestDriver:
         self._ran: Counter[str] = Counter()
         self._seen: Counter[tuple[str, str]] = Counter()
         self._results: dict[tuple[int, str], list[Any]] | None = None
-        self._wall_clock_ms = initial_wall_clock_ms
+        self._wall_clock_ms, self._by_wall = initial_wall_clock_ms, physical.by_wall
         self._closed = False
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -273,13 +274,20 @@ class TopologyTestDriver:
         return TestOutputTopic(self, topic, case)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
-        """Move the driver's wall clock, which later input topics take their first timestamp from.
+        """Move the driver's wall clock: timers of it that are due then fire, in all cases.
 
-        Results go by event time alone: as in Kafka Streams, the wall clock moves nothing but what is punctuated by it,
-        and no operator is.
+        Later input topics take their first timestamp from it. All else goes by event time alone, as in Kafka Streams.
+
+        Raises
+        ------
+        Exception : whatever a processor raises, as in `read`; the clock stays then.
         """
         self._check_open()
-        self._wall_clock_ms += duration_ms(advance, "advance")
+        wall = self._wall_clock_ms + duration_ms(advance, "advance")
+        if self._by_wall and isinstance(self._run, LocalRun):
+            self._all_results()
+            self._results = self._run.show_wall_clock(wall)
+        self._wall_clock_ms = wall
 
     def close(self) -> None:
         """Let go of all records; the driver cannot be used any more."""
@@ -311,6 +319,16 @@ def _inlets(plan: Plan) -> dict[str, Inlet]:
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }
+
+
+def _refuse_wall(topology: Topology, why: str) -> None:
+    """Raise where a run by Spark, which is one batch of all records, would have no place for what the clock shows."""
+    if topology.physical.by_wall:
+        raise TopologyError(
+            "A driver runs timers of the wall clock in its own process, and this one would run on Spark.",
+            given=f"TopologyTestDriver(topology, ...); {why}",
+            hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+        )
 
 
 def _known(what: str, names: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ ROWS: list[Row] = [
     ("clicks.transform(object)", "'transform'", "map_values"),
     ("clicks.transformValues(object)", "'transformValues'", "map_values"),
     ("clicks.flatTransform(object)", "'flatTransform'", "flat_map"),
-    ("users.transformValues(object)", "'transformValues'", "map_values"),
+    ("users.transformValues(object)", "'transformValues'", "transform_values"),
     ("builder.addStateStore(object)", "'addStateStore'", "store="),
     ("builder.addGlobalStore(object)", "'addGlobalStore'", "global_table"),
     ("clicks.branch(lambda v: v)", "branch", "split({"),

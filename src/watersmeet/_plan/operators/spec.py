@@ -277,12 +277,14 @@ class Timed:
     reaches : whether every shard is told how far the rows of each side reach; or of which sides.
     elsewhere : whether a record is judged by the time of another partition than its own, too, where partitions have
         times of their own.
+    by_wall : whether it goes by the wall clock, too.
     """
 
     hold: int | None = None
     dropped_move: bool = True
     reaches: bool | tuple[int, ...] = True
     elsewhere: bool = False
+    by_wall: bool = False
 
     def tells_reach(self, side: int) -> bool:
         """Whether every shard is told how far the rows of a side reach."""

@@ -45,8 +45,8 @@ _REASONS = {
     ),
     "clock": (
         "another clock",
-        "The clock of idle_after= is a source of the query, which its plans must find again: how long a rest is may "
-        "change, whether there is one may not.",
+        "The clock of idle_after= and of timers by the wall clock is a source of the query, which its plans must find "
+        "again: how long a rest is may change, whether there is a clock may not.",
     ),
 }
 

@@ -82,7 +82,9 @@ class Facts:
         text = [f"generation: {self.generation}", f"shards: {self.shards}", f"tasks: {self.tasks}"]
         text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
         text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
-        text += ["time: goes on with the wall clock (idle_after)" if self.clock else "time: that of the records"]
+        text += [
+            "time: the wall clock is told (idle_after, or timers by it)" if self.clock else "time: that of the records"
+        ]
         return text + self.topology.splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The wall clock as a source of the query, for topologies whose time goes on while the input rests.
+"""The wall clock as a source of the query: time goes on by it while the input rests, and timers wait for it.
 
 Spark's rate source gives a row a second; its offsets are in the checkpoint, so a replayed batch sees the same
 clock, on whatever machine.
@@ -27,8 +27,10 @@ def wall_clock(spark: SparkSession) -> DataFrame:
 
 
 def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
-    """Wire rows that show the clock to every shard of the operators that keep time; with ends where they are wanted."""
-    targets = tuple((op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms)
+    """Wire rows that show the clock to every shard of the operators that go by it; with ends where they are wanted."""
+    targets = tuple(
+        (op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms or time.by_wall
+    )
     return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
 
 

@@ -6,7 +6,7 @@ Handle layer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
 
 _HINT = "A processor is a class: class Dedup: def process(self, record, context): context.forward(record)."
-_SIGNATURES = {
+SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "process": ("record", "context"),
     "on_timer": ("key", "timestamp", "context"),
+    "on_wall_timer": ("key", "timestamp", "context"),
     "init": ("context",),
     "close": (),
 }
@@ -124,6 +125,7 @@ def processed(
     name: str | None,
     *,
     drops_null: bool = False,
+    within: Any = None,
 ) -> Process:
     """The node of a processor, attached.
 
@@ -132,9 +134,10 @@ def processed(
     above : name of the stream's node, and the type of its keys.
     types : of the keys and values that it sends, and of the values that the node gives.
     drops_null : whether records without a value end here.
+    within : what the processor passes its calls on to, if it does.
     """
     (sends, kind), (stream, key) = types, above
-    tried = _tried(processor)
+    tried = tried_out(processor) if within is None else within
     node = Process(
         construction.name(name, Process.stem, stream),
         (stream,),
@@ -144,14 +147,19 @@ def processed(
         sends=sends,
         stores=stores,
         timers=getattr(type(tried), "on_timer", None) not in (None, Processor.on_timer),
+        wall_timers=getattr(type(tried), "on_wall_timer", None) not in (None, Processor.on_wall_timer),
         drops_null=drops_null,
     )
     construction.add(node)
     return node
 
 
-def _tried(processor: Any) -> Any:
+def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNATURES) -> Any:
     """A processor, made once to see what it has.
+
+    Parameters
+    ----------
+    signatures : names of the parameters of each method; the first one it must have.
 
     Raises
     ------
@@ -174,14 +182,14 @@ def _tried(processor: Any) -> Any:
         raise FunctionError(
             f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
         ) from error
-    for method, parameters in _SIGNATURES.items():
-        _check_method(made, method, parameters)
+    for method, parameters in signatures.items():
+        _check_method(made, method, parameters, needed=method == next(iter(signatures)))
     return made
 
 
-def _check_method(made: Any, method: str, parameters: tuple[str, ...]) -> None:
+def _check_method(made: Any, method: str, parameters: tuple[str, ...], *, needed: bool) -> None:
     own, given = type(made).__name__, getattr(made, method, None)
-    if given is None and method != "process":
+    if given is None and not needed:
         return
     wanted = f"def {method}({', '.join(('self', *parameters))})"
     if not callable(given):

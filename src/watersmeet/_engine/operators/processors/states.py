@@ -32,15 +32,16 @@ class Present:
     ----------
     stamp : timestamp of the record or the timer.
     time : stream time.
+    wall : what the wall clock shows, where it is followed.
     domain : its time domain, by its place in `Times.domains`.
     elsewhere : gives the time of another domain.
     journal : what undoes the changes of a record that may fail; None: it may not, and the query fails.
     """
 
-    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time")
+    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time", "wall")
 
     def __init__(self, elsewhere: Callable[[int], int], *, outlives: bool) -> None:
-        self.stamp = self.time = self.domain = 0
+        self.stamp = self.time = self.domain = self.wall = 0
         self.elsewhere = elsewhere
         self.journal: list[Undo] | None = [] if outlives else None
 
