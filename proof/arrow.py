@@ -39,6 +39,13 @@ class ArrowFunctions:
         result = function(*(pa.array([], type=kind) for kind in arguments))
         return _checked(result, role).type
 
+    def milliseconds(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
+        """The function itself, where it gives milliseconds."""
+        kind = self.value_type(function, arguments, role)
+        if not pt.is_int64(kind):
+            raise FunctionError(f"The {role} gives no milliseconds.", given=str(kind))
+        return function
+
     def pair_type(
         self, function: Function, arguments: Sequence[pa.DataType], role: str
     ) -> tuple[pa.DataType, pa.DataType]:

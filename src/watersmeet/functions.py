@@ -33,6 +33,15 @@ class FunctionBackend(Protocol):
         """Types of the (key, value) pair that `function` returns."""
         ...
 
+    def milliseconds(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function`, which gives a time, as one of milliseconds since 1970.
+
+        Raises
+        ------
+        FunctionError : what it gives is no time.
+        """
+        ...
+
     def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
         """Type of the elements of the array that `function` returns."""
         ...

@@ -23,6 +23,7 @@ from proof.histories.kinds.kind import (
     sink,
     sink_node,
 )
+from proof.histories.times import options_of
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.stream_table import StreamTableJoin
@@ -214,7 +215,7 @@ KINDS: dict[str, Kind] = {
     "stream": Kind(
         (),
         STREAM,
-        lambda site, _, __: [site.builder.stream(site.name, **site.formats())],
+        lambda site, _, params: [site.builder.stream(site.name, **site.formats(), **options_of(site, params))],
         lambda site, _, __: [source(site.topology, site.name)],
     ),
     "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),

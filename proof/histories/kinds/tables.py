@@ -21,6 +21,7 @@ from proof.histories.kinds.kind import (
     sink_node,
     stored,
 )
+from proof.histories.times import options_of
 from proof.oracle.graph import Node
 from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter
@@ -35,7 +36,7 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
 
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
-    options: Any = {"store": site.store(params), "history": history_of(params)}
+    options: Any = {"store": site.store(params), "history": history_of(params), **options_of(site, params)}
     return [site.builder.table(site.name, **site.formats(), **options)]
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Node, Shape, Source
+from watersmeet._plan.nodes import Function, Node, Shape, Source
 from watersmeet.errors import TopologyError
+from watersmeet.functions import adapt
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
+from watersmeet.io.inputs import Origin
 from watersmeet.io.origins import origin_of
 from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration
@@ -70,7 +72,17 @@ class Inputs:
             check_bootstrap(bootstrap, kind, origin, name)
             check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
         shape = Shape(kind, key, value)
-        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        given_time = self._extractor(origin, shape)
+        told = {"store": store, "history_ms": kept, "bootstrap": bootstrap, "timestamp": given_time}
+        node = Source(name, (), shape, input=name, origin=origin, **told)
         self._construction.add(node)
         self.names.add(name)
         return node
+
+    def _extractor(self, origin: Origin, shape: Shape) -> Function | None:
+        """The function of key and value that gives an input's records their times in ms, if one does."""
+        given, functions, role = origin.timestamp_extractor, self._construction.functions, "timestamp extractor"
+        if given is None:
+            return None
+        adapted = adapt(given, ("key", "value"), role, functions)
+        return functions.milliseconds(adapted, (shape.key, shape.value), role)

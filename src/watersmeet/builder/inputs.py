@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.inputs import Inputs
+from watersmeet.functions import Function
 from watersmeet.handles.global_ktable import GlobalKTable
 from watersmeet.handles.kstream import KStream
 from watersmeet.handles.ktable import KTable
@@ -17,7 +18,7 @@ from watersmeet.handles.told import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.policies import OnError, OnUndecodable
+from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable
 from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -46,6 +47,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         name: str | None = None,
         bootstrap: Backfill | None = None,
     ) -> KStream: ...
@@ -60,7 +63,7 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         bootstrap: Backfill | None = None,
@@ -79,7 +82,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         order: str | Sequence[str] | None = None,
         bootstrap: Backfill | None = None,
     ) -> KStream:
@@ -99,7 +103,12 @@ class InputReading:
             writes it there. Default: the builder's.
         on_error : of a topic, the same of records for which a function raises before the first operator with state.
         headers : of a topic, whether records keep their headers; default False.
-        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long. Of
+            either, a Column function of (value) or (key, value), or `wm.python`, that gives one: it is called before
+            the record's place among those of other inputs is known. Else a topic's records have the topic's times.
+        on_invalid_timestamp : of a topic with `timestamp`, what becomes of records for which it gives null, a time
+            before 1970 or one too large, or raises: "fail" (the usual one) stops the query and says where, "own" takes
+            the topic's own time, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` writes it there.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
             files, whose rows have an order of their own.
         bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
@@ -108,9 +117,17 @@ class InputReading:
         ------
         TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
             types.
+        FunctionError : the function of timestamps gives no time.
+
+        Examples
+        --------
+        >>> builder = StreamsBuilder("visits")
+        >>> read = {"key": "string", "value": wm.json("page string, at timestamp")}
+        >>> visits = builder.stream("visits", **read, timestamp=lambda value: value["at"], on_invalid_timestamp="own")
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp}
         node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
         return KStream(self._construction, node)
 
@@ -124,6 +141,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
@@ -148,7 +167,7 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
@@ -178,7 +197,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
         history: Duration | None = None,
@@ -203,6 +223,7 @@ class InputReading:
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp}
         node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
         return KTable(self._construction, node)
 
@@ -216,6 +237,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         name: str | None = None,
         store: str | None = None,
     ) -> GlobalKTable: ...
@@ -230,7 +253,7 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
@@ -250,7 +273,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
     ) -> GlobalKTable:
@@ -272,4 +296,5 @@ class InputReading:
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp}
         return GlobalKTable(self._construction, self._inputs.add(source, "global", name, store, options))

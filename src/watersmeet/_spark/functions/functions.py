@@ -39,6 +39,7 @@ from watersmeet._spark.functions.places_in_source import place_of, place_of_func
 from watersmeet._spark.functions.plain_functions import of_columns
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet._spark.functions.times import in_milliseconds
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json_types import nullable
@@ -76,6 +77,11 @@ class ColumnFunctions:
         if role in _OF_KEYS:
             _check_key(kind, f"keys that the {role} gives")
         return kind
+
+    def milliseconds(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
+        """`function`, which gives a timestamp or a long of milliseconds, as one of milliseconds."""
+        kind = self.value_type(function, arguments, role)
+        return in_milliseconds(function, kind, role, len(arguments))
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
         """Types of the (key, value) pair of Columns that `function` returns."""

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
+from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet.errors import TopologyError
+from watersmeet.functions import Function, adapt
 from watersmeet.io.dataframes import Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
@@ -57,9 +59,9 @@ def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
     TopologyError : a column that is not there, a timestamp of another type.
     """
     # no timestamp at all is what Kafka writes as -1
-    stamp = F.coalesce(_timestamp(origin), F.lit(-1)).cast("bigint")
     key = _picked(origin, origin.key, "key")
     value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
+    stamp = F.coalesce(_timestamp(origin, key, value), F.lit(-1)).cast("bigint")
     return stamp, key, value
 
 
@@ -152,7 +154,9 @@ def _known(frame: DataFrame) -> str:
     return f"Its columns are {', '.join(frame.columns)}."
 
 
-def _timestamp(origin: Rows) -> Column:
+def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
+    if callable(origin.timestamp) and not isinstance(origin.timestamp, Column):
+        return _extracted(origin, origin.timestamp, key, value)
     column = _picked(origin, origin.timestamp, "timestamp")
     kind = _type(origin, column, "timestamp")
     if isinstance(kind, TimestampType):
@@ -164,3 +168,12 @@ def _timestamp(origin: Rows) -> Column:
         f"{kind.simpleString()}.",
         hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
     )
+
+
+def _extracted(origin: Rows, given: Function, key: Column, value: Column) -> Column:
+    """The time in ms that a function gives of keys and values."""
+    functions, role = ColumnFunctions(), "timestamp extractor"
+    types = [_type(origin, key, "key"), _type(origin, value, "value")]
+    function = adapt(given, ("key", "value"), role, functions)
+    made: Column = functions.milliseconds(function, types, role)(key, value)
+    return made

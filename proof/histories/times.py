@@ -1,0 +1,67 @@
+"""Times of their own that inputs give their records: by a function of the value, under a policy.
+
+Owns the function, and what it means. Law: the oracle gets records with the times that they are told; the engine gets
+them as they came, with the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from proof.histories.blueprint import Blueprint, name_of
+from proof.histories.case import Case, Input
+from proof.histories.kinds.choices import Choices
+
+OF_INPUTS = ("stream", "table", "global")
+"""Kinds of operators that read inputs."""
+_FIRST, _STEP, _NONE = "1", 13, "x"
+
+
+def time_of(value: str | None) -> int | None:
+    """The time that a value tells: of a digit 0 to 117; none where it has no digit; before 1970 for "x"."""
+    if value is None or value == _NONE:
+        return None if value is None else -1
+    digits = [letter for letter in value if letter.isdigit()]
+    return (int(digits[-1]) - int(_FIRST)) * _STEP if digits else None
+
+
+def with_times(choices: Choices, blueprint: Blueprint) -> Blueprint:
+    """Perhaps with inputs whose records have their times by `time_of`."""
+    if not choices.chance(25):
+        return blueprint
+    ops = [
+        replace(op, params={**op.params, "time": choices.pick(("own", "skip"))})
+        if op.kind in OF_INPUTS and choices.chance(60)
+        else op
+        for op in blueprint.ops
+    ]
+    return replace(blueprint, ops=tuple(ops))
+
+
+def options_of(site: Any, params: Any) -> dict[str, Any]:
+    """The options with which an input is read that has its times so."""
+    if "time" not in params:
+        return {}
+    return {"timestamp": site.library.lift(time_of, "long"), "on_invalid_timestamp": params["time"]}
+
+
+def as_told(blueprint: Blueprint, records: Sequence[Input]) -> tuple[Input, ...]:
+    """The records with the times that they have by their inputs; below 0, where they are left out."""
+    policies = {name_of(number): op.params["time"] for number, op in enumerate(blueprint.ops) if "time" in op.params}
+    return tuple(_told(record, policies.get(record.source)) for record in records)
+
+
+def told(case: Case) -> Case:
+    """The case with these records."""
+    return replace(case, records=as_told(case.blueprint, case.records))
+
+
+def _told(record: Input, policy: str | None) -> Input:
+    if policy is None:
+        return record
+    time = time_of(record.value)
+    if time is None or time < 0:
+        time = record.ts if policy == "own" else -1
+    return record._replace(ts=time)
