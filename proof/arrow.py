@@ -16,6 +16,7 @@ import pyarrow.types as pt
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.expressions.plain_calls import PlainCall
 from watersmeet._engine.rows.first_values import of_type, typed
+from watersmeet._engine.rows.types import HEADERS
 from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import Function
@@ -23,6 +24,17 @@ from watersmeet.generation import Generation
 from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
 from watersmeet.io.policies import OnError
+
+RECORD_TYPE = pa.struct(
+    [
+        ("timestamp", pa.int64()),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+"""Of the record as functions see it."""
 
 
 class ArrowFunctions:
@@ -97,6 +109,10 @@ class ArrowFunctions:
         arrays = [pa.repeat(True, len(key)) if part is None else part for part in parts.values()]
         whole = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in arrays]
         return pa.StructArray.from_arrays(whole, names=list(parts))
+
+    def record_type(self) -> pa.DataType:
+        """See `FunctionBackend`."""
+        return RECORD_TYPE
 
     def windowed_type(self, key: pa.DataType) -> pa.DataType:
         """A struct of `key`, `start` and `end`."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from proof.histories.blueprint import Blueprint, name_of
+from proof.histories.blueprint import Blueprint, Op, name_of
 from proof.histories.case import Case, Input
 from proof.histories.kinds.choices import Choices
 
@@ -28,16 +28,17 @@ def time_of(value: str | None) -> int | None:
 
 
 def with_times(choices: Choices, blueprint: Blueprint) -> Blueprint:
-    """Perhaps with inputs whose records have their times by `time_of`."""
-    if not choices.chance(25):
-        return blueprint
-    ops = [
-        replace(op, params={**op.params, "time": choices.pick(("own", "skip"))})
-        if op.kind in OF_INPUTS and choices.chance(60)
-        else op
-        for op in blueprint.ops
-    ]
+    """Perhaps with inputs whose records have their times by `time_of`, and mappers that see their records' times."""
+    ops = list(blueprint.ops)
+    if choices.chance(25):
+        ops = [_timed(choices, op) if op.kind in OF_INPUTS and choices.chance(60) else op for op in ops]
+    sees = [op.kind == "map_values" and choices.chance(40) for op in ops]
+    ops = [replace(op, params={**op.params, "sees": True}) if saw else op for op, saw in zip(ops, sees, strict=True)]
     return replace(blueprint, ops=tuple(ops))
+
+
+def _timed(choices: Choices, op: Op) -> Op:
+    return replace(op, params={**op.params, "time": choices.pick(("own", "skip"))})
 
 
 def options_of(site: Any, params: Any) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Function, Node, Shape, Source
 from watersmeet.errors import TopologyError
-from watersmeet.functions import adapt
+from watersmeet.functions import adapt, types_for
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
 from watersmeet.io.inputs import Origin
 from watersmeet.io.origins import origin_of
@@ -72,9 +73,8 @@ class Inputs:
             check_bootstrap(bootstrap, kind, origin, name)
             check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
         shape = Shape(kind, key, value)
-        given_time = self._extractor(origin, shape)
-        told = {"store": store, "history_ms": kept, "bootstrap": bootstrap, "timestamp": given_time}
-        node = Source(name, (), shape, input=name, origin=origin, **told)
+        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        node = replace(node, timestamp=self._extractor(origin, shape))
         self._construction.add(node)
         self.names.add(name)
         return node
@@ -84,5 +84,5 @@ class Inputs:
         given, functions, role = origin.timestamp_extractor, self._construction.functions, "timestamp extractor"
         if given is None:
             return None
-        adapted = adapt(given, ("key", "value"), role, functions)
-        return functions.milliseconds(adapted, (shape.key, shape.value), role)
+        adapted = adapt(given, ("key", "value"), role, functions, sees_record=True)
+        return functions.milliseconds(adapted, types_for(adapted, (shape.key, shape.value)), role)

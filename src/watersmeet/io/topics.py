@@ -106,7 +106,7 @@ class Topic(Origin):
         )
 
     def _check_timestamp(self) -> None:
-        given = self.timestamp
+        given: Any = self.timestamp
         if isinstance(given, str) or (given is not None and type(given).__name__ == "Column"):
             field = given if isinstance(given, str) else "at"
             raise TopologyError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.exchange.outlets import direct_outlet
 from watersmeet._engine.expressions.evaluate import unsupported
@@ -27,6 +27,7 @@ from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources.extracted import timed, with_times
 from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.packing.extracted import time_column
 from watersmeet._worker.packing.fused import Fused, StageColumns
 from watersmeet._worker.wire.wire import encoded_parts
@@ -238,7 +239,8 @@ def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, Dat
 
 
 def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
-    fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+    fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("ts", LongType())]
+    fields += [("headers", HEADERS)] if physical.plan.headers else []
     fields += [("silent", BooleanType())] if operator.emits_views else []
     fields += [("late", BooleanType())] if operator.emits_late else []
     fields += result_fields(physical, operator)

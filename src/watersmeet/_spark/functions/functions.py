@@ -37,6 +37,7 @@ from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
 from watersmeet._spark.functions.plain_functions import of_columns
+from watersmeet._spark.functions.records import RECORD_TYPE
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._spark.functions.times import in_milliseconds
@@ -80,8 +81,7 @@ class ColumnFunctions:
 
     def milliseconds(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
         """`function`, which gives a timestamp or a long of milliseconds, as one of milliseconds."""
-        kind = self.value_type(function, arguments, role)
-        return in_milliseconds(function, kind, role, len(arguments))
+        return in_milliseconds(function, self.value_type(function, arguments, role), role, len(arguments))
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
         """Types of the (key, value) pair of Columns that `function` returns."""
@@ -153,6 +153,10 @@ class ColumnFunctions:
     def record(self, key: Column, parts: Mapping[str, Column | None]) -> Column:
         """A struct Column."""
         return F.struct(*((F.lit(True) if part is None else part).alias(name) for name, part in parts.items()))
+
+    def record_type(self) -> DataType:
+        """See `FunctionBackend`."""
+        return RECORD_TYPE
 
     def windowed_type(self, key: DataType) -> DataType:
         """A struct of `key`, `start` and `end`."""

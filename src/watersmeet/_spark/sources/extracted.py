@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 from watersmeet._plan.dead_letters import letters_of
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Source
+from watersmeet._spark.functions.records import record_column
 from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
 from watersmeet._worker.packing.extracted import Extractor, time_column
+from watersmeet.functions import record_of
 from watersmeet.io.policies import DeadLetter
 
 
@@ -25,7 +27,10 @@ def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFram
     """The frame with a column of times for each source whose records' times a function gives."""
     for number, source in timed(plan, names):
         assert source.timestamp is not None, "it is timed"
-        given = source.timestamp(F.col(f"s{number}_key"), F.col(f"s{number}_value"))
+        operands = [F.col(f"s{number}_key"), F.col(f"s{number}_value")]
+        if record_of(source.timestamp) is not None:
+            operands.append(record_column(frame.columns, F.col("ts"), source.origin.topic))
+        given = source.timestamp(*operands)
         passes = (F.col("root") == number) & (F.col("reason") == 0)
         frame = frame.withColumn(time_column(number), F.when(passes, given))
     return frame
