@@ -58,6 +58,10 @@ class ArrowFunctions:
             raise FunctionError(f"The {role} gives no milliseconds.", given=str(kind))
         return function
 
+    def headers(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
+        """The function itself."""
+        return function
+
     def pair_type(
         self, function: Function, arguments: Sequence[pa.DataType], role: str
     ) -> tuple[pa.DataType, pa.DataType]:

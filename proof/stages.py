@@ -17,7 +17,19 @@ from watersmeet._engine.arrays import Bools
 from watersmeet._engine.exchange.outlets import extra_column
 from watersmeet._engine.keys.keys import equal_keys
 from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
-from watersmeet._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
+from watersmeet._plan.nodes import (
+    Arguments,
+    Branch,
+    Filter,
+    FlatMap,
+    Map,
+    MapHeaders,
+    MapValues,
+    Node,
+    Peek,
+    Regroup,
+    SelectKey,
+)
 from watersmeet._plan.operators.spec import Results
 from watersmeet._plan.physical import Edge, Flow, Physical
 from watersmeet.functions import record_of
@@ -132,6 +144,10 @@ def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.T
     return rows
 
 
+def _map_headers(flow: Flow, node: MapHeaders, rows: pa.Table) -> pa.Table:
+    return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
+
+
 def _map(flow: Flow, node: Map, rows: pa.Table) -> pa.Table:
     key, value = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     return _set(_set(rows, "key", key), "value", value)
@@ -210,6 +226,7 @@ def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
 _STEPS: dict[type[Node], Any] = {
     Filter: _filter,
     MapValues: _map_values,
+    MapHeaders: _map_headers,
     Map: _map,
     SelectKey: _select_key,
     FlatMap: _flat_map,

@@ -44,6 +44,15 @@ class FunctionBackend(Protocol):
         """
         ...
 
+    def headers(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function`, which gives headers, as one of their own type.
+
+        Raises
+        ------
+        FunctionError : what it gives are none.
+        """
+        ...
+
     def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
         """Type of the elements of the array that `function` returns."""
         ...

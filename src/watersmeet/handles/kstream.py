@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import Branch, FlatMap, Map, Merge, Peek, SelectKey, Shape, ToTable
+from watersmeet._plan.nodes import Branch, FlatMap, Map, MapHeaders, Merge, Peek, SelectKey, Shape, ToTable
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, check_branches, types_for
 from watersmeet.handles import made
@@ -17,7 +17,7 @@ from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, require_same_key, told_apart
+from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -54,6 +54,33 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         key, value = self._construction.functions.pair_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape("stream", key, value)
         node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        return KStream(self._construction, self._attach(node))
+
+    def map_headers(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with other headers, which operators and outputs below have from it.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value), and of the `record` behind them, that gives an array of
+            structs of a text and bytes; null is none.
+
+        Raises
+        ------
+        TopologyError : no topic that has been read keeps its headers.
+        FunctionError : what the mapper gives are no headers.
+
+        Examples
+        --------
+        >>> builder = StreamsBuilder("visits")
+        >>> visits = builder.stream("visits", key="string", value="string", headers=True)
+        >>> known = visits.map_headers(lambda v, record: F.filter(record["headers"], lambda each: each["key"] == "id"))
+        """
+        check_headers(self._construction.nodes)
+        functions, role = self._construction.functions, "header mapper"
+        mapper = adapt(mapper, ("key", "value"), role, functions, sees_record=True)
+        mapper = functions.headers(mapper, types_for(mapper, self._types()), role)
+        name = self._construction.name(name, "map_headers")
+        node = MapHeaders(name, (self._node.name,), self._node.shape, mapper=mapper)
         return KStream(self._construction, self._attach(node))
 
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:

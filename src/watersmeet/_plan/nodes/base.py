@@ -69,6 +69,8 @@ class Node:
     is_view: ClassVar[bool] = False
     """Whether it keeps and gives nothing, but is resolved where it is looked up."""
     is_sink: ClassVar[bool] = False
+    makes_headers: ClassVar[bool] = False
+    """Whether its records have headers of its own making, and not those of the records that they are made of."""
     combines_keys: ClassVar[bool] = False
     """Whether its key is made of those of both inputs."""
     in_step: ClassVar[bool] = True

@@ -108,6 +108,20 @@ class Map(Node):
 
 
 @dataclass(frozen=True)
+class MapHeaders(Node):
+    """Other headers, the same key and value."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map_headers"
+    makes_headers = True
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return (of_key_and_value("header mapper", self.mapper, *above),)
+
+
+@dataclass(frozen=True)
 class SelectKey(Node):
     """A new key, the same value."""
 

@@ -24,6 +24,7 @@ from watersmeet._plan.nodes import (
     FlatMap,
     Function,
     Map,
+    MapHeaders,
     MapValues,
     Node,
     Peek,
@@ -207,7 +208,7 @@ class Stage:
         source = None if root.operator is not None else self._physical.node(root)
         ts = F.col("ts") if source is None else time_of(self.frame.columns, self._sources[source.name])
         topic = source.place.topic if source is not None and is_as_read(self._physical, flow) else None
-        return function(*operands, record_column(self.frame.columns, ts, topic))
+        return function(*operands, record_column(self.frame.columns, ts, topic, self.naming(flow).headers))
 
     def _holds(self, node: Filter, flow: Flow, active: Column, key: Column, value: Column) -> Column:
         """The predicate where the row is active; null counts as false, also for filter_not."""
@@ -254,6 +255,12 @@ class Stage:
             mapped = self._called(node.mapper, flow, key, F.col(name))
             self._with(made, self._when(made, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
+
+    def _map_headers(self, flow: Flow, parent: Flow, node: MapHeaders) -> None:
+        columns, name = self.naming(parent), f"f{flow.id}_headers"
+        made = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        self._with(name, F.when(self.condition(parent), made))
+        self._rename(flow, headers=name)
 
     def _map(self, flow: Flow, parent: Flow, node: Map) -> None:
         active, columns = self.condition(parent), self.naming(parent)
@@ -366,6 +373,7 @@ def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:
 _STEPS: dict[type[Node], Any] = {
     Filter: Stage._filter,
     MapValues: Stage._map_values,
+    MapHeaders: Stage._map_headers,
     Map: Stage._map,
     SelectKey: Stage._select_key,
     FlatMap: Stage._flat_map,

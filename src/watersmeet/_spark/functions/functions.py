@@ -37,10 +37,9 @@ from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
 from watersmeet._spark.functions.plain_functions import of_columns
-from watersmeet._spark.functions.records import RECORD_TYPE
+from watersmeet._spark.functions.records import RecordFunctions
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
-from watersmeet._spark.functions.times import in_milliseconds
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json_types import nullable
@@ -54,7 +53,7 @@ _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extracto
 """Roles of functions that give keys."""
 
 
-class ColumnFunctions:
+class ColumnFunctions(RecordFunctions):
     """The function backend of ordinary topologies."""
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
@@ -78,10 +77,6 @@ class ColumnFunctions:
         if role in _OF_KEYS:
             _check_key(kind, f"keys that the {role} gives")
         return kind
-
-    def milliseconds(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
-        """`function`, which gives a timestamp or a long of milliseconds, as one of milliseconds."""
-        return in_milliseconds(function, self.value_type(function, arguments, role), role, len(arguments))
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
         """Types of the (key, value) pair of Columns that `function` returns."""
@@ -153,10 +148,6 @@ class ColumnFunctions:
     def record(self, key: Column, parts: Mapping[str, Column | None]) -> Column:
         """A struct Column."""
         return F.struct(*((F.lit(True) if part is None else part).alias(name) for name, part in parts.items()))
-
-    def record_type(self) -> DataType:
-        """See `FunctionBackend`."""
-        return RECORD_TYPE
 
     def windowed_type(self, key: DataType) -> DataType:
         """A struct of `key`, `start` and `end`."""

@@ -5,13 +5,26 @@ Behind an operator a record is its result: it has a time, and headers where a to
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
+from watersmeet._spark.functions.times import in_milliseconds
 from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet.errors import FunctionError
+from watersmeet.functions import Function, belonging, names_of, record_of, seeing_record
 
 _FIELDS: dict[str, DataType] = {
     "timestamp": LongType(),
@@ -23,7 +36,42 @@ _FIELDS: dict[str, DataType] = {
 RECORD_TYPE = StructType([StructField(name, kind, True) for name, kind in _FIELDS.items()])
 
 
-def record_column(columns: Collection[str], ts: Column, topic: str | None) -> Column:
+class RecordFunctions(ABC):
+    """What `ColumnFunctions` answers of records: their times and headers, and what functions see of them."""
+
+    @abstractmethod
+    def value_type(self, function: Function, arguments: Sequence[DataType], role: str) -> DataType:
+        """See `FunctionBackend`."""
+
+    def record_type(self) -> DataType:
+        """See `FunctionBackend`."""
+        return RECORD_TYPE
+
+    def milliseconds(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
+        """`function`, which gives a timestamp or a long of milliseconds, as one of milliseconds."""
+        return in_milliseconds(function, self.value_type(function, arguments, role), role, len(arguments))
+
+    def headers(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
+        """`function`, which gives an array of structs of a text and bytes, as one of headers."""
+        kind = self.value_type(function, arguments, role)
+        entry = kind.elementType if isinstance(kind, ArrayType) else None
+        kinds = [each.dataType for each in entry.fields] if isinstance(entry, StructType) else []
+        if kinds != [StringType(), BinaryType()]:
+            raise FunctionError(
+                f"The {role} gives no headers but {kind.simpleString():.200}.",
+                hint="Headers are an array of structs of a text and bytes: F.array(F.struct(F.lit('id').alias('key'), "
+                "value.cast('binary').alias('value'))), or F.concat(record['headers'], F.array(...)).",
+            )
+
+        def as_headers(*columns: Column) -> Column:
+            return function(*columns).cast(HEADERS)
+
+        made = belonging(as_headers, function, names_of(function, len(arguments)))
+        record = record_of(function)
+        return made if record is None else seeing_record(made, function, record, names_of(function, len(arguments)))
+
+
+def record_column(columns: Collection[str], ts: Column, topic: str | None, headers: str | None = None) -> Column:
     """The record of each row.
 
     Parameters
@@ -31,10 +79,11 @@ def record_column(columns: Collection[str], ts: Column, topic: str | None) -> Co
     columns : those of the frame.
     ts : the record's time, in ms.
     topic : where it stands; None: in no topic.
+    headers : the column of its own headers; None: those that all rows have, if they have some.
     """
     found = {"timestamp": ts}
-    if "headers" in columns:
-        found["headers"] = F.col("headers")
+    if headers is not None or "headers" in columns:
+        found["headers"] = F.col(headers or "headers")
     if topic is not None:
         # piped records are of one partition
         partition = F.col("partition") if "partition" in columns else F.lit(0)
