@@ -100,6 +100,12 @@ class ArrowFunctions:
         if not pt.is_boolean(kind):
             raise FunctionError(f"The {role} returns no boolean array.", given=str(kind))
 
+    def chosen_topic(
+        self, function: Function, arguments: Sequence[pa.DataType], topics: Sequence[str]
+    ) -> Mapping[str, Function]:
+        """See `FunctionBackend`; a name that is none of them chooses nothing here."""
+        return {topic: lambda *arrays, topic=topic: pc.equal(function(*arrays), topic) for topic in topics}
+
     def combined_type(self, prefix: pa.DataType, suffix: pa.DataType) -> pa.DataType:
         """A struct of `prefix` and `suffix`."""
         return pa.struct([("prefix", prefix), ("suffix", suffix)])

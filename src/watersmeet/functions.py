@@ -75,6 +75,17 @@ class FunctionBackend(Protocol):
         """Raise unless `function` returns a condition."""
         ...
 
+    def chosen_topic(
+        self, function: Function, arguments: Sequence[Any], topics: Sequence[str]
+    ) -> Mapping[str, Function]:
+        """For each of these topics a predicate: whether `function` names it; it raises where none of them is named.
+
+        Raises
+        ------
+        FunctionError : the function gives no texts.
+        """
+        ...
+
     def combined_type(self, prefix: Any, suffix: Any) -> Any:
         """Type of the combined key of a one-to-many join: a struct of `prefix` and `suffix`."""
         ...

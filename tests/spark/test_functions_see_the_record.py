@@ -13,6 +13,7 @@ from tests.spark.test_flat_maps import functions_in
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 
+pytestmark = pytest.mark.usefixtures("spark")
 HEADERS = [("id", b"7"), ("none", None)]
 
 

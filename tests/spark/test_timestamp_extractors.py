@@ -16,6 +16,7 @@ from watersmeet.errors import FunctionError, SourceError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 from watersmeet.windows.durations import LONGEST_MS
 
+pytestmark = pytest.mark.usefixtures("spark")
 VALUE = wm.json("at timestamp, ms long, n int")
 NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 NOON_MS = 1_577_880_000_000

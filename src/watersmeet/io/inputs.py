@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.offsets import StartingOffsets
 from watersmeet.io.policies import Policies
 
 Function = Callable[..., Any]
@@ -56,6 +57,11 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
     def policies(self) -> Policies:
         """What becomes of its bad records, where it has policies and says them."""
         return Policies()
+
+    @property
+    def begins_at(self) -> StartingOffsets | None:
+        """Where its topic is read from where there is no checkpoint yet; None: where the connection says."""
+        return None
 
     @property
     def timestamp_extractor(self) -> Function | None:

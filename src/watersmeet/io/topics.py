@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
 from watersmeet.io.inputs import Origin
+from watersmeet.io.offsets import StartingOffsets, check_offsets
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
 from watersmeet.io.topic_names import check_topic
@@ -38,6 +39,8 @@ class Topic(Origin):
         or a long of milliseconds since 1970. None: records have the topic's own times.
     on_invalid_timestamp : what becomes of a record for which `timestamp` gives null, a time before 1970 or beyond what
         windows can hold, or raises: "fail" (the usual one), "skip", "own" (the topic's own time), `DeadLetter`.
+    starting_offsets : from where it is read where there is no checkpoint yet: "earliest", "latest", or the first offset
+        of each partition. None: as `Kafka(starting_offsets=)` says.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Topic(Origin):
     on_error: OnError | None = None
     timestamp: Callable[..., Any] | None = None
     on_invalid_timestamp: OnInvalidTimestamp | None = None
+    starting_offsets: StartingOffsets | None = None
 
     shown = "topic"
 
@@ -62,6 +66,8 @@ class Topic(Origin):
                 hint="Take headers=True or headers=False.",
             )
         self._check_timestamp()
+        if self.starting_offsets is not None:
+            check_offsets(self.starting_offsets)
 
     @property
     def default_name(self) -> str:
@@ -92,6 +98,11 @@ class Topic(Origin):
     def policies(self) -> Policies:
         """See `Origin`."""
         return Policies(self.on_undecodable, self.on_error, on_invalid_timestamp=self.on_invalid_timestamp)
+
+    @property
+    def begins_at(self) -> StartingOffsets | None:
+        """See `Origin`."""
+        return self.starting_offsets
 
     @property
     def timestamp_extractor(self) -> Callable[..., Any] | None:

@@ -6,7 +6,7 @@ Behind an operator a record is its result: it has a time, and headers where a to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -51,6 +51,26 @@ class RecordFunctions(ABC):
         """`function`, which gives a timestamp or a long of milliseconds, as one of milliseconds."""
         return in_milliseconds(function, self.value_type(function, arguments, role), role, len(arguments))
 
+    def chosen_topic(
+        self, function: Function, arguments: Sequence[DataType], topics: Sequence[str]
+    ) -> Mapping[str, Function]:
+        """See `FunctionBackend`."""
+        role = "topic selector"
+        kind = self.value_type(function, arguments, role)
+        if not isinstance(kind, StringType):
+            raise FunctionError(
+                f"The {role} gives no name but {kind.simpleString():.200}.",
+                hint="It gives a text for each record: lambda value: F.concat(F.lit('orders-'), value['country']).",
+            )
+
+        def named(*columns: Column) -> Column:
+            name = function(*columns)
+            given = F.concat(F.lit("No topic of topics= has this name: "), F.coalesce(name, F.lit("null")))
+            refused = F.raise_error(F.concat(given, F.lit(f"; there are {', '.join(topics)}.")))
+            return F.when(name.isin(*topics), name).otherwise(refused)
+
+        return {topic: _as_predicate(named, function, topic, len(arguments)) for topic in topics}
+
     def headers(self, function: Function, arguments: Sequence[DataType], role: str) -> Function:
         """`function`, which gives an array of structs of a text and bytes, as one of headers."""
         kind = self.value_type(function, arguments, role)
@@ -69,6 +89,16 @@ class RecordFunctions(ABC):
         made = belonging(as_headers, function, names_of(function, len(arguments)))
         record = record_of(function)
         return made if record is None else seeing_record(made, function, record, names_of(function, len(arguments)))
+
+
+def _as_predicate(named: Function, function: Function, topic: str, count: int) -> Function:
+    def chosen(*columns: Column) -> Column:
+        made: Column = named(*columns) == topic
+        return made
+
+    names, record = names_of(function, count), record_of(function)
+    made = belonging(chosen, function, names)
+    return made if record is None else seeing_record(made, function, record, names)
 
 
 def record_column(columns: Collection[str], ts: Column, topic: str | None, headers: str | None = None) -> Column:
