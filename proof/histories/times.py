@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from proof.histories.blueprint import Blueprint, Op, name_of
 from proof.histories.case import Case, Input
 from proof.histories.kinds.choices import Choices
+from proof.histories.kinds.functions import time_of
 
 OF_INPUTS = ("stream", "table", "global")
 """Kinds of operators that read inputs."""
-_FIRST, _STEP, _NONE = "1", 13, "x"
-
-
-def time_of(value: str | None) -> int | None:
-    """The time that a value tells: of a digit 0 to 117; none where it has no digit; before 1970 for "x"."""
-    if value is None or value == _NONE:
-        return None if value is None else -1
-    digits = [letter for letter in value if letter.isdigit()]
-    return (int(digits[-1]) - int(_FIRST)) * _STEP if digits else None
 
 
 def with_times(choices: Choices, blueprint: Blueprint) -> Blueprint:
@@ -39,13 +30,6 @@ def with_times(choices: Choices, blueprint: Blueprint) -> Blueprint:
 
 def _timed(choices: Choices, op: Op) -> Op:
     return replace(op, params={**op.params, "time": choices.pick(("own", "skip"))})
-
-
-def options_of(site: Any, params: Any) -> dict[str, Any]:
-    """The options with which an input is read that has its times so."""
-    if "time" not in params:
-        return {}
-    return {"timestamp": site.library.lift(time_of, "long"), "on_invalid_timestamp": params["time"]}
 
 
 def as_told(blueprint: Blueprint, records: Sequence[Input]) -> tuple[Input, ...]:

@@ -36,21 +36,11 @@ class FunctionBackend(Protocol):
         ...
 
     def milliseconds(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
-        """`function`, which gives a time, as one of milliseconds since 1970.
-
-        Raises
-        ------
-        FunctionError : what it gives is no time.
-        """
+        """`function` as one of milliseconds since 1970; raises FunctionError where it gives no time."""
         ...
 
     def headers(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
-        """`function`, which gives headers, as one of their own type.
-
-        Raises
-        ------
-        FunctionError : what it gives are none.
-        """
+        """`function` as one of headers; raises FunctionError where it gives none."""
         ...
 
     def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:

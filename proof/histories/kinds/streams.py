@@ -23,7 +23,7 @@ from proof.histories.kinds.kind import (
     sink,
     sink_node,
 )
-from proof.histories.times import options_of
+from proof.histories.kinds.kind import options_of
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.stream_table import StreamTableJoin

@@ -21,7 +21,7 @@ from proof.histories.kinds.kind import (
     sink_node,
     stored,
 )
-from proof.histories.times import options_of
+from proof.histories.kinds.kind import options_of
 from proof.oracle.graph import Node
 from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter

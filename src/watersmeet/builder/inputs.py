@@ -18,9 +18,8 @@ from watersmeet.handles.told import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.offsets import StartingOffsets
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable
-from watersmeet.io.several_topics import are_topics, check_topics
+from watersmeet.io.topic_names import StartingOffsets, are_topics, check_topics
 from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration

@@ -13,7 +13,7 @@ from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.handles.side import Side
 from watersmeet.io.origins import described
-from watersmeet.io.several_topics import are_topics
+from watersmeet.io.topic_names import are_topics
 
 
 def chosen(stream: Side, selector: Any, topics: Any, name: str | None) -> Mapping[str, Side]:

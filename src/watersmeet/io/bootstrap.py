@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.inputs import Origin
-from watersmeet.io.offsets import StartingOffsets, check_offsets, is_number
+from watersmeet.io.topic_names import StartingOffsets, check_offsets, is_number
 from watersmeet.names import answering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.offsets import StartingOffsets
 from watersmeet.io.policies import Policies
+from watersmeet.io.topic_names import StartingOffsets
 
 Function = Callable[..., Any]
 

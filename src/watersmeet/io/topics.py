@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
 from watersmeet.io.inputs import Origin
-from watersmeet.io.offsets import StartingOffsets, check_offsets
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
-from watersmeet.io.topic_names import check_topic
+from watersmeet.io.topic_names import StartingOffsets, check_offsets, check_topic
 from watersmeet.names import answering
 
 if TYPE_CHECKING:

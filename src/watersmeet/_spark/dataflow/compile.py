@@ -44,7 +44,7 @@ from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError, letter_headers
 from watersmeet._worker.formats.deserializers import Deserializers
-from watersmeet._worker.packing.extracted import Extraction, time_column
+from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
@@ -194,16 +194,7 @@ class _Compiler:
         peeks = peeks_of(self._physical, stage)
         columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
         policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
-        if source is None or program is None:
-            columns_told += [time_column(each.number) for each in extraction.extractors]
-            columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
-            frame, deserializers = _read(stage, source, columns)
-        else:
-            have = source.made.schema.names
-            columns = packed_columns(
-                have, [*columns_told, *program.reads, *extraction.program.reads], self._physical.slots, order
-            )
-            frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
+        frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
             outlets=outlets,
             common=self._common,
@@ -225,6 +216,18 @@ class _Compiler:
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _reading(
+        self, stage: Stage, source: Scan | None, program: Program | None, told: Sequence[str]
+    ) -> tuple[DataFrame, list[str], Deserializers | None]:
+        """The frame that packing reads, its columns that are told of, and what it has to decode in it."""
+        order = source.order if source else ()
+        if source is None or program is None:
+            columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
+            frame, deserializers = _read(stage, source, columns)
+            return frame, columns, deserializers
+        columns = packed_columns(source.made.schema.names, [*told, *program.reads], self._physical.slots, order)
+        return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """What becomes of records for which a function of a source stage raises."""

@@ -33,7 +33,7 @@ from watersmeet._plan.nodes import (
 )
 from watersmeet._plan.physical import Edge, Flow, Physical
 from watersmeet._spark.dataflow.times import is_as_read, time_of
-from watersmeet._spark.functions.records import record_column
+from watersmeet._spark.formats.records import record_column
 from watersmeet.functions import record_of
 
 _PARTS = ("group", "value")

@@ -1,12 +1,9 @@
-"""The record as functions of Columns see it: a struct of its time, its headers and its place in a topic.
-
-Behind an operator a record is its result: it has a time, and headers where a topic keeps them; it stands in no topic.
-"""
+"""What is asked of users' functions of Columns besides their types: that they give times, headers, names of topics."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -14,26 +11,15 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
-    IntegerType,
-    LongType,
     StringType,
-    StructField,
     StructType,
 )
 
+from watersmeet._spark.formats.records import RECORD_TYPE
 from watersmeet._spark.functions.times import in_milliseconds
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import FunctionError
 from watersmeet.functions import Function, belonging, names_of, record_of, seeing_record
-
-_FIELDS: dict[str, DataType] = {
-    "timestamp": LongType(),
-    "headers": HEADERS,
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-}
-RECORD_TYPE = StructType([StructField(name, kind, True) for name, kind in _FIELDS.items()])
 
 
 class RecordFunctions(ABC):
@@ -84,7 +70,8 @@ class RecordFunctions(ABC):
             )
 
         def as_headers(*columns: Column) -> Column:
-            return function(*columns).cast(HEADERS)
+            made: Column = function(*columns).cast(HEADERS)
+            return made
 
         made = belonging(as_headers, function, names_of(function, len(arguments)))
         record = record_of(function)
@@ -99,24 +86,3 @@ def _as_predicate(named: Function, function: Function, topic: str, count: int) -
     names, record = names_of(function, count), record_of(function)
     made = belonging(chosen, function, names)
     return made if record is None else seeing_record(made, function, record, names)
-
-
-def record_column(columns: Collection[str], ts: Column, topic: str | None, headers: str | None = None) -> Column:
-    """The record of each row.
-
-    Parameters
-    ----------
-    columns : those of the frame.
-    ts : the record's time, in ms.
-    topic : where it stands; None: in no topic.
-    headers : the column of its own headers; None: those that all rows have, if they have some.
-    """
-    found = {"timestamp": ts}
-    if headers is not None or "headers" in columns:
-        found["headers"] = F.col(headers or "headers")
-    if topic is not None:
-        # piped records are of one partition
-        partition = F.col("partition") if "partition" in columns else F.lit(0)
-        found |= {"topic": F.lit(topic), "partition": partition, "offset": F.col("offset")}
-    parts = ((name, found.get(name, F.lit(None)).cast(kind)) for name, kind in _FIELDS.items())
-    return F.struct(*(part.alias(name) for name, part in parts))

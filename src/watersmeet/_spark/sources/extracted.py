@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from watersmeet._plan.dead_letters import letters_of
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Source
-from watersmeet._spark.functions.records import record_column
+from watersmeet._spark.formats.records import record_column
 from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
 from watersmeet._worker.packing.extracted import Extractor, time_column
 from watersmeet.functions import record_of

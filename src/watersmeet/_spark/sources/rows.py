@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
-from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import adapt
 from watersmeet.io.dataframes import Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
@@ -155,9 +154,10 @@ def _known(frame: DataFrame) -> str:
 
 
 def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
-    if callable(origin.timestamp) and not isinstance(origin.timestamp, Column):
-        return _extracted(origin, origin.timestamp, key, value)
-    column = _picked(origin, origin.timestamp, "timestamp")
+    given = origin.timestamp
+    if callable(given) and not isinstance(given, Column):
+        given = adapt(given, ("key", "value"), "timestamp extractor")(key, value)
+    column = _picked(origin, given, "timestamp")
     kind = _type(origin, column, "timestamp")
     if isinstance(kind, TimestampType):
         return F.unix_millis(column)
@@ -168,12 +168,3 @@ def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
         f"{kind.simpleString()}.",
         hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
     )
-
-
-def _extracted(origin: Rows, given: Function, key: Column, value: Column) -> Column:
-    """The time in ms that a function gives of keys and values."""
-    functions, role = ColumnFunctions(), "timestamp extractor"
-    types = [_type(origin, key, "key"), _type(origin, value, "value")]
-    function = adapt(given, ("key", "value"), role, functions)
-    made: Column = functions.milliseconds(function, types, role)(key, value)
-    return made

@@ -29,7 +29,7 @@ from watersmeet._spark.sources.topics import partition_counts, read_topics
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.offsets import StartingOffsets
+from watersmeet.io.topic_names import StartingOffsets
 
 
 def scan(

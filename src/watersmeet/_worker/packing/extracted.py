@@ -93,6 +93,12 @@ class Extraction:
     extractors: tuple[Extractor, ...] = ()
     program: Program = field(default_factory=Program)
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the columns that it reads: of times, where Spark has made them; else what these are made of."""
+        made = tuple(time_column(each.number) for each in self.extractors)
+        return self.program.reads if self.program.layers else made
+
     def __call__(self, frame: pa.Table) -> pa.Table:
         """The frame with all records' times.
 
