@@ -9,8 +9,7 @@ from typing import Any
 
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
-from proof.histories.kinds.kind import options_of
+from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, options_of, stored
 from proof.oracle.records import Key, Value
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import (

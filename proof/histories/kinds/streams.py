@@ -19,11 +19,11 @@ from proof.histories.kinds.kind import (
     Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
 )
-from proof.histories.kinds.kind import options_of
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.stream_table import StreamTableJoin

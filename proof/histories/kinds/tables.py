@@ -16,12 +16,12 @@ from proof.histories.kinds.kind import (
     Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
     stored,
 )
-from proof.histories.kinds.kind import options_of
 from proof.oracle.graph import Node
 from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter
