@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,7 @@ class Batch:
         """Bring the piped records to the first level."""
         frames = {}
         for number, root in enumerate(self._layout.roots):
-            rows = [p for p in piped if p.source == number]
+            rows = self._told(root, [p for p in piped if p.source == number])
             negative = sum(p.ts < 0 for p in rows)
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
@@ -247,6 +247,23 @@ class Batch:
                 yield output, sort_by_position(stacked(tables), names)
 
     # ------------------------------------------------------------------------------------------------------
+
+    def _told(self, root: Flow, rows: list[_Piped]) -> list[_Piped]:
+        """The records with the times that their input gives them, where a function does; below 0: they are left out."""
+        node = self._physical.node(root)
+        extractor = getattr(node, "timestamp", None)
+        if extractor is None or not rows:
+            return rows
+        columns = zip(
+            (node.shape.key, node.shape.value), zip(*((p.key, p.value) for p in rows), strict=True), strict=True
+        )
+        given = extractor(*(pa.array(values, type=kind) for kind, values in columns)).to_pylist()
+        takes_own = node.place.policies.on_invalid_timestamp == "own"
+        times = (
+            told if told is not None and told >= 0 else p.ts if takes_own else -1
+            for p, told in zip(rows, given, strict=True)
+        )
+        return [replace(p, ts=ts) for p, ts in zip(rows, times, strict=True)]
 
     def _source_frame(self, root: Flow, rows: list[_Piped]) -> pa.Table:
         shape = self._physical.node(root).shape

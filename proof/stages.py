@@ -17,9 +17,22 @@ from watersmeet._engine.arrays import Bools
 from watersmeet._engine.exchange.outlets import extra_column
 from watersmeet._engine.keys.keys import equal_keys
 from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
-from watersmeet._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
+from watersmeet._plan.nodes import (
+    Arguments,
+    Branch,
+    Filter,
+    FlatMap,
+    Map,
+    MapHeaders,
+    MapValues,
+    Node,
+    Peek,
+    Regroup,
+    SelectKey,
+)
 from watersmeet._plan.operators.spec import Results
 from watersmeet._plan.physical import Edge, Flow, Physical
+from watersmeet.functions import record_of
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -60,10 +73,26 @@ def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
 def _with_made(rows: pa.Table, results: Results) -> pa.Table:
     """The rows with the columns that functions make of results, in place of those that they are made of."""
     for made in results.made:
-        value = _where(bools(rows, made.flag), made.function, *(array(rows, name) for name in made.operands))
+        operands = _seeing(made.function, rows, *(array(rows, name) for name in made.operands))
+        value = _where(bools(rows, made.flag), made.function, *operands)
         rows = _set(rows, made.column, value)
     used = [name for name, _ in results.columns if results.made and name not in ("value", "old")]
     return rows.drop_columns(used)
+
+
+def _seeing(function: Any, rows: pa.Table, *arguments: pa.Array) -> tuple[pa.Array, ...]:
+    """What a function gets: the arguments, and the record of each row, where it sees that; of its place nothing."""
+    kind = record_of(function)
+    if kind is None:
+        return arguments
+    known = {name: array(rows, name) for name in ("ts", "headers") if name in rows.column_names}
+    given = {"timestamp": known["ts"], "headers": known.get("headers")}
+    parts = [given.get(each.name) for each in kind]
+    columns = [
+        pa.nulls(len(rows), each.type) if part is None else part.cast(each.type)
+        for part, each in zip(parts, kind, strict=True)
+    ]
+    return (*arguments, pa.StructArray.from_arrays(columns, fields=list(kind)))
 
 
 def _where(mask: Bools, function: Any, *arguments: pa.Array) -> pa.Array:
@@ -80,8 +109,8 @@ def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return rows.set_column(at, name, column) if at >= 0 else rows.append_column(name, column)
 
 
-def _holds(node: Filter, key: pa.Array, value: pa.Array) -> Bools:
-    held = _where(np.ones(len(key), dtype=np.bool_), node.predicate, key, value)
+def _holds(node: Filter, *arguments: pa.Array) -> Bools:
+    held = _where(np.ones(len(arguments[0]), dtype=np.bool_), node.predicate, *arguments)
     flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
     return ~flags if node.negate else flags
 
@@ -89,7 +118,7 @@ def _holds(node: Filter, key: pa.Array, value: pa.Array) -> Bools:
 def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     if node.shape.kind == "stream":
-        return rows.filter(pa.array(_holds(node, key, array(rows, "value"))))
+        return rows.filter(pa.array(_holds(node, *_seeing(node.predicate, rows, key, array(rows, "value")))))
     for name in ("value", "old"):
         if name in rows.column_names:
             value = array(rows, name)
@@ -111,21 +140,25 @@ def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.T
     for name in ("value", "old"):
         if name in rows.column_names:
             value = array(rows, name)
-            rows = _set(rows, name, _where(valid(value), node.mapper, key, value))
+            rows = _set(rows, name, _where(valid(value), node.mapper, *_seeing(node.mapper, rows, key, value)))
     return rows
 
 
+def _map_headers(flow: Flow, node: MapHeaders, rows: pa.Table) -> pa.Table:
+    return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
+
+
 def _map(flow: Flow, node: Map, rows: pa.Table) -> pa.Table:
-    key, value = node.mapper(array(rows, "key"), array(rows, "value"))
+    key, value = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     return _set(_set(rows, "key", key), "value", value)
 
 
 def _select_key(flow: Flow, node: SelectKey, rows: pa.Table) -> pa.Table:
-    return _set(rows, "key", node.selector(array(rows, "key"), array(rows, "value")))
+    return _set(rows, "key", node.selector(*_seeing(node.selector, rows, array(rows, "key"), array(rows, "value"))))
 
 
 def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
-    lists = node.mapper(array(rows, "key"), array(rows, "value"))
+    lists = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     parents = pc.list_parent_indices(lists)
     items = pc.list_flatten(lists)
@@ -171,10 +204,16 @@ def _branch(flow: Flow, node: Branch, rows: pa.Table) -> pa.Table:
     key, value = array(rows, "key"), array(rows, "value")
     taken = np.ones(len(rows), dtype=np.bool_)
     for predicate in node.earlier:
-        taken &= ~predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+        taken &= ~_true(predicate, rows, key, value)
     if node.predicate is not None:
-        taken &= node.predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+        taken &= _true(node.predicate, rows, key, value)
     return rows.filter(pa.array(taken))
+
+
+def _true(predicate: Any, rows: pa.Table, key: pa.Array, value: pa.Array) -> Bools:
+    held = predicate(*_seeing(predicate, rows, key, value))
+    flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
@@ -187,6 +226,7 @@ def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
 _STEPS: dict[type[Node], Any] = {
     Filter: _filter,
     MapValues: _map_values,
+    MapHeaders: _map_headers,
     Map: _map,
     SelectKey: _select_key,
     FlatMap: _flat_map,

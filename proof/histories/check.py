@@ -31,6 +31,8 @@ from proof.histories.kinds.registry import (
 from proof.histories.kinds.shapes import PLAIN, Shape
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
+from proof.histories.times import as_told
+from proof.histories.times import told as told_times
 from proof.oracle.graph import EngineFailsError, Node
 from proof.oracle.graph import Topology as OracleTopology
 from proof.oracle.records import Result
@@ -190,7 +192,7 @@ class StoppedError(Exception):
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
     """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
     topology.partitioned, shape = case.partitioned, shape_of(case.blueprint)
-    for number, record in enumerate(case.records, start=1):
+    for number, record in enumerate(as_told(case.blueprint, case.records), start=1):
         try:
             key = shape.key(record.key)
             results = list(topology.pipe(record.source, key, record.value, record.ts, record.partition))
@@ -215,7 +217,7 @@ def cuts_of(case: Case, *, stops: bool = False) -> tuple[int, ...]:
     topology, _ = oracle_of(case.blueprint)
     told = replace(case, records=case.records[:-1]) if stops else case
     moving = [*(arrived for _, arrived in _by_record(told, topology)), *([True] if stops else [])]
-    return cuts_in_sequence(case, sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
+    return cuts_in_sequence(told_times(case), sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
 
 
 def driver_of(case: Case, topology: Topology) -> RoughDriver:

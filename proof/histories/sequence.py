@@ -63,8 +63,13 @@ def cuts_in_sequence(
     return tuple(sorted([*cuts, *empty]))
 
 
-def merged(records: Sequence[Input], sources: Sequence[str], first: Collection[str]) -> tuple[Input, ...]:
-    """The records in the order in which one batch processes them, if all get somewhere."""
+def merged(
+    records: Sequence[Input], sources: Sequence[str], first: Collection[str], told: Sequence[Input]
+) -> tuple[Input, ...]:
+    """The records in the order in which one batch processes them, if all get somewhere.
+
+    `told`: the same with the times that they have by their inputs.
+    """
     merge = Merge(sources, first)
-    placed = [(merge.place(record), number) for number, record in enumerate(records)]
+    placed = [(merge.place(record), number) for number, record in enumerate(told)]
     return tuple(records[number] for _, number in sorted(placed))

@@ -41,6 +41,29 @@ def mapped(value: str | None) -> str | None:
     return None if value is None else text.mapped(value)
 
 
+_FIRST, _STEP, _NONE = "1", 13, "x"
+
+
+def time_of(value: str | None) -> int | None:
+    """The time that a value tells: of a digit 0 to 117; none where it has no digit; before 1970 for "x"."""
+    if value is None or value == _NONE:
+        return None if value is None else -1
+    digits = [letter for letter in value if letter.isdigit()]
+    return (int(digits[-1]) - int(_FIRST)) * _STEP if digits else None
+
+
+def with_time(value: str | None, time: Any) -> str | None:
+    """The value with its record's time; of none, and at no time, nothing."""
+    return None if value is None or time is None else f"{value}@{int(time)}"
+
+
+def as_number(times: Any) -> Any:
+    """Times as numbers of a type that keys and values of no shape have."""
+    return (
+        times.cast(pa.decimal128(25, 0)) if isinstance(times, pa.Array | pa.ChunkedArray) else times.cast("decimal(25)")
+    )
+
+
 def pieces(value: str | None) -> list[str | None] | None:
     """The parts between bars; none for "x", a null among several."""
     if value is None or value == "x":

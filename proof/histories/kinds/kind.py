@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.functions import Library
+from proof.histories.kinds.functions import Library, time_of
 from proof.histories.kinds.shapes import PLAIN, Shape
 from proof.oracle.graph import Topology
 from proof.runners.library import as_written
@@ -86,6 +86,13 @@ def perhaps_history(choices: Choices, generation: str) -> Params:
 def history_of(params: Params) -> timedelta | None:
     """The history as handles take it."""
     return timedelta(milliseconds=params["history"]) if "history" in params else None
+
+
+def options_of(site: Site, params: Params) -> dict[str, Any]:
+    """The options with which an input is read that has its times so."""
+    if "time" not in params:
+        return {}
+    return {"timestamp": site.library.lift(time_of, "long"), "on_invalid_timestamp": params["time"]}
 
 
 def nothing(_choices: Choices, _generation: str) -> Params:

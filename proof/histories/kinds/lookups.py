@@ -9,7 +9,7 @@ from typing import Any
 
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
+from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, options_of, stored
 from proof.oracle.records import Key, Value
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import (
@@ -68,7 +68,9 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
 
 
 def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
-    return [site.builder.global_table(site.name, **site.formats(), store=site.store(params))]
+    return [
+        site.builder.global_table(site.name, **site.formats(), store=site.store(params), **options_of(site, params))
+    ]
 
 
 def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:

@@ -19,6 +19,7 @@ from proof.histories.kinds.kind import (
     Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
@@ -73,11 +74,17 @@ def _filter_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[A
     return [MapRecord(inputs[0], lambda r: r if bool(holds(r.value)) != params["negate"] else None)]
 
 
-def _map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
-    return [inputs[0].map_values(site.library.lift(text.mapped, "string"), name=site.name)]
+def _map_values(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    mapper = site.library.lift(text.mapped, "string")
+    if params.get("sees"):
+        timed, field = site.library.lift(text.with_time, "string"), site.builder._construction.functions.field
+        mapper = lambda value, record: timed(value, text.as_number(field(record, "timestamp")))  # noqa: E731
+    return [inputs[0].map_values(mapper, name=site.name)]
 
 
-def _map_values_node(_site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+def _map_values_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    if params.get("sees"):
+        return [MapRecord(inputs[0], lambda record: replace(record, value=text.with_time(record.value, record.ts)))]
     return [MapRecord(inputs[0], lambda record: replace(record, value=text.mapped(record.value)))]
 
 
@@ -214,7 +221,7 @@ KINDS: dict[str, Kind] = {
     "stream": Kind(
         (),
         STREAM,
-        lambda site, _, __: [site.builder.stream(site.name, **site.formats())],
+        lambda site, _, params: [site.builder.stream(site.name, **site.formats(), **options_of(site, params))],
         lambda site, _, __: [source(site.topology, site.name)],
     ),
     "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),

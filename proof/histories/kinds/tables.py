@@ -16,6 +16,7 @@ from proof.histories.kinds.kind import (
     Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
@@ -35,7 +36,7 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
 
 
 def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
-    options: Any = {"store": site.store(params), "history": history_of(params)}
+    options: Any = {"store": site.store(params), "history": history_of(params), **options_of(site, params)}
     return [site.builder.table(site.name, **site.formats(), **options)]
 
 

@@ -67,6 +67,11 @@ def raised_letters(plan: Plan, source: Source) -> int | None:
     return _letters_for(plan, source, source.origin.policies.on_error)
 
 
+def untimed_letters(plan: Plan, source: Source) -> int | None:
+    """The same of records that an input's timestamp extractor gives no time."""
+    return _letters_for(plan, source, source.origin.policies.on_invalid_timestamp)
+
+
 def _letters_for(plan: Plan, source: Source, policy: Policy | None) -> int | None:
     return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 

@@ -295,6 +295,8 @@ class _Rewrite:
         topics = [sink.place.topic for sink in self._plan.sinks if sink.place.topic is not None]
         if levels == 0 or len(set(fed)) < len(fed) or len(set(topics)) < len(topics):
             return True
+        if any(node.makes_headers for node in self._plan.nodes):
+            return True  # which rows have which headers is said where they leave
         ends = [self._flows[f] for f, _ in self._sink_edges]
         return any(f.stage != levels or self._changes_key(f) for f in ends)
 

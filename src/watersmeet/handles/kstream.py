@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import Branch, FlatMap, Map, Merge, Peek, SelectKey, Shape, ToTable
+from watersmeet._plan.nodes import Branch, FlatMap, Map, MapHeaders, Merge, Peek, SelectKey, Shape, ToTable
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, check_branches
+from watersmeet.functions import Function, adapt, check_branches, types_for
 from watersmeet.handles import made
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, require_same_key, told_apart
+from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -50,16 +50,44 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         ----------
         mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
         """
-        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True)
-        key, value = self._construction.functions.pair_type(mapper, self._types(), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True, sees_record=True)
+        key, value = self._construction.functions.pair_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape("stream", key, value)
         node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
         return KStream(self._construction, self._attach(node))
 
+    def map_headers(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with other headers, which operators and outputs below have from it.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value), and of the `record` behind them, that gives an array of
+            structs of a text and bytes; null is none.
+
+        Raises
+        ------
+        TopologyError : no topic that has been read keeps its headers.
+        FunctionError : what the mapper gives are no headers.
+
+        Examples
+        --------
+        >>> builder = StreamsBuilder("visits")
+        >>> visits = builder.stream("visits", key="string", value="string", headers=True)
+        >>> known = visits.map_headers(lambda v, record: F.filter(record["headers"], lambda each: each["key"] == "id"))
+        """
+        check_headers(self._construction.nodes)
+        functions, role = self._construction.functions, "header mapper"
+        mapper = adapt(mapper, ("key", "value"), role, functions, sees_record=True)
+        mapper = functions.headers(mapper, types_for(mapper, self._types()), role)
+        name = self._construction.name(name, "map_headers")
+        node = MapHeaders(name, (self._node.name,), self._node.shape, mapper=mapper)
+        return KStream(self._construction, self._attach(node))
+
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
         """Each record under a new key: a Column function of (value) or (key, value)."""
-        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
-        key = self._construction.functions.value_type(selector, self._types(), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
+        types = types_for(selector, self._types())
+        key = self._construction.functions.value_type(selector, types, "key selector")
         shape = Shape("stream", key, self.value_type)
         name = self._construction.name(name, "select_key")
         return KStream(self._construction, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
@@ -110,8 +138,9 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         streams: dict[str, KStream] = {}
         for branch, predicate in branches.items():
             role = f"predicate of branch {branch!r}"
-            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
-            self._construction.functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
+            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions, sees_record=True)
+            types = types_for(predicate, self._types())
+            self._construction.functions.check_predicate(predicate, types, f"predicate of {branch!r}")
             streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
             predicates.append(predicate)
         if default is not None:
@@ -151,8 +180,8 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
         functions = self._construction.functions
-        mapper = adapt(mapper, ("key", "value"), "mapper", functions)
-        element = functions.element_type(mapper, self._types(), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", functions, sees_record=True)
+        element = functions.element_type(mapper, types_for(mapper, self._types()), "mapper")
         key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
         stem = "flat_map_values" if values_only else "flat_map"
         node = FlatMap(

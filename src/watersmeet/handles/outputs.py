@@ -5,11 +5,14 @@ Handle layer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from watersmeet._plan.nodes import Node, Repartition, Shape, Sink, ToStream
 from watersmeet.errors import TopologyError
+from watersmeet.functions import Function
 from watersmeet.handles import made
+from watersmeet.handles.chosen_topics import chosen
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.side import Side
 from watersmeet.handles.told import parameters_of
@@ -44,12 +47,25 @@ class StreamOutputs(Handle):
     def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
 
     @overload
+    def to(
+        self,
+        target: Function,
+        *,
+        topics: Sequence[str],
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
     def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | Writer | ForeachBatch | Output,
+        target: str | TopicSink | Writer | ForeachBatch | Output | Function,
         *,
+        topics: Sequence[str] | None = None,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery | None = None,
@@ -59,7 +75,11 @@ class StreamOutputs(Handle):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own; or, with
+            `topics`, a Column function of (value) or (key, value), and of the `record` behind them, that gives the name
+            of each record's topic.
+        topics : the topics that such a function may name; each is an output of its name. For a record for which it
+            names another one, or none, it raises: what becomes of it `on_error` says.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
@@ -69,8 +89,18 @@ class StreamOutputs(Handle):
         Raises
         ------
         TopologyError : no such target or format, or the name is taken.
+
+        Examples
+        --------
+        >>> orders = StreamsBuilder("orders").stream("orders", key="string", value=wm.json("country string"))
+        >>> orders.to(lambda value: F.concat(F.lit("orders-"), value["country"]), topics=["orders-de", "orders-fr"])
         """
-        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+        options = {"key": key, "value": value, "delivery": delivery}
+        if topics is None:
+            written(self._side, target, options, name)
+            return
+        for topic, branch in chosen(self._side, target, topics, name).items():
+            written(branch, topic, options, None)
 
     @overload
     def through(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 _KEY, _VALUE = "key=, a format such as 'long'", "value=, a format such as 'string' or wm.json('id long')"
 _STORE = "store= names the table that is kept"
-_OFFSETS = "wm.Kafka('host:9092', starting_offsets='earliest') says where topics begin, at the start"
+_OFFSETS = "starting_offsets='earliest' of a topic, or wm.Kafka('host:9092', starting_offsets='earliest') of all"
 _JOIN_KEY = "Records are joined by their keys: give both sides the key before, with select_key or foreign_key="
 _HOW = "The method says it: join, left_join or outer_join"
-_OWN_TIME = (
-    "Records of a topic have the topic's own timestamps. Where the time is a field, read the topic as a DataFrame: "
-    "builder.stream(frame, name=..., key=..., timestamp='field')"
-)
+_OWN_TIME = "timestamp=lambda value: value['at'], a timestamp or a long of milliseconds since 1970"
 _WINDOWS = "windows=wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
 _JOIN = {
     "on": _JOIN_KEY,
@@ -27,7 +24,7 @@ _BY_OWN_KEY = {
     "foreign_key": "key=, with a global table; a record finds a table's row by its own key: select_key(selector) before"
 }
 _READ = {
-    **dict.fromkeys(("timestamp", "timestamp_extractor", "time"), _OWN_TIME),
+    **dict.fromkeys(("timestamp_extractor", "time"), _OWN_TIME),
     **dict.fromkeys(("key_serde", "key_deserializer", "key_format", "key_type"), _KEY),
     **dict.fromkeys(("value_serde", "value_deserializer", "value_format", "value_type", "format"), _VALUE),
     "schema": "value=wm.json('id long, name string'): a format has its schema",
@@ -35,7 +32,8 @@ _READ = {
     "group_id": "The application_id of StreamsBuilder('orders') is part of every group",
     **dict.fromkeys(("offset", "offset_reset", "auto_offset_reset", "starting_offsets"), _OFFSETS),
     "topic": "The source is the first argument: builder.stream('topic', key=..., value=...)",
-    **dict.fromkeys(("topics", "pattern"), "Read each topic, then merge: one.merge(other)"),
+    "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
+    "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
     "retention": "history='1 day': a versioned table",
     **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
 }

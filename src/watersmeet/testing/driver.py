@@ -35,8 +35,9 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters
+from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters, untimed_letters
 from watersmeet._plan.logical import Plan
+from watersmeet._plan.nodes import Source
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.given import check_session
 from watersmeet.errors import TopologyError
@@ -313,9 +314,14 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
-    keeps = letters_kept(plan) is not None
+    ends_later = letters_kept(plan) is not None
+
+    def keeps(source: Source) -> bool:
+        later = (raised_letters(plan, source), untimed_letters(plan, source))
+        return ends_later or any(each is not None for each in later)
+
     return {
-        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps or raised_letters(plan, s) is not None)
+        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps(s))
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }

@@ -26,13 +26,16 @@ from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.analysis.analysed_plan import special
-from watersmeet._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.compile import context_of
 from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
 from watersmeet._spark.dataflow.places import told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
+from watersmeet._spark.sources.extracted import extractors_of
+from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.packing import Pack, WireRow, wire_rows
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.encoding import encodings_of
@@ -120,6 +123,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
         outliving=outliving(physical, roots_of(stage)),
+        extraction=Extraction(extractors_of(physical.plan, names), packed.timing),
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []

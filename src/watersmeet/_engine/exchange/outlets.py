@@ -19,7 +19,7 @@ class FlowColumns:
 
     `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see, `late`
     what marks changes of a versioned table that are not the latest of their key, `headers` its own headers, in place of
-    those of all rows (dead letters).
+    those of all rows (dead letters, and behind `map_headers`).
     """
 
     key: str
@@ -52,7 +52,10 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         seen=_seen(physical, flow, naming) if edge.visible else None,
         stored_ts=edge.stored_ts,
         silent=columns.silent if edge.silent else None,
-        extras=tuple((each.name, columns.key if each.function is None else computed) for each in side.carries),
+        extras=(
+            *((each.name, columns.key if each.function is None else computed) for each in side.carries),
+            *_own_headers(columns),
+        ),
         ends=Ends(
             null_key=edge.reads.drops_null_key,
             null_value=edge.reads.drops_null_value,
@@ -71,6 +74,10 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         ),
         flags=side.value == FLAG,
     )
+
+
+def _own_headers(columns: FlowColumns) -> tuple[tuple[str, str], ...]:
+    return (("headers", columns.headers),) if columns.headers else ()
 
 
 def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
@@ -111,7 +118,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
                 value=columns.value,
                 active=columns.active,
                 moves=_moves(physical, flow, flow.path, naming),
-                extras=(("headers", columns.headers),) if columns.headers else (),
+                extras=_own_headers(columns),
             )
         )
     return outlets

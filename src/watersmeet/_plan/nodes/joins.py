@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value
+from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value, of_operands
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
 from watersmeet.windows import JoinWindows
 
 
 def _joiner(joiner: Function, left: Shape, right: Shape) -> UserFunction:
-    return UserFunction("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
+    return of_operands("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Reference(Join):
         referring = above[self.referring_side]
         one, other = above
         operands = (("key", self.shape.key), ("left", one.value), ("right", other.value))
-        return of_key_and_value("extractor", self.extractor, referring), UserFunction("joiner", self.joiner, operands)
+        return of_key_and_value("extractor", self.extractor, referring), of_operands("joiner", self.joiner, operands)
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class GlobalLookup(Join):
         left, right = above
         keys = (("key", left.key), ("mapped_key", right.key))
         operands = (*keys, ("left", left.value), ("right", right.value))
-        return of_key_and_value("mapper", self.mapper, left), UserFunction("joiner", self.joiner, operands)
+        return of_key_and_value("mapper", self.mapper, left), of_operands("joiner", self.joiner, operands)
 
 
 @dataclass(frozen=True)

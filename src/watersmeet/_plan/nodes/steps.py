@@ -14,13 +14,15 @@ class Source(Node):
     """An input, read as a stream or as a table; `input` is its name to the test driver.
 
     `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself. `bootstrap` is
-    what it begins with: a table's `Snapshot`, or a `Backfill`.
+    what it begins with: a table's `Snapshot`, or a `Backfill`. `timestamp` is the function of key and value that gives
+    its records' times in ms, where these are not their own.
     """
 
     input: str = field(kw_only=True)
     origin: Any = field(kw_only=True, compare=False, repr=False)
     dead_letters_of: str | None = field(default=None, kw_only=True)
     bootstrap: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    timestamp: Function | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     stem = "source"
     old_values = "stored"
@@ -38,6 +40,11 @@ class Source(Node):
     def details(self) -> tuple[tuple[str, str], ...]:
         """See `Node`."""
         return (("input", self.input),)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        function = self.timestamp
+        return () if function is None else (of_key_and_value("timestamp extractor", function, self.shape),)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,20 @@ class Map(Node):
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         """See `Node`."""
         return (of_key_and_value("mapper", self.mapper, *above),)
+
+
+@dataclass(frozen=True)
+class MapHeaders(Node):
+    """Other headers, the same key and value."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map_headers"
+    makes_headers = True
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        """See `Node`."""
+        return (of_key_and_value("header mapper", self.mapper, *above),)
 
 
 @dataclass(frozen=True)

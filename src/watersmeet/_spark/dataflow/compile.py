@@ -24,7 +24,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from watersmeet._engine.exchange.watermark import Watermark, watermark_of
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import HELD_KEY
@@ -36,13 +35,16 @@ from watersmeet._spark.dataflow.light import light
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources import wall_clock
+from watersmeet._spark.sources.extracted import extractors_of, opened, with_times
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError, letter_headers
 from watersmeet._worker.formats.deserializers import Deserializers
+from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
@@ -172,27 +174,31 @@ class _Compiler:
     def _packed_source(self, source: Scan) -> DataFrame:
         names, schema = frozenset(source.roots), source.made.schema
         found = self.fusion.of_sources(names, schema, decodes=source.topics is not None)
+        plan = self._physical.plan
+        # a snapshot's rows have the times at which they were kept
+        extractors = () if source.snapshot else extractors_of(plan, names, begins=source.begins)
         if found is None:
-            return self._packed(Stage(self._physical, 0, source.frame, names), 0, source)
+            frame = with_times(opened(source.frame, plan, names), plan, names) if extractors else source.frame
+            return self._packed(Stage(self._physical, 0, frame, names), 0, source, extraction=Extraction(extractors))
         # which columns there are says an empty frame as well
-        return self._packed(found.stage, 0, source, found.program)
+        extraction = Extraction(extractors, found.timing if extractors else Program())
+        return self._packed(found.stage, 0, source, found.program, extraction)
 
     def _packed(
-        self, stage: Stage, number: int, source: Scan | None = None, program: Program | None = None
+        self,
+        stage: Stage,
+        number: int,
+        source: Scan | None = None,
+        program: Program | None = None,
+        extraction: Extraction | None = None,
     ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
         ways = self._common.ways
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
-        policies = self._outliving(stage, source, program)
-        if source is None or program is None:
-            columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
-            frame, deserializers = _read(stage, source, columns)
-        else:
-            have = source.made.schema.names
-            columns = packed_columns(have, [*columns_told, *program.reads], self._physical.slots, order)
-            frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
+        policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
+        frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
             outlets=outlets,
             common=self._common,
@@ -209,10 +215,23 @@ class _Compiler:
             ends=number == 0 and self._passes_ends(0),
             letters=letter_roots(self._physical, stage),
             outliving=policies,
+            extraction=extraction,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _reading(
+        self, stage: Stage, source: Scan | None, program: Program | None, told: Sequence[str]
+    ) -> tuple[DataFrame, list[str], Deserializers | None]:
+        """The frame that packing reads, its columns that are told of, and what it has to decode in it."""
+        order = source.order if source else ()
+        if source is None or program is None:
+            columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
+            frame, deserializers = _read(stage, source, columns)
+            return frame, columns, deserializers
+        columns = packed_columns(source.made.schema.names, [*told, *program.reads], self._physical.slots, order)
+        return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """What becomes of records for which a function of a source stage raises."""
@@ -348,32 +367,6 @@ class _Compiler:
 
     def _is_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
-
-
-def roots_of(stage: Stage) -> dict[int, str]:
-    """Name of each root of the stage, by its number."""
-    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
-
-
-def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
-    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
-    letters = letter_sources(physical.plan)
-    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
-
-
-def global_roots(physical: Physical) -> tuple[int, ...]:
-    """Numbers of the sources that are global tables, which go first."""
-    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
-
-
-def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
-    """What the stage's sources tell of time to the operators that they reach."""
-    watermarks = []
-    for operator, time in physical.timed:
-        mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
-        if mine:
-            watermarks.append(watermark_of(physical, operator, mine))
-    return tuple(watermarks)
 
 
 def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:

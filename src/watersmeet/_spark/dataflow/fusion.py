@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.exchange.outlets import direct_outlet
 from watersmeet._engine.expressions.evaluate import unsupported
@@ -25,7 +25,10 @@ from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
+from watersmeet._spark.sources.extracted import timed, with_times
 from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet._worker.packing.extracted import time_column
 from watersmeet._worker.packing.fused import Fused, StageColumns
 from watersmeet._worker.wire.wire import Labels, encoded_parts
 
@@ -64,10 +67,12 @@ class AtSources:
     ----------
     program : makes them.
     stage : says what they are called; its frame is empty.
+    timing : makes the times of records that have them by a function, before all else.
     """
 
     program: Program
     stage: Stage
+    timing: Program
 
 
 class Fusion:
@@ -148,10 +153,22 @@ class Fusion:
             return refused
         if not decodes and self._spark.conf.get(SWITCH, "") != "level":
             return BySpark("", "rows of a DataFrame")
-        stage = Stage(self._physical, 0, self._spark.createDataFrame([], schema), names)
+        empty = self._spark.createDataFrame([], schema)
+        timing = self._timing(empty, names)
+        if isinstance(timing, BySpark):
+            return timing
+        stage = Stage(self._physical, 0, empty, names)
         outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
         found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
-        return found if isinstance(found, BySpark) else AtSources(found, stage)
+        return found if isinstance(found, BySpark) else AtSources(found, stage, timing)
+
+    def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | BySpark:
+        """What makes the times of these sources' records, where a function does; or why Spark has to."""
+        plan = self._physical.plan
+        columns = [time_column(number) for number, _ in timed(plan, names)]
+        if not columns:
+            return Program()
+        return _program(with_times(empty, plan, names), columns, ", ".join(sorted(names)), columns)
 
     def _tried(self, operator: Operator) -> Fused | BySpark:
         refused = refusal(self._spark)
@@ -185,7 +202,12 @@ class Fusion:
 
 def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
     """What makes these columns of the stage's own; or why Spark has to."""
-    layers = layers_of(stage.frame)
+    return _program(stage.frame, columns, whose, stage.needed(columns))
+
+
+def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[str]) -> Program | BySpark:
+    """What makes these columns of a frame; `read`: those that something reads behind it."""
+    layers = layers_of(frame)
     for each in layers:
         if isinstance(whole := each.get(""), Unread):
             return BySpark("", _WORDS.get(whole.why, whole.why))
@@ -201,7 +223,7 @@ def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpar
             made.append((name, expression))
         kept.append(tuple(made))
     left = reduced(kept, columns)
-    return Program(left, whose, _gone(left, stage.needed(columns)))
+    return Program(left, whose, _gone(left, read))
 
 
 def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:
@@ -228,7 +250,8 @@ def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, Dat
 
 
 def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
-    fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+    fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("ts", LongType())]
+    fields += [("headers", HEADERS)] if physical.plan.headers else []
     fields += [("silent", BooleanType())] if operator.emits_views else []
     fields += [("late", BooleanType())] if operator.emits_late else []
     fields += result_fields(physical, operator)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet._engine.rows.types import with_nulls
@@ -15,7 +15,7 @@ from watersmeet._plan.nodes import Node, Source
 from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.fusion import BySpark, Fusion
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.dead_letters import OnError
+from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.wire.letters import outliving
 from watersmeet.errors import ConfigError
 
@@ -129,6 +129,8 @@ def _node_of(physical: Physical, why: BySpark) -> str | None:
 
 def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
+    fields += [("ts", LongType()), ("partition", IntegerType()), ("offset", LongType())]
+    fields += [("headers", HEADERS)] if any(source.origin.keeps_headers for source in sources) else []
     for number, source in enumerate(sources):
         if source.name in names and source.dead_letters_of is None:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]

@@ -37,6 +37,7 @@ from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.analysis.plain_functions import of_columns
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
+from watersmeet._spark.functions.records import RecordFunctions
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
@@ -52,7 +53,7 @@ _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extracto
 """Roles of functions that give keys."""
 
 
-class ColumnFunctions:
+class ColumnFunctions(RecordFunctions):
     """The function backend of ordinary topologies."""
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:

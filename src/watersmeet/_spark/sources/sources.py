@@ -29,6 +29,7 @@ from watersmeet._spark.sources.topics import partition_counts, read_topics
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.topic_names import StartingOffsets
 
 
 def scan(
@@ -130,9 +131,27 @@ def begun_topics(sources: Sequence[Source], kafka: Kafka | None) -> dict[str, Be
     """What each of Spark's Kafka sources reads, and where topics begin that are added to it."""
     if kafka is None:
         return {}
-    starts = {TOPICS: kafka.starting_offsets, GLOBAL_TOPICS: "earliest"}
+    own = {each.origin.topic: each.origin.begins_at for each in sources if each.origin.begins_at is not None}
+    starts = {TOPICS: (kafka.starting_offsets, own), GLOBAL_TOPICS: ("earliest", {})}
     given = topics_of(sources)
-    return {name: Begin(topics, partial(beginnings, kafka, starts=starts[name])) for name, topics in given.items()}
+    return {name: Begin(topics, partial(_beginnings, kafka, *starts[name])) for name, topics in given.items()}
+
+
+def _beginnings(
+    kafka: Kafka, usual: str, own: Mapping[str, StartingOffsets], topics: frozenset[str]
+) -> dict[str, dict[str, int]]:
+    """Where topics begin that are added: where they say it themselves, or all others do."""
+    by_start: dict[str, list[str]] = {}
+    found: dict[str, dict[str, int]] = {}
+    for topic in sorted(topics):
+        start = own.get(topic, usual)
+        if isinstance(start, str):
+            by_start.setdefault(start, []).append(topic)
+        else:
+            found[topic] = {str(number): offset for number, offset in start.items()}
+    for start, some in by_start.items():
+        found |= beginnings(kafka, some, start)
+    return found
 
 
 def _streams_in(frame: Any) -> int:

@@ -216,8 +216,10 @@ def topic_rows(
     parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
     decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
-    kept = {part.number: _letters(letters, part, part.topic.on_error) for part in parts}
-    found = {number: tuple(to for to in (error, dropped) if to is not None) for number, error in kept.items()}
+    kept = {
+        p.number: [_letters(letters, p, e) for e in (p.topic.on_error, p.topic.on_invalid_timestamp)] for p in parts
+    }
+    found = {n: tuple(dict.fromkeys(to for to in (*some, dropped) if to is not None)) for n, some in kept.items()}
     deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []

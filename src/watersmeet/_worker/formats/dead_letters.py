@@ -168,11 +168,14 @@ class OnError:
     ----------
     topic, source : where they come from.
     letters : number of the source of dead letters that they become rows of; None: they are left out.
+    reason, error : why they end, and the class of error that a dead letter names.
     """
 
     topic: str
     source: str
     letters: int | None
+    reason: str = "function_error"
+    error: type[WatersmeetError] = FunctionError
 
 
 def evaluated(
@@ -197,7 +200,7 @@ def evaluated(
         if not failed or not policies.keys() >= {*roots}:
             raise
         texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
-        frame = _ended(frame, texts, policies, code)
+        frame = ended(frame, texts, policies, code)
         return frame, program(frame)
 
 
@@ -216,27 +219,27 @@ def without(
         if root not in policies:
             raise error
     texts = {row: said(of_peek(error)) for row, error in failed.items()}
-    return program(_ended(frame, texts, policies, code))
+    return program(ended(frame, texts, policies, code))
 
 
-def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
-    """The frame without rows for which a function raises: they have a reason, or are dead letters."""
+def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
+    """The frame without rows that end for what the texts say: they have a reason, or are dead letters."""
     root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)
     for number, policy in policies.items():
         mine = rows[root[rows] == number]
         gone = np.zeros(len(frame), dtype=np.bool_)
         gone[mine] = True
         if policy.letters is None:
-            frame = _set(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
+            frame = set_numbers(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
         elif len(mine):
             name = column(policy.letters, "headers")
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
             places = _places(frame, mine)
-            origins = (Origin(policy.topic, *place, policy.source, "function_error") for place in places)
+            origins = (Origin(policy.topic, *place, policy.source, policy.reason) for place in places)
             texts = (failed[row] for row in mine.tolist())
             told = [
-                own_headers(headers) + origin.told(FunctionError, text)
+                own_headers(headers) + origin.told(policy.error, text)
                 for headers, origin, text in zip(own, origins, texts, strict=True)
             ]
             frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
@@ -249,7 +252,8 @@ def _numbers(frame: pa.Table, name: str) -> Int64s:
     return numbers
 
 
-def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+def set_numbers(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+    """The frame with other numbers in a column, of the type that it has."""
     at = frame.schema.get_field_index(name)
     return frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
 
@@ -257,9 +261,9 @@ def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
 def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
     """The frame with these rows as those of a source of dead letters, which have no reason to end."""
     for name, values in (("root", source), ("reason", 0)):
-        frame = _set(frame, name, np.where(rows, values, _numbers(frame, name)))
+        frame = set_numbers(frame, name, np.where(rows, values, _numbers(frame, name)))
     ts = _numbers(frame, "ts")
-    return _set(frame, "ts", np.where(rows, letter_times(ts), ts))
+    return set_numbers(frame, "ts", np.where(rows, letter_times(ts), ts))
 
 
 def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:

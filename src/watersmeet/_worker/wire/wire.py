@@ -236,7 +236,8 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
                 found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
         raised = (RAISED,) if source.origin.policies.outlives_errors else ()
-        for reason in ("negative_timestamp", "undecodable", *source.origin.drop_reasons, *raised):
+        told = () if source.origin.timestamp_extractor is None else ("invalid_timestamp",)
+        for reason in ("negative_timestamp", "undecodable", *told, *source.origin.drop_reasons, *raised):
             found[(source.name, reason)] = None
     for flow in physical.flows:
         if flow.drops_null_key:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import SelectKey, Shape, StreamAggregate
 from watersmeet.aggregates import AnyAggregate
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import Function, adapt, types_for
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.cogrouped import CogroupedKStream
 from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
@@ -31,8 +31,9 @@ class StreamGrouping(Processing):
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedStream:
         """The records by another key: a Column function of (value) or (key, value); null: left out, counted."""
-        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
-        key = self._construction.functions.value_type(selector, self._types(), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
+        types = types_for(selector, self._types())
+        key = self._construction.functions.value_type(selector, types, "key selector")
         name = self._construction.name(name, "group_by")
         shape = Shape("stream", key, self.value_type)
         node = self._attach(SelectKey(name, (self.name,), shape, selector=selector))
