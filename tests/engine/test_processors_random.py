@@ -10,7 +10,7 @@ import pytest
 from proof.histories import Case, check
 from proof.histories.check import cuts_of
 from proof.histories.draw import draw_blueprint, draw_case
-from proof.histories.draw_order import _may_share_keys
+from proof.histories.draw_order import may_share_keys
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.registry import is_limited, sources_of
 from proof.histories.report import page
@@ -43,7 +43,7 @@ def test_random_processors_do_what_the_oracle_does_a_record_at_a_time(piece: int
 
 def anywhere(case: Case, dice: Dice) -> Case:
     """The same, where its operators have a rule for that, with records of a key in any of three partitions."""
-    if not _may_share_keys(case.blueprint) or out_of_step(case.blueprint):
+    if not may_share_keys(case.blueprint) or out_of_step(case.blueprint):
         return case
     records = tuple(record._replace(partition=dice.number(0, 2)) for record in case.records)
     sources, first = sources_of(case.blueprint), case.blueprint.sources(("global",))

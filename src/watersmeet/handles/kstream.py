@@ -12,6 +12,7 @@ from watersmeet._plan.nodes import Branch, FlatMap, Map, Merge, Peek, SelectKey,
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, check_branches
 from watersmeet.handles import made
+from watersmeet.handles.distinct import Deduplicating
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @made_as("stream")
 @answering
-class KStream(StreamGrouping, StreamJoins, StreamOutputs):
+class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:

@@ -23,6 +23,7 @@ from watersmeet._plan.nodes.aggregates import (
     WindowAggregate,
 )
 from watersmeet._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
+from watersmeet._plan.nodes.distinct import Distinct
 from watersmeet._plan.nodes.joins import (
     ForeignKey,
     GlobalLookup,
@@ -61,6 +62,7 @@ __all__ = [
     "Aggregated",
     "Arguments",
     "Branch",
+    "Distinct",
     "Filter",
     "FlatMap",
     "ForeignKey",

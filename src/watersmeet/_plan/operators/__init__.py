@@ -12,6 +12,7 @@ from watersmeet._plan.operators.aggregates.stream_aggregate import StreamAggrega
 from watersmeet._plan.operators.aggregates.suppress import Suppress
 from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate, VersionedTableAggregate
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
+from watersmeet._plan.operators.distinct import Distinct
 from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
 from watersmeet._plan.operators.process import Process
@@ -45,6 +46,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
     nodes.Suppress: (Suppress(),),
     nodes.Process: (Process(),),
+    nodes.Distinct: (Distinct(),),
     nodes.StreamWTable: (StreamWTable(),),
     nodes.TableWTable: (TableWTable(),),
     nodes.WTableTable: (WTableTable(),),
