@@ -27,7 +27,9 @@ from proof.oracle.parts import (
     table,
     window_aggregate,
 )
+from proof.oracle.records import Key, Value
 from proof.oracle.semantics import Semantics
+from proof.oracle.streams.distinct import distinct
 from proof.oracle.streams.self_join import SelfJoin
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
@@ -224,6 +226,14 @@ def _stream_stream_window(topology: Topology, params: Params) -> None:
     topology.sink(cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
 
 
+def _distinct(topology: Topology, params: Params) -> None:
+    topology.sink(distinct(topology, stream(topology, "input"), params["within_ms"], _KEYS[params["by"]]))
+
+
+_KEYS: dict[str, Callable[[Value], Key] | None] = {"key": None, "reference": ref}
+"""What records are told apart by."""
+
+
 def _wtable(topology: Topology, params: Params, kind: str) -> None:
     def side(name: str, shape: str) -> Node:
         if shape == "table":
@@ -253,6 +263,7 @@ _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "aggregate_join_table": _aggregate_join_table,
     "rekey_count": _rekey_count,
     "rekey_stream_stream": _rekey_stream_stream,
+    "distinct": _distinct,
     "rekey_stream_table": _rekey_stream_table,
     "merge_count": _merge_count,
     "windowed_aggregate": _windowed_aggregate,

@@ -99,6 +99,7 @@ from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
     BufferConfig,
+    CalendarWindows,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
@@ -107,6 +108,7 @@ from watersmeet.windows import (
     TimeWindows,
     UnlimitedWindows,
     previous,
+    window_text,
 )
 
 __all__ = [
@@ -114,6 +116,7 @@ __all__ = [
     "Backfill",
     "BatchInfo",
     "BufferConfig",
+    "CalendarWindows",
     "CatalogTable",
     "Change",
     "ChangedTopology",
@@ -198,6 +201,7 @@ __all__ = [
     "sum",
     "time_windowed",
     "top_k",
+    "window_text",
 ]
 __version__ = "0.1.0"
 

@@ -11,7 +11,6 @@ from typing import Any
 from proof.histories.blueprint import Blueprint, Op, name_of
 from proof.histories.kinds import (
     aggregates,
-    distinct,
     lookups,
     processors,
     streams,
@@ -38,7 +37,6 @@ KINDS: dict[str, Kind] = {
     **suppressed.KINDS,
     **wtables.KINDS,
     **processors.KINDS,
-    **distinct.KINDS,
 }
 VERSIONS = {"current": "4.3.0", "spurious": "0.10.2.2", "old": "0.10.1.1", "old-0.10.0": "0.10.0.1"}
 SOURCES = tuple(name for name, kind in KINDS.items() if not kind.takes)

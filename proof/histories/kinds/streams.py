@@ -25,6 +25,7 @@ from proof.histories.kinds.kind import (
 )
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
+from proof.oracle.streams.distinct import distinct
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 
@@ -209,6 +210,28 @@ def _history(table: Any) -> int | None:
     return int(table.history_ms)
 
 
+def _distinct_params(choices: Choices, _generation: str) -> Params:
+    return {"within": choices.pick((None, 1, 5, 20, 60)), "by": choices.pick(("key", "key", "reference", "value"))}
+
+
+def _told_by(params: Params, keys: str) -> Any:
+    return text.referrer(keys) if params["by"] == "reference" else lambda value: value
+
+
+def _distinct(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    within = None if params["within"] is None else timedelta(milliseconds=params["within"])
+    key = None
+    if params["by"] != "key":
+        kind = site.keys if params["by"] == "reference" else "string"
+        key = site.library.lift(_told_by(params, site.keys), kind)
+    return [inputs[0].distinct(key, within=within, name=site.name)]
+
+
+def _distinct_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    key = None if params["by"] == "key" else _told_by(params, site.keys)
+    return [distinct(site.topology, inputs[0], params["within"], key)]
+
+
 STREAM, TABLE = ("stream",), ("table",)
 KINDS: dict[str, Kind] = {
     "stream": Kind(
@@ -278,6 +301,17 @@ KINDS: dict[str, Kind] = {
         weight=6,
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         holds=lambda params: params.get("grace", 0) > 0,
+    ),
+    "distinct": Kind(
+        STREAM,
+        STREAM,
+        _distinct,
+        _distinct_node,
+        _distinct_params,
+        weight=4,
+        timed=True,
+        relaxes=lambda _params, _generation: True,
+        generations=("current",),
     ),
     "to": Kind(
         STREAM,

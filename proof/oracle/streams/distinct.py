@@ -6,10 +6,11 @@ domain in which it came; a duplicate changes nothing; a record without a key pas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from proof.oracle.graph import Node, Topology
-from proof.oracle.records import Key, Record
+from proof.oracle.graph import MapRecord, Node, Topology
+from proof.oracle.records import Key, Record, Value
 from proof.oracle.source_time import SourceTime
 
 
@@ -57,3 +58,13 @@ class Distinct(Node):
         here = first.domain == self._clock.domain
         now = self._clock.time if here else self._clock.time_of(first.domain)
         return now - first.time < self._within
+
+
+def distinct(topology: Topology, parent: Node, within: int | None, key: Callable[[Value], Key] | None) -> Node:
+    """By the records' own keys, or by what a function makes of their values."""
+    if key is None:
+        return Distinct(topology, parent, within)
+    # beside what it is told apart by, a record takes its own key along
+    told = MapRecord(parent, lambda r: Record(key(r.value), (r.key, r.value), r.ts)).moves()
+    passed = Distinct(topology, told, within)
+    return MapRecord(passed, lambda r: Record(r.value[0], r.value[1], r.ts)).moves()

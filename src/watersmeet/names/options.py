@@ -139,7 +139,7 @@ USES: dict[str, str] = {
     "split": "For example split({'large': lambda value: value['amount'] > 100}, default='rest')",
     "group_by_key": "By another key: group_by(lambda value: value['field'])",
     "suppress": "For example suppress(wm.Suppressed.until_time_limit('1 hour', wm.BufferConfig.unbounded()))",
-    "KTable.to_stream": "With another key: to_stream().select_key(lambda key, value: ...)",
+    "KTable.to_stream": "With another key: to_stream(key=lambda key, value: ...)",
     "reduce": "For example reduce(lambda aggregate, value: ...)",
     "KGroupedTable.reduce": "For example reduce(lambda aggregate, value: ..., lambda aggregate, value: ...)",
     "aggregate": f"For example {_FOLD}",

@@ -11,14 +11,17 @@ from watersmeet.windows.aggregate_windows import (
     UnlimitedWindows,
     Windows,
 )
+from watersmeet.windows.calendar_windows import CalendarWindows
 from watersmeet.windows.durations import DAY_MS, Duration, duration_ms
 from watersmeet.windows.join_windows import JoinWindows
 from watersmeet.windows.shifts import Previous, previous
 from watersmeet.windows.suppressed import BufferConfig, Suppressed
+from watersmeet.windows.text import window_text
 
 __all__ = [
     "DAY_MS",
     "BufferConfig",
+    "CalendarWindows",
     "Duration",
     "EmitStrategy",
     "JoinWindows",
@@ -31,4 +34,5 @@ __all__ = [
     "Windows",
     "duration_ms",
     "previous",
+    "window_text",
 ]

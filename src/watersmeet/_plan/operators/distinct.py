@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet._plan.nodes import Distinct as Node
 from watersmeet._plan.operators.spec import (
+    FOLLOWS,
     NUMBER,
     STAMP,
     Params,
@@ -27,7 +28,7 @@ UNTIL = "until"
 class DistinctParams(Params):
     """How long records of a key are left out behind the first, in ms; None: for ever."""
 
-    within_ms: int | None
+    within_ms: int | None = field(metadata=FOLLOWS)
 
 
 class Distinct(Spec[Node]):
