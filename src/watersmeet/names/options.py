@@ -161,6 +161,8 @@ USES: dict[str, str] = {
     "SessionWindows": "They are made by SessionWindows.of_inactivity_gap_and_grace('30 minutes', '5 minutes')",
     "JoinWindows": "They are made by JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')",
     "UnlimitedWindows": "They are made by UnlimitedWindows.of()",
+    "CalendarWindows": "For example CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours')",
+    "window_text": "For example to_stream(key=wm.window_text)",
     "of_size_and_grace": "For example of_size_and_grace('1 hour', '5 minutes'), or of_size_with_no_grace('1 hour')",
     "of_size_with_no_grace": "With a grace: of_size_and_grace('1 hour', '5 minutes')",
     "of_time_difference_and_grace": "For example of_time_difference_and_grace('5 minutes', '1 minute'), or "
