@@ -22,10 +22,12 @@ from proof.histories.kinds.kind import (
     remembered,
     sink,
     sink_node,
+    stored,
 )
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.distinct import distinct
+from proof.oracle.streams.expiry import expiry
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 
@@ -172,6 +174,22 @@ def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[A
     return _repartition_node(site, inputs, params)
 
 
+def _expiring_params(choices: Choices, generation: str) -> Params:
+    return {**stored(choices, generation), "ttl": choices.pick((1, 5, 20)), "record": choices.chance(40)}
+
+
+def _expiring(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    ttl, since = timedelta(milliseconds=params["ttl"]), "record" if params["record"] else "update"
+    return [inputs[0].to_table(name=site.name, store=site.store(params), ttl=ttl, since=since)]
+
+
+def _expiring_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    changes = expiry(site.topology, inputs[0], params["ttl"], of_record=params["record"])
+    table = TableSource(site.topology, materialized=bool(params.get("stored")))
+    changes.feed(table)
+    return [table]
+
+
 def _to_table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     table = TableSource(site.topology, materialized=bool(params.get("stored")), history_ms=params.get("history"))
     inputs[0].feed(table)
@@ -291,6 +309,17 @@ KINDS: dict[str, Kind] = {
         _to_table_node,
         remembered,
         weight=4,
+    ),
+    "expiring": Kind(
+        STREAM,
+        TABLE,
+        _expiring,
+        _expiring_node,
+        _expiring_params,
+        weight=3,
+        timed=True,
+        holds=lambda _: True,
+        generations=("current",),
     ),
     "stream_table": Kind(
         STREAM + TABLE,

@@ -13,6 +13,7 @@ from watersmeet._engine.exchange.routing import Drops
 from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
 from watersmeet._engine.operators import (
     distinct,
+    expiry,
     foreign_key_receive,
     foreign_key_send,
     global_lookup,
@@ -58,6 +59,7 @@ OPERATORS = {
     "suppress": suppress.run,
     "process": process.run,
     "distinct": distinct.run,
+    "expiry": expiry.run,
     "stream_wtable": window_join.run,
     "table_wtable": window_join.run,
     "wtable_table": window_join.run,

@@ -24,6 +24,7 @@ from watersmeet._plan.nodes.aggregates import (
 )
 from watersmeet._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
 from watersmeet._plan.nodes.distinct import Distinct
+from watersmeet._plan.nodes.expiry import Expiry
 from watersmeet._plan.nodes.joins import (
     ForeignKey,
     GlobalLookup,
@@ -63,6 +64,7 @@ __all__ = [
     "Arguments",
     "Branch",
     "Distinct",
+    "Expiry",
     "Filter",
     "FlatMap",
     "ForeignKey",

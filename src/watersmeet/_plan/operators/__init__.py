@@ -13,6 +13,7 @@ from watersmeet._plan.operators.aggregates.suppress import Suppress
 from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate, VersionedTableAggregate
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from watersmeet._plan.operators.distinct import Distinct
+from watersmeet._plan.operators.expiry import Expiry
 from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
 from watersmeet._plan.operators.process import Process
@@ -47,6 +48,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.Suppress: (Suppress(),),
     nodes.Process: (Process(),),
     nodes.Distinct: (Distinct(),),
+    nodes.Expiry: (Expiry(),),
     nodes.StreamWTable: (StreamWTable(),),
     nodes.TableWTable: (TableWTable(),),
     nodes.WTableTable: (WTableTable(),),
