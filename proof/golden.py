@@ -94,6 +94,12 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
+    if "since" in params:
+        yield "- operator: expiry"
+        yield f"- ttl: {params['ttl_ms']} ms"
+        yield f"- since: {params['since']}"
+        yield f"- generation: {generation}"
+        return
     if "by" in params:
         within = params["within_ms"]
         yield "- operator: distinct"
@@ -113,7 +119,8 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
-    wanted = ("fold",) if "fold" in facts else ("within", "by") if "within" in facts else ("type", "joiner")
+    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since")}
+    wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
     missing = {"operator", "generation", *wanted} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
@@ -153,6 +160,8 @@ def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[s
         return facts["operator"].replace("-", "_"), params
     if facts["operator"] == "window-aggregate":
         return "windowed_aggregate", _windows(path, title, facts) | _held(path, title, facts)
+    if facts["operator"] == "expiry":
+        return "expiry", {"ttl_ms": _ms(facts["ttl"]), "since": facts["since"]}
     if facts["operator"] == "distinct":
         within = None if facts["within"] == "for ever" else _ms(facts["within"])
         return "distinct", {"within_ms": within, "by": facts["by"]}

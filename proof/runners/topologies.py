@@ -188,6 +188,10 @@ class Recorded(Pieces):
         lasting = None if within is None else timedelta(milliseconds=within)
         self._stream("input").distinct(key, within=lasting).to(OUTPUT)
 
+    def _expiry(self) -> None:
+        ttl, since = timedelta(milliseconds=self._params["ttl_ms"]), self._params["since"]
+        self._stream("input").to_table(ttl=ttl, since=since).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -206,6 +210,7 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "self_join": Recorded._self_join,
     "rekey_stream_stream": Recorded._rekey_stream_stream,
     "distinct": Recorded._distinct,
+    "expiry": Recorded._expiry,
     "rekey_stream_table": Recorded._rekey_stream_table,
     "stream_aggregate": Recorded._stream_aggregate,
     "table_aggregate": Recorded._table_aggregate,

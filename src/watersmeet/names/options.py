@@ -36,7 +36,8 @@ _READ = {
     **dict.fromkeys(("offset", "offset_reset", "auto_offset_reset", "starting_offsets"), _OFFSETS),
     "topic": "The source is the first argument: builder.stream('topic', key=..., value=...)",
     **dict.fromkeys(("topics", "pattern"), "Read each topic, then merge: one.merge(other)"),
-    "retention": "history='1 day': a versioned table",
+    "retention": "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
+    **dict.fromkeys(("expire", "expire_after", "time_to_live", "expiry"), "ttl='1 day', of table and to_table"),
     **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
 }
 _WRITTEN = {
