@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
 
 from watersmeet._plan.change.change import Change
+from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
@@ -108,7 +109,6 @@ from watersmeet.windows import (
     TimeWindows,
     UnlimitedWindows,
     previous,
-    window_text,
 )
 
 __all__ = [

@@ -16,7 +16,6 @@ from watersmeet.windows.durations import DAY_MS, Duration, duration_ms
 from watersmeet.windows.join_windows import JoinWindows
 from watersmeet.windows.shifts import Previous, previous
 from watersmeet.windows.suppressed import BufferConfig, Suppressed
-from watersmeet.windows.text import window_text
 
 __all__ = [
     "DAY_MS",
@@ -34,5 +33,4 @@ __all__ = [
     "Windows",
     "duration_ms",
     "previous",
-    "window_text",
 ]

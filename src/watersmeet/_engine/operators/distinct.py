@@ -20,7 +20,7 @@ from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.distinct import UNTIL, Distinct, DistinctParams
+from watersmeet._plan.operators.lasting.distinct import UNTIL, Distinct, DistinctParams
 
 (DUPLICATE,) = Distinct.drop_reasons
 

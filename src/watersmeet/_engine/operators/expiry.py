@@ -23,7 +23,7 @@ from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.held import release
 from watersmeet._engine.time.held_rows import HeldRows
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.expiry import ExpiryParams
+from watersmeet._plan.operators.lasting.expiry import ExpiryParams
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

@@ -12,10 +12,10 @@ from watersmeet._plan.operators.aggregates.stream_aggregate import StreamAggrega
 from watersmeet._plan.operators.aggregates.suppress import Suppress
 from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate, VersionedTableAggregate
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
-from watersmeet._plan.operators.distinct import Distinct
-from watersmeet._plan.operators.expiry import Expiry
 from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
+from watersmeet._plan.operators.lasting.distinct import Distinct
+from watersmeet._plan.operators.lasting.expiry import Expiry
 from watersmeet._plan.operators.process import Process
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamStream

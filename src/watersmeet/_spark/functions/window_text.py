@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 from watersmeet.errors import FunctionError
+from watersmeet.names.calls import answered
 
 
+@answered
 def window_text(key: Any, window: Any = None) -> Any:
     """A windowed key as text, as `Windowed.toString` of Kafka Streams has it: `[key@start/end]`.
 
@@ -28,9 +33,6 @@ def window_text(key: Any, window: Any = None) -> Any:
     >>> counts.to_stream(key=wm.window_text).to("counts")  # doctest: +SKIP
     >>> counts.to_stream().map(lambda key, n: (wm.window_text(key), n))  # doctest: +SKIP
     """
-    from pyspark.sql import Column
-    from pyspark.sql import functions as F
-
     if not isinstance(key, Column):
         raise FunctionError(
             f"The text of a window is made of a Column: window_text({key!r:.80}).",
