@@ -94,6 +94,19 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
+    if "since" in params:
+        yield "- operator: expiry"
+        yield f"- ttl: {params['ttl_ms']} ms"
+        yield f"- since: {params['since']}"
+        yield f"- generation: {generation}"
+        return
+    if "by" in params:
+        within = params["within_ms"]
+        yield "- operator: distinct"
+        yield f"- by: {params['by']}"
+        yield f"- within: {'for ever' if within is None else f'{within} ms'}"
+        yield f"- generation: {generation}"
+        return
     lengths = "".join(f", {name[:-3]} {ms} ms" for name, ms in params.items() if name.endswith("_ms"))
     yield "- operator: window-aggregate"
     yield f"- fold: {params['agg']}"
@@ -106,17 +119,14 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
-    missing = {"operator", "generation", *(() if "fold" in facts else ("type", "joiner"))} - set(facts)
+    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since")}
+    wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
+    missing = {"operator", "generation", *wanted} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
-    if facts["operator"] in _WTABLES:
-        params = _windows(path, title, facts) | _of_wtable(path, title, facts)
-        kind, version = facts["operator"].replace("-", "_"), _VERSIONS[facts["generation"]]
-        return History(title, kind, params, facts["generation"], version, tuple(steps))
-    if facts["operator"] == "window-aggregate":
-        params = _windows(path, title, facts) | _held(path, title, facts)
-        version = _VERSIONS[facts["generation"]]
-        return History(title, "windowed_aggregate", params, facts["generation"], version, tuple(steps))
+    of_kind = _of_kind(path, title, facts)
+    if of_kind is not None:
+        return History(title, *of_kind, facts["generation"], _VERSIONS[facts["generation"]], tuple(steps))
     vector: dict[str, Any] = {
         "name": f"golden.{title}",
         "operator": facts["operator"],
@@ -141,6 +151,21 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         steps=tuple(steps),
         vector=vector,
     )
+
+
+def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """Kind and parameters of a history; None where the operator is told as recorded vectors tell it."""
+    if facts["operator"] in _WTABLES:
+        params = _windows(path, title, facts) | _of_wtable(path, title, facts)
+        return facts["operator"].replace("-", "_"), params
+    if facts["operator"] == "window-aggregate":
+        return "windowed_aggregate", _windows(path, title, facts) | _held(path, title, facts)
+    if facts["operator"] == "expiry":
+        return "expiry", {"ttl_ms": _ms(facts["ttl"]), "since": facts["since"]}
+    if facts["operator"] == "distinct":
+        within = None if facts["within"] == "for ever" else _ms(facts["within"])
+        return "distinct", {"within_ms": within, "by": facts["by"]}
+    return None
 
 
 def _params(path: Path, title: str, facts: dict[str, str]) -> dict[str, Any]:

@@ -193,6 +193,16 @@ class Recorded(Pieces):
 
         as_written(wtable_join(kind, self._library, self._params, side)).to(OUTPUT)
 
+    def _distinct(self) -> None:
+        within = self._params["within_ms"]
+        key = self._ref if self._params["by"] == "reference" else None
+        lasting = None if within is None else timedelta(milliseconds=within)
+        self._stream("input").distinct(key, within=lasting).to(OUTPUT)
+
+    def _expiry(self) -> None:
+        ttl, since = timedelta(milliseconds=self._params["ttl_ms"]), self._params["since"]
+        self._stream("input").to_table(ttl=ttl, since=since).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
@@ -211,6 +221,8 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "stream_stream": Recorded._stream_stream,
     "self_join": Recorded._self_join,
     "rekey_stream_stream": Recorded._rekey_stream_stream,
+    "distinct": Recorded._distinct,
+    "expiry": Recorded._expiry,
     "rekey_stream_table": Recorded._rekey_stream_table,
     "stream_aggregate": Recorded._stream_aggregate,
     "table_aggregate": Recorded._table_aggregate,

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
 
 from watersmeet._plan.change.change import Change
+from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
@@ -101,6 +102,7 @@ from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
     BufferConfig,
+    CalendarWindows,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
@@ -116,6 +118,7 @@ __all__ = [
     "Backfill",
     "BatchInfo",
     "BufferConfig",
+    "CalendarWindows",
     "CatalogTable",
     "Change",
     "ChangedTopology",
@@ -200,6 +203,7 @@ __all__ = [
     "sum",
     "time_windowed",
     "top_k",
+    "window_text",
 ]
 __version__ = "0.1.0"
 

@@ -23,9 +23,12 @@ from proof.histories.kinds.kind import (
     remembered,
     sink,
     sink_node,
+    stored,
 )
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
+from proof.oracle.streams.distinct import distinct
+from proof.oracle.streams.expiry import expiry
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 
@@ -178,6 +181,22 @@ def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[A
     return _repartition_node(site, inputs, params)
 
 
+def _expiring_params(choices: Choices, generation: str) -> Params:
+    return {**stored(choices, generation), "ttl": choices.pick((1, 5, 20)), "record": choices.chance(40)}
+
+
+def _expiring(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    ttl, since = timedelta(milliseconds=params["ttl"]), "record" if params["record"] else "update"
+    return [inputs[0].to_table(name=site.name, store=site.store(params), ttl=ttl, since=since)]
+
+
+def _expiring_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    changes = expiry(site.topology, inputs[0], params["ttl"], of_record=params["record"])
+    table = TableSource(site.topology, materialized=bool(params.get("stored")))
+    changes.feed(table)
+    return [table]
+
+
 def _to_table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     table = TableSource(site.topology, materialized=bool(params.get("stored")), history_ms=params.get("history"))
     inputs[0].feed(table)
@@ -214,6 +233,28 @@ def _history(table: Any) -> int | None:
     while not hasattr(table, "history_ms"):
         table = table._parent
     return int(table.history_ms)
+
+
+def _distinct_params(choices: Choices, _generation: str) -> Params:
+    return {"within": choices.pick((None, 1, 5, 20, 60)), "by": choices.pick(("key", "key", "reference", "value"))}
+
+
+def _told_by(params: Params, keys: str) -> Any:
+    return text.referrer(keys) if params["by"] == "reference" else lambda value: value
+
+
+def _distinct(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    within = None if params["within"] is None else timedelta(milliseconds=params["within"])
+    key = None
+    if params["by"] != "key":
+        kind = site.keys if params["by"] == "reference" else "string"
+        key = site.library.lift(_told_by(params, site.keys), kind)
+    return [inputs[0].distinct(key, within=within, name=site.name)]
+
+
+def _distinct_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    key = None if params["by"] == "key" else _told_by(params, site.keys)
+    return [distinct(site.topology, inputs[0], params["within"], key)]
 
 
 STREAM, TABLE = ("stream",), ("table",)
@@ -276,6 +317,17 @@ KINDS: dict[str, Kind] = {
         remembered,
         weight=4,
     ),
+    "expiring": Kind(
+        STREAM,
+        TABLE,
+        _expiring,
+        _expiring_node,
+        _expiring_params,
+        weight=3,
+        timed=True,
+        holds=lambda _: True,
+        generations=("current",),
+    ),
     "stream_table": Kind(
         STREAM + TABLE,
         STREAM,
@@ -285,6 +337,17 @@ KINDS: dict[str, Kind] = {
         weight=6,
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         holds=lambda params: params.get("grace", 0) > 0,
+    ),
+    "distinct": Kind(
+        STREAM,
+        STREAM,
+        _distinct,
+        _distinct_node,
+        _distinct_params,
+        weight=4,
+        timed=True,
+        relaxes=lambda _params, _generation: True,
+        generations=("current",),
     ),
     "to": Kind(
         STREAM,

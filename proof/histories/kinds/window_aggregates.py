@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from proof.histories import calendar
 from proof.histories.kinds import aggregates, named, tables
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
@@ -60,6 +61,8 @@ def _windows(params: Params) -> Any:
             return SessionWindows(size, grace)
         case "unlimited":
             return UnlimitedWindows(grace)
+        case "calendar":
+            return calendar.windows(params)
         case kind:
             return TimeWindows(size, _advance(kind, size), grace)
 
@@ -99,6 +102,8 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
             node = SlidingWindowAggregate(*common, emission, *others, difference_ms=size, grace_ms=grace)
         case "session":
             node = SessionWindowAggregate(*common, emission, *others, gap_ms=size, grace_ms=grace)
+        case "calendar":
+            node = TimeWindowAggregate(*common, calendar.oracle(params), emission, *others)
         case "unlimited":
             node = TimeWindowAggregate(*common, OracleUnlimitedWindows(grace), emission, *others)
         case kind:

@@ -14,6 +14,7 @@ from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of
 from proof.oracle.records import Key, Value
+from proof.oracle.windows.window_calendar import CalendarWindows as OracleCalendarWindows
 from proof.oracle.windows.window_time import UnlimitedWindows as OracleUnlimitedWindows
 from proof.oracle.windows.wtable import Window, WindowedSide, previous
 from proof.oracle.windows.wtable_joins import (
@@ -23,7 +24,8 @@ from proof.oracle.windows.wtable_joins import (
     WTableWTableJoin,
 )
 from watersmeet.handles.wtable import WTable
-from watersmeet.windows import Previous, TimeWindows, UnlimitedWindows
+from watersmeet.windows import CalendarWindows, Previous, TimeWindows, UnlimitedWindows
+from watersmeet.windows.calendar_windows import WEEKDAYS
 
 WINDOW = "struct<start:bigint,end:bigint>"
 STEP = 10
@@ -119,6 +121,9 @@ def _of_handle(table: WTable) -> Any:
         return "time", windows.size_ms, windows.advance_ms
     if isinstance(windows, UnlimitedWindows):
         return "UnlimitedWindows", windows.start_ms
+    if isinstance(windows, CalendarWindows):
+        weekday = WEEKDAYS.index(windows.week_starts)
+        return "CalendarWindows", windows.period, windows.zone, windows.offset_ms, weekday
     return type(windows).__name__, getattr(windows, "gap_ms", getattr(windows, "difference_ms", 0))
 
 
@@ -148,6 +153,8 @@ def _of_node(table: Any) -> Any:
     spec = getattr(aggregate, "_spec", None)
     if isinstance(spec, OracleUnlimitedWindows):
         return "UnlimitedWindows", spec.start_ms
+    if isinstance(spec, OracleCalendarWindows):
+        return "CalendarWindows", spec.period, spec.zone, spec.offset_ms, spec.weekday
     if spec is not None:
         return "time", spec.size_ms, spec.advance_ms
     gap = getattr(aggregate, "_gap", None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.inputs import Inputs
 from watersmeet.functions import Function
+from watersmeet.handles.expiry import Since
 from watersmeet.handles.global_ktable import GlobalKTable
 from watersmeet.handles.kstream import KStream
 from watersmeet.handles.ktable import KTable
@@ -181,6 +182,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -192,6 +195,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -207,6 +212,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -218,6 +225,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @parameters_of(stream)
@@ -238,6 +247,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
@@ -248,6 +259,10 @@ class InputReading:
             stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
         bootstrap : what the table begins with, and from where its topic goes on: a `Snapshot`, or its history, a
             `Backfill`.
+        ttl : for how long a row lasts, in stream time, such as "1 day": then it is deleted, and a tombstone goes
+            downstream, where time passes that moment (docs/semantics/expiry.md; KIP-1225).
+        since : from when on: "update", the stream time at which its last update comes, or "record", that record's
+            timestamp. A record that is over when it comes deletes the row.
 
         Raises
         ------
@@ -259,6 +274,10 @@ class InputReading:
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
         options |= {"on_invalid_timestamp": on_invalid_timestamp, "starting_offsets": starting_offsets}
+        if ttl is not None or since != "update":
+            node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
+            stream = KStream(self._construction, node)
+            return stream.to_table(store=store, history=history, ttl=ttl, since=since)
         node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
         return KTable(self._construction, node)
 

@@ -12,6 +12,8 @@ from watersmeet._plan.nodes import Branch, FlatMap, Map, MapHeaders, Merge, Peek
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, check_branches, types_for
 from watersmeet.handles import made
+from watersmeet.handles.distinct import Deduplicating
+from watersmeet.handles.expiry import Since, expiring
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 @made_as("stream")
 @answering
-class KStream(StreamGrouping, StreamJoins, StreamOutputs):
+class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
@@ -162,18 +164,28 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         node = Peek(name, (self._node.name,), self._node.shape, action=action)
         return KStream(self._construction, self._attach(node))
 
-    def to_table(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+    def to_table(
+        self,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
+    ) -> KTable:
         """The stream read as the changes of a table: the latest value of each key, null deletes.
 
         Parameters
         ----------
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+        ttl, since : for how long a row lasts, as for `StreamsBuilder.table`.
         """
         shape = Shape("table", self.key_type, self.value_type)
-        name = self._construction.name(name, "to_table", self.name)
+        above = expiring(self._construction, self._node, ttl, since, history=history)
+        name = self._construction.name(name, "to_table", above.name)
         kept = self._construction.history_ms(history)
-        node = ToTable(name, (self._node.name,), shape, store=store, history_ms=kept)
+        node = ToTable(name, (above.name,), shape, store=store, history_ms=kept)
         return made.table(self._construction, self._attach(node))
 
     # ------------------------------------------------------------------------------------------------------

@@ -95,9 +95,17 @@ class KTable(TableJoins, TableOutputs):
         """
         return transformed(self._side, transformer, value=value, stores=stores, name=name, store=store)
 
-    def to_stream(self, *, name: str | None = None) -> KStream:
-        """The changes of the table as a stream; a tombstone becomes a record with a null value."""
-        return made.stream(self._construction, changes_of(self._side, name))
+    def to_stream(self, *, key: Function | None = None, name: str | None = None) -> KStream:
+        """The changes of the table as a stream; a tombstone becomes a record with a null value.
+
+        Parameters
+        ----------
+        key : a new key of each record: a Column function of (value) or (key, value), which sees null values, too; None:
+            the row's.
+        name : name of the operator.
+        """
+        stream = made.stream(self._construction, changes_of(self._side, name))
+        return stream if key is None else stream.select_key(key, name=f"{stream.name}-key")
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
         """The rows by group; a changed row leaves its group before it comes into one (docs/semantics, section 12).

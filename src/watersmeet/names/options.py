@@ -34,7 +34,8 @@ _READ = {
     "topic": "The source is the first argument: builder.stream('topic', key=..., value=...)",
     "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
     "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
-    "retention": "history='1 day': a versioned table",
+    "retention": "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
+    **dict.fromkeys(("expire", "expire_after", "time_to_live", "expiry"), "ttl='1 day', of table and to_table"),
     **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
 }
 _WRITTEN = {
@@ -137,7 +138,7 @@ USES: dict[str, str] = {
     "split": "For example split({'large': lambda value: value['amount'] > 100}, default='rest')",
     "group_by_key": "By another key: group_by(lambda value: value['field'])",
     "suppress": "For example suppress(wm.Suppressed.until_time_limit('1 hour', wm.BufferConfig.unbounded()))",
-    "KTable.to_stream": "With another key: to_stream().select_key(lambda key, value: ...)",
+    "KTable.to_stream": "With another key: to_stream(key=lambda key, value: ...)",
     "reduce": "For example reduce(lambda aggregate, value: ...)",
     "KGroupedTable.reduce": "For example reduce(lambda aggregate, value: ..., lambda aggregate, value: ...)",
     "aggregate": f"For example {_FOLD}",
@@ -159,6 +160,8 @@ USES: dict[str, str] = {
     "SessionWindows": "They are made by SessionWindows.of_inactivity_gap_and_grace('30 minutes', '5 minutes')",
     "JoinWindows": "They are made by JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')",
     "UnlimitedWindows": "They are made by UnlimitedWindows.of()",
+    "CalendarWindows": "For example CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours')",
+    "window_text": "For example to_stream(key=wm.window_text)",
     "of_size_and_grace": "For example of_size_and_grace('1 hour', '5 minutes'), or of_size_with_no_grace('1 hour')",
     "of_size_with_no_grace": "With a grace: of_size_and_grace('1 hour', '5 minutes')",
     "of_time_difference_and_grace": "For example of_time_difference_and_grace('5 minutes', '1 minute'), or "

@@ -11,6 +11,7 @@ from typing import Any
 
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
+from watersmeet.windows.calendar_windows import CalendarWindows
 from watersmeet.windows.durations import Duration, Named, duration_ms, not_negative, positive
 
 _OF_SIZE = "TimeWindows.of_size_and_grace('1 hour', '5 minutes')"
@@ -157,7 +158,7 @@ class UnlimitedWindows(metaclass=Named):
         return replace(self, start_ms=start)
 
 
-Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows | CalendarWindows
 """What `windowed_by` takes."""
 
 

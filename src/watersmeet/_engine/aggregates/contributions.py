@@ -54,6 +54,12 @@ class Contributions:
         """The key of each aggregate."""
         return self.identity["key"]
 
+    @property
+    def at(self) -> Int64s:
+        """Of each window what tells it from others of its key: the last column of the identity."""
+        found: Int64s = next(reversed(self.identity.values())).to_numpy()  # type: ignore[call-overload]
+        return found
+
     def ordered(self, begin: int, end: int) -> Int64s:
         """These contributions, aggregate after aggregate, in their order within each."""
         return begin + np.argsort(self.group[begin:end], kind="stable")

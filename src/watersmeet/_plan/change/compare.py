@@ -178,7 +178,7 @@ def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
             return f"{name} was {was}, is {now}"
     was, now = before["time"], operator["time"]
     if was != now:
-        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now if was and was[name] != now[name]]
+        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now or () if was and was[name] != now[name]]
         return "its time goes otherwise" + (f": {', '.join(said)}" if said and now else "")
     return ""
 

@@ -23,6 +23,8 @@ from watersmeet._plan.nodes.aggregates import (
     WindowAggregate,
 )
 from watersmeet._plan.nodes.base import Function, How, Kind, Node, OldValues, Shape, UserFunction
+from watersmeet._plan.nodes.distinct import Distinct
+from watersmeet._plan.nodes.expiry import Expiry
 from watersmeet._plan.nodes.joins import (
     ForeignKey,
     GlobalLookup,
@@ -62,6 +64,8 @@ __all__ = [
     "Aggregated",
     "Arguments",
     "Branch",
+    "Distinct",
+    "Expiry",
     "Filter",
     "FlatMap",
     "ForeignKey",

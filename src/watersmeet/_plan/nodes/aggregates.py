@@ -8,7 +8,7 @@ from typing import Literal
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
 from watersmeet.errors import TopologyError
-from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows, Windows
+from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class WindowAggregate(Aggregated):
     def details(self) -> tuple[tuple[str, str], ...]:
         """See `Node`."""
         lengths = ((each.name.removesuffix("_ms"), getattr(self.windows, each.name)) for each in fields(self.windows))
-        parts = ", ".join(f"{name} {length} ms" for name, length in lengths)
+        parts = ", ".join(f"{name} {length}{' ms' * isinstance(length, int)}" for name, length in lengths)
         return (*super().details(), ("windows", parts), *((("emit", "on close"),) if self.on_close else ()))
 
 
@@ -169,7 +169,9 @@ class Suppress(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.limit_ms is not None or isinstance(self.windows, TimeWindows | SlidingWindows | SessionWindows):
+        if self.limit_ms is not None or isinstance(
+            self.windows, TimeWindows | SlidingWindows | SessionWindows | CalendarWindows
+        ):
             return
         raise TopologyError(
             "Only a table by windows that close can be suppressed until they do.",

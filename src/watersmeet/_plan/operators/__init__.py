@@ -14,6 +14,8 @@ from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
 from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
 from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
+from watersmeet._plan.operators.lasting.distinct import Distinct
+from watersmeet._plan.operators.lasting.expiry import Expiry
 from watersmeet._plan.operators.process import Process
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamStream
@@ -45,6 +47,8 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
     nodes.Suppress: (Suppress(),),
     nodes.Process: (Process(),),
+    nodes.Distinct: (Distinct(),),
+    nodes.Expiry: (Expiry(),),
     nodes.StreamWTable: (StreamWTable(),),
     nodes.TableWTable: (TableWTable(),),
     nodes.WTableTable: (WTableTable(),),

@@ -29,7 +29,15 @@ from watersmeet.handles.grouped.folding import (
     reducing,
 )
 from watersmeet.names import answering
-from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from watersmeet.windows import (
+    CalendarWindows,
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 if TYPE_CHECKING:
     from watersmeet.handles.wtable import WTable
@@ -38,6 +46,7 @@ W = TypeVar("W", bound="Windowing")
 NODES: dict[type, type[WindowAggregate]] = {
     TimeWindows: TimeWindowAggregate,
     UnlimitedWindows: TimeWindowAggregate,
+    CalendarWindows: TimeWindowAggregate,
     SlidingWindows: SlidingWindowAggregate,
     SessionWindows: SessionWindowAggregate,
 }
@@ -221,7 +230,7 @@ def check_windows(windows: Windows) -> None:
         raise TopologyError(
             f"windowed_by takes the windows of aggregates, and not {windows!r:.120}.",
             hint="Take wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), wm.SlidingWindows, wm.SessionWindows "
-            "or wm.UnlimitedWindows.",
+            "wm.CalendarWindows or wm.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError(f"Aggregates of these windows are not there yet: {windows!r:.120}.")

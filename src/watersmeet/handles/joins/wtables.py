@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from watersmeet._plan.nodes import Node, Shape, StreamWTable, TableWTable, WTableJoin, WTableTable, WTableWTable
@@ -10,7 +10,7 @@ from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.joins.join import Join, joiner_of, name_of, shown_as
 from watersmeet.handles.side import Side, require_same_key, same_type, type_text
-from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, UnlimitedWindows, Windows, duration_ms
+from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, Windows, duration_ms
 from watersmeet.windows.durations import not_negative
 
 SAY_KEEP = 'Say how long after its end and grace a window still joins: keep="14 days".'
@@ -121,9 +121,10 @@ def _require_same_windows(left: Side, right: Side) -> None:
         )
 
 
-def _definition(windows: Windows | None) -> Windows | None:
+def _definition(windows: Windows | None) -> tuple[Any, ...]:
     """Windows without their grace, which says how long they change, not which there are."""
-    return windows if windows is None or isinstance(windows, UnlimitedWindows) else replace(windows, grace_ms=0)
+    lengths = () if windows is None else fields(windows)
+    return (type(windows), *(getattr(windows, each.name) for each in lengths if each.name != "grace_ms"))
 
 
 def _distance(table: Side, shift: Previous) -> tuple[int, int]:

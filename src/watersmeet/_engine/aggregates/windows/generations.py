@@ -109,7 +109,7 @@ class _Counted:
         """Which generation each contribution goes to, and whose these are."""
         at, partitions = self._mine[self._order], self._partitions
         row = self._rows.row[at]
-        starts = self._rows.identity["start"].to_numpy()[self._rows.group[at]]
+        starts = self._rows.at[self._rows.group[at]]
         columns = (self._order, self._rows.group[at], row, starts, partitions.domain[row])
         flags = (self._empties[self._order], self._void[self._order])
         owner, generation, group = _NOBODY, 0, -1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from watersmeet._plan.nodes import Suppress as Node
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.spec import BYTES, Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
-from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows
+from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _wait(node: Node) -> int:
     if node.limit_ms is not None:
         return node.limit_ms
     match node.windows:
-        case TimeWindows(grace_ms=grace):
+        case TimeWindows(grace_ms=grace) | CalendarWindows(grace_ms=grace):
             return grace
         case SlidingWindows(grace_ms=grace):
             return grace + 1
@@ -89,4 +89,6 @@ def _length(node: Node) -> int:
     match node.windows if node.limit_ms is None else None:
         case TimeWindows(size_ms=length) | SlidingWindows(difference_ms=length):
             return length
+        case CalendarWindows() as windows:
+            return windows.longest_ms
     return 0
