@@ -31,8 +31,8 @@ from proof.histories.kinds.registry import (
 from proof.histories.kinds.shapes import PLAIN, Shape
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
-from proof.histories.times import as_told
-from proof.histories.times import told as told_times
+from proof.histories.subjects.times import as_told
+from proof.histories.subjects.times import told as told_times
 from proof.oracle.graph import EngineFailsError, Node
 from proof.oracle.graph import Topology as OracleTopology
 from proof.oracle.records import Result

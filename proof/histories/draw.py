@@ -18,7 +18,7 @@ from proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
 from proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
 from proof.histories.kinds.shapes import KEYS
 from proof.histories.kinds.shapes import VALUES as VALUE_TYPES
-from proof.histories.times import with_times
+from proof.histories.subjects.times import with_times
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5

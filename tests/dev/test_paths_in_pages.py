@@ -65,7 +65,4 @@ def test_a_path_that_has_gone_is_found() -> None:
 
 def test_a_module_that_has_gone_is_found() -> None:
     assert missing("`python -m proof.conformance --runner x`, `proof.oracle`") == []
-    assert missing("`python -m proof.conformance`, `proof.gone`") == [
-        "proof.gone",
-        "proof.conformance",
-    ]
+    assert missing("`python -m proof.away`, `proof.gone`") == ["proof.gone", "proof.away"]

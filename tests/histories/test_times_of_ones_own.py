@@ -8,7 +8,7 @@ from proof.histories.case import Case
 from proof.histories.check import check
 from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
-from proof.histories.times import as_told, with_times
+from proof.histories.subjects.times import as_told, with_times
 
 SEED = "times"
 SOME, MANY = 40, 1_500

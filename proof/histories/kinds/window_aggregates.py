@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from proof.histories import calendar
+from proof.histories.subjects import calendar
 from proof.histories.kinds import aggregates, named, tables
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices

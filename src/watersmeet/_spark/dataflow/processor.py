@@ -100,7 +100,7 @@ class LevelProcessor(StatefulProcessor):
         give_back()
         if self._gathered:
             raise WatersmeetError(
-                "A task of a level has ended before it was told so, and results are left.",
+                "A task of a level has ended before its end label arrived, and results are left.",
                 hint="This is a fault of watersmeet's: please report it. The batch is not committed.",
             )
 

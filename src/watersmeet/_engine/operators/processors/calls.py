@@ -109,7 +109,7 @@ class Context:
         if self._wall is None:
             raise FunctionError(
                 f"The processor {self._params.called} asks for the wall clock, and has no method on_wall_timer.",
-                hint="Write def on_wall_timer(self, key, timestamp, context): then the query is told the time.",
+                hint="Write def on_wall_timer(self, key, timestamp, context): the query then reads the wall clock.",
             )
         return self._wall
 
