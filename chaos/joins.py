@@ -83,22 +83,6 @@ JOINS = {
         ),
         levels=2,
     ),
-    # values once in a while, counts and lists by timers of each key
-    "process": Join(
-        "merge",
-        ("stream", "stream"),
-        then=(
-            (
-                "process",
-                {
-                    "record": [["count"], ["append"], ["set", 200], ["set_soon", 50], ["once"], ["forward"]],
-                    "timer": [["counted"], ["listed"], ["shorten"], ["first"]],
-                    "lasts": {"m": 1_000},
-                },
-            ),
-        ),
-        timed=True,
-    ),
     # each window beside the one before it
     "wtable_shift": Join(
         "merge",

@@ -6,7 +6,6 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,9 +94,6 @@ def handover_of(
     return start._handover(found, place, batches.last_planned(found.place, 0)), place
 
 
-_WALL = "wall_clock_ms"
-
-
 class _Meanwhile(Exception):
     """Somebody has written into the checkpoint since this start looked at it, before it had the lease."""
 
@@ -144,7 +140,8 @@ class _Start:
         options = self.options
         effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
         effects["session"] = settings.effects(self.spark)
-        effects |= self._schemas(found) | policies.recorded(self.topology.plan) | self._wall_clock(found)
+        effects |= self._schemas(found) | policies.recorded(self.topology.plan)
+        effects |= wall_clock.begun(self.topology, found.binding.effects if found.binding else {})
         place = self._place(found, effects)
         logs = found.place
         planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
@@ -173,13 +170,6 @@ class _Start:
             lambda: rest() if unfinished() else None,
             self.spark,
         )
-
-    def _wall_clock(self, found: Found) -> dict[str, Any]:
-        """What the wall clock showed when a topology that goes by it was first started, until its source tells."""
-        if not self.topology.by_wall:
-            return {}
-        known = found.binding.effects.get(_WALL, 0) if found.binding else 0
-        return {_WALL: known or time.time_ns() // 1_000_000}
 
     def _secure(self, lease: leases.Lease, found: Found | None) -> None:
         """Have the lease, before anything is written."""
@@ -322,7 +312,7 @@ class _Start:
         """The frame that the sinks read, and what its metrics count."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
         physical = with_known_domains(topology, facts.partitions, facts.begins)
-        physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(_WALL, 0))
+        physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = Layout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),

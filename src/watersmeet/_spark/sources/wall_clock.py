@@ -6,8 +6,10 @@ clock, on whatever machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,19 @@ from watersmeet._engine.exchange.watermark import told_clock
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.packing.packing import told_ends, wire_batches, wire_rows
 from watersmeet._worker.wire.wire import WIRE, Labels
+
+BEGUN = "wall_clock_ms"
+"""Among a checkpoint's effects: what the wall clock showed when it was begun, in ms."""
+
+
+def begun(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
+    """What is recorded of a topology that goes by the wall clock: it shows this until its source tells.
+
+    Parameters
+    ----------
+    effects : what the checkpoint has recorded before.
+    """
+    return {BEGUN: effects.get(BEGUN) or time.time_ns() // 1_000_000} if physical.by_wall else {}
 
 
 def wall_clock(spark: SparkSession) -> DataFrame:
