@@ -147,9 +147,9 @@ class EngineDriver:
                 count += sum(len(rows) for rows in table.scan())
         return count
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
-        return Batch(self)
+        return EngineBatch(self)
 
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
@@ -177,7 +177,7 @@ class EngineDriver:
         return [Result(key, value, ts, step, (self._batches, *place)) for (key, value, ts, step), place in made]
 
 
-class Batch:
+class EngineBatch:
     """One micro-batch on its way through the levels."""
 
     def __init__(self, driver: EngineDriver) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.oracle.records import Result, Windowed
-from proof.recordings import History, RecordingError, Step
+from proof.recordings import History, RecordedStep, RecordingError
 
 _BAR = re.compile(r"(?<!\\)\|")
 """What parts two cells; one in a value has a backslash before it."""
@@ -41,7 +41,7 @@ def read(path: Path) -> list[History]:
     histories: list[History] = []
     title = ""
     facts: dict[str, str] = {}
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
     for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), "## end"], start=1):
         if line.startswith("## "):
             if steps:
@@ -118,7 +118,7 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
         yield f"- held: until {until}"
 
 
-def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
+def _history(path: Path, title: str, facts: dict[str, str], steps: list[RecordedStep]) -> History:
     owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since")}
     wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
     missing = {"operator", "generation", *wanted} - set(facts)
@@ -231,13 +231,13 @@ def _held(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
     return {"suppress": until}
 
 
-def _step(path: Path, number: int, line: str) -> Step:
+def _step(path: Path, number: int, line: str) -> RecordedStep:
     cells = [cell.strip().replace("\\|", "|") for cell in _BAR.split(line.strip().strip("|"))]
     if len(cells) != 6:
         raise RecordingError(f"{path}: line {number}: six cells are wanted, not {len(cells)}: {line}")
     _, side, key, value, ts, results = cells
     expect = tuple(_result(path, number, text) for text in results.split("; ") if text)
-    return Step(side, _value(key), _value(value), int(ts), expect)
+    return RecordedStep(side, _value(key), _value(value), int(ts), expect)
 
 
 def _result(path: Path, number: int, text: str) -> Result:

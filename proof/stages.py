@@ -18,19 +18,19 @@ from watersmeet._engine.exchange.outlets import extra_column
 from watersmeet._engine.keys.keys import equal_keys
 from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
 from watersmeet._plan.nodes import (
-    Arguments,
-    Branch,
-    Filter,
-    FlatMap,
-    Map,
-    MapHeaders,
-    MapValues,
+    ArgumentsNode,
+    BranchNode,
+    FilterNode,
+    FlatMapNode,
+    MapHeadersNode,
+    MapNode,
+    MapValuesNode,
     Node,
-    Peek,
-    Regroup,
-    SelectKey,
+    PeekNode,
+    RegroupNode,
+    SelectKeyNode,
 )
-from watersmeet._plan.operators.spec import Results
+from watersmeet._plan.operators.spec import ResultColumns
 from watersmeet._plan.physical import Edge, Flow, Physical
 from watersmeet.functions import record_of
 
@@ -70,7 +70,7 @@ def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     return rows.append_column(extra_column(edge), _where(called, side.function, key, value))
 
 
-def _with_made(rows: pa.Table, results: Results) -> pa.Table:
+def _with_made(rows: pa.Table, results: ResultColumns) -> pa.Table:
     """The rows with the columns that functions make of results, in place of those that they are made of."""
     for made in results.made:
         operands = _seeing(made.function, rows, *(array(rows, name) for name in made.operands))
@@ -109,13 +109,13 @@ def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return rows.set_column(at, name, column) if at >= 0 else rows.append_column(name, column)
 
 
-def _holds(node: Filter, *arguments: pa.Array) -> Bools:
+def _holds(node: FilterNode, *arguments: pa.Array) -> Bools:
     held = _where(np.ones(len(arguments[0]), dtype=np.bool_), node.predicate, *arguments)
     flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
     return ~flags if node.negate else flags
 
 
-def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
+def _filter(flow: Flow, node: FilterNode, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     if node.shape.kind == "stream":
         return rows.filter(pa.array(_holds(node, *_seeing(node.predicate, rows, key, array(rows, "value")))))
@@ -135,7 +135,7 @@ def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.Table:
+def _map_values(flow: Flow, node: MapValuesNode | ArgumentsNode, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     for name in ("value", "old"):
         if name in rows.column_names:
@@ -144,20 +144,20 @@ def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.T
     return rows
 
 
-def _map_headers(flow: Flow, node: MapHeaders, rows: pa.Table) -> pa.Table:
+def _map_headers(flow: Flow, node: MapHeadersNode, rows: pa.Table) -> pa.Table:
     return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
 
 
-def _map(flow: Flow, node: Map, rows: pa.Table) -> pa.Table:
+def _map(flow: Flow, node: MapNode, rows: pa.Table) -> pa.Table:
     key, value = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     return _set(_set(rows, "key", key), "value", value)
 
 
-def _select_key(flow: Flow, node: SelectKey, rows: pa.Table) -> pa.Table:
+def _select_key(flow: Flow, node: SelectKeyNode, rows: pa.Table) -> pa.Table:
     return _set(rows, "key", node.selector(*_seeing(node.selector, rows, array(rows, "key"), array(rows, "value"))))
 
 
-def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
+def _flat_map(flow: Flow, node: FlatMapNode, rows: pa.Table) -> pa.Table:
     lists = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     parents = pc.list_parent_indices(lists)
@@ -172,7 +172,7 @@ def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
     return _set(_set(rows, "key", key), "value", value)
 
 
-def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
+def _regroup(flow: Flow, node: RegroupNode, rows: pa.Table) -> pa.Table:
     new, old = (_grouped(node, array(rows, "key"), array(rows, name)) for name in ("value", "old"))
     stays = valid(new[0]) & valid(old[0])
     stays[stays] = equal_keys(new[0].filter(pa.array(stays)), old[0].filter(pa.array(stays)))
@@ -183,7 +183,7 @@ def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(valid(key) & ~(stays & (node.half == "old"))))
 
 
-def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _grouped(node: RegroupNode, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Group and grouped value of each row; both null where one is."""
     present = np.flatnonzero(valid(value))
     pair = [
@@ -200,7 +200,7 @@ def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, p
     return gather(pair[0], pointers), gather(pair[1], pointers)
 
 
-def _branch(flow: Flow, node: Branch, rows: pa.Table) -> pa.Table:
+def _branch(flow: Flow, node: BranchNode, rows: pa.Table) -> pa.Table:
     key, value = array(rows, "key"), array(rows, "value")
     taken = np.ones(len(rows), dtype=np.bool_)
     for predicate in node.earlier:
@@ -216,7 +216,7 @@ def _true(predicate: Any, rows: pa.Table, key: pa.Array, value: pa.Array) -> Boo
     return flags
 
 
-def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
+def _peek(flow: Flow, node: PeekNode, rows: pa.Table) -> pa.Table:
     # The action is a plain Python function: per record is what it is for.
     for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
         node.action(key, value)
@@ -224,14 +224,14 @@ def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
 
 
 _STEPS: dict[type[Node], Any] = {
-    Filter: _filter,
-    MapValues: _map_values,
-    MapHeaders: _map_headers,
-    Map: _map,
-    SelectKey: _select_key,
-    FlatMap: _flat_map,
-    Regroup: _regroup,
-    Arguments: _map_values,
-    Branch: _branch,
-    Peek: _peek,
+    FilterNode: _filter,
+    MapValuesNode: _map_values,
+    MapHeadersNode: _map_headers,
+    MapNode: _map,
+    SelectKeyNode: _select_key,
+    FlatMapNode: _flat_map,
+    RegroupNode: _regroup,
+    ArgumentsNode: _map_values,
+    BranchNode: _branch,
+    PeekNode: _peek,
 }

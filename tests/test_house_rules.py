@@ -234,6 +234,12 @@ def test_every_python_file_keeps_the_rule(rule, under):
     assert [f"{name}:{breach}" for name, text in files for breach in rule(text)] == []
 
 
+def test_no_two_classes_of_the_package_have_one_name():
+    trees = [tree_of(text) for _, text in pythons("src/watersmeet/")]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_folder_of_the_package_has_more_files_than_a_look_takes_in():
     files = [*pythons("src/watersmeet/"), *pythons("proof/")]
     folders = Counter(str(Path(name).parent) for name, _ in files)

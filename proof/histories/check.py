@@ -17,7 +17,7 @@ from proof.arrow import arrow_builder
 from proof.histories.blueprint import Blueprint
 from proof.histories.case import Case
 from proof.histories.driver import ReplayDiffersError, RoughDriver
-from proof.histories.kinds.functions import ArrowFunctions
+from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.registry import (
     build,
     deferred,
@@ -28,7 +28,7 @@ from proof.histories.kinds.registry import (
     sources_of,
     timed,
 )
-from proof.histories.kinds.shapes import PLAIN, Shape
+from proof.histories.kinds.shapes import PLAIN, TypeShape
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from proof.histories.subjects.times import as_told
@@ -89,7 +89,7 @@ def topology_of(blueprint: Blueprint) -> Topology:
 @lru_cache(maxsize=16)
 def _topology(built: _Built) -> Topology:
     builder = arrow_builder("histories", generation=built.blueprint.generation, on_error=built.blueprint.on_error)
-    build(built.blueprint, builder, ArrowFunctions(shape_of(built.blueprint)))
+    build(built.blueprint, builder, ArrowLifts(shape_of(built.blueprint)))
     return builder.build()
 
 
@@ -270,7 +270,7 @@ def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
     return lambda result: None
 
 
-def by_step(steps: int, outputs: dict[str, Any], shape: Shape = PLAIN) -> Steps:
+def by_step(steps: int, outputs: dict[str, Any], shape: TypeShape = PLAIN) -> Steps:
     """The records of all outputs as results per step, in the order in which they were made."""
     made: Steps = [[] for _ in range(steps)]
     records = [(record, sink) for sink, read in outputs.items() for record in read]

@@ -15,7 +15,7 @@ from proof.histories.case import Case
 from proof.histories.check import Difference, Steps, by_step, first_difference, lines_of, run_oracle
 from proof.histories.draw import draw_blueprint, draw_records
 from proof.histories.kinds.choices import Dice
-from proof.histories.kinds.functions import ColumnFunctions
+from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, is_limited, sinks_of
 from proof.histories.settled import out_of_step
 from proof.histories.subjects.times import with_times
@@ -71,7 +71,7 @@ def run_on_spark(cases: tuple[Case, ...], spark: Any = None) -> list[Steps]:
     """Results per case and step, of cases of one blueprint, in one run."""
     blueprint: Blueprint = cases[0].blueprint
     builder = StreamsBuilder("histories", generation=blueprint.generation)
-    build(blueprint, builder, ColumnFunctions())
+    build(blueprint, builder, ColumnLifts())
     driver = TopologyTestDriver(builder.build(), spark, shards=cases[0].shards)
     for number, case in enumerate(cases):
         for record in case.records:

@@ -80,7 +80,7 @@ def looked_up(table: Table, keys: list[str], hasher: Hasher = hash_keys) -> dict
     return result
 
 
-def levels(state: State, name: str = "t") -> tuple[mf.Level, ...]:
+def levels(state: State, name: str = "t") -> tuple[mf.RunLayer, ...]:
     return state.manifest.tables[name].levels
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from proof.arrow import arrow_builder
-from proof.engine import Batch, EngineDriver
+from proof.engine import EngineBatch, EngineDriver
 from tests.engine.state_kit import declared
 from tests.engine.stream_kit import PLUS
 from watersmeet._engine.keys.keys import hash_keys
@@ -77,11 +77,11 @@ class Watched(EngineDriver):
         super().__init__(builder.build(), **options)
         self.bytes: list[int] = []
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         return _Watched(self)
 
 
-class _Watched(Batch):
+class _Watched(EngineBatch):
     def _run_operator(self, *given: Any) -> Any:
         for rows in super()._run_operator(*given):
             driver = self._driver

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from proof.histories import Case, check
-from proof.histories.subjects.calendar import by_the_calendar
+from proof.histories.calendar import by_the_calendar
 from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.registry import is_limited

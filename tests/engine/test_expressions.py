@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.program import Program, needed
 from watersmeet._engine.expressions.tree import Call, Literal, Operand
 
@@ -19,7 +19,7 @@ COLUMNS = {
         [{"name": "Ann", "age": 1}, None, {"name": None, "age": 3}, {"name": "Eve", "age": None}], PERSON
     ),
 }
-ROWS = Rows(4, COLUMNS.__getitem__)
+ROWS = RowsOfArrays(4, COLUMNS.__getitem__)
 KEY, VALUE = Operand("key", TEXT), Operand("value", PERSON)
 NAME = Call("GetStructField", (VALUE,), TEXT, options=(("ordinal", "0"),))
 
@@ -61,7 +61,7 @@ def test_an_expression_says_which_of_its_functions_is_not_known() -> None:
 
 def test_an_operand_comes_with_all_its_parts_nullable() -> None:
     strict = pa.struct([pa.field("x", LONG, nullable=False)])
-    rows = Rows(1, lambda _: pa.array([{"x": 1}], strict))
+    rows = RowsOfArrays(1, lambda _: pa.array([{"x": 1}], strict))
     assert rows.evaluate(Operand("value", strict)).type == pa.struct([("x", LONG)])
 
 

@@ -152,7 +152,7 @@ def test_a_hot_right_row_fans_out_in_pieces_in_byte_order(monkeypatch: pytest.Mo
 def test_no_piece_of_a_fan_out_is_larger_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "PIECE", 64)
     sizes: list[int] = []
-    whole = subscriptions.Told
+    whole = subscriptions.SubscriberResults
 
     def noted(*columns: Any) -> Any:
         sizes.append(len(columns[0]))

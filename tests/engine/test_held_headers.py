@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
-from proof.engine import Batch, EngineDriver
+from proof.engine import EngineBatch, EngineDriver
 from proof.oracle import Semantics, Topology
 from proof.oracle import functions as text
 from proof.oracle.graph import Node
@@ -20,7 +20,7 @@ from proof.oracle.tables.table import TableSource
 from tests.engine.kit import PLUS
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows.types import HEADERS
-from watersmeet._engine.state.carry import Carried, carry
+from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.change.compare import compare
@@ -59,12 +59,12 @@ class Told(EngineDriver):
 
     found: list[Any]
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         """See `EngineDriver`."""
         return _Told(self)
 
 
-class _Told(Batch):
+class _Told(EngineBatch):
     def _source_frame(self, root: Any, rows: Any) -> pa.Table:
         frame = super()._source_frame(root, rows)
         own = [told(p.step) if root.node == "s" else [{"key": "of", "value": b"table"}] for p in rows]
@@ -128,6 +128,6 @@ def test_what_waits_goes_on_without_headers_where_a_changed_topology_begins_or_e
     state.commit()
     assert store.manifest is not None
     manifest, store.manifest = store.manifest, None
-    carry(store, [(manifest, Carried((("j.held", now),), scalars=True))])
+    carry(store, [(manifest, CarriedTables((("j.held", now),), scalars=True))])
     found = pa.concat_tables(State(store).table(now).scan()).drop_columns(["hash"]).to_pydict()
     assert found == rows | ({"headers": [None]} if begins else {})

@@ -9,7 +9,7 @@ import pytest
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
-from proof.recordings import Step
+from proof.recordings import RecordedStep
 from tests.engine.stream_kit import PLUS, joined, run, steps_of
 from watersmeet.windows import JoinWindows
 
@@ -18,7 +18,7 @@ WINDOWS = JoinWindows.of_time_difference_and_grace(f"{AFTER} ms", f"{GRACE} ms")
 REASON = ("stream_stream-left-right", "expired_window_record")
 
 
-def disorderly(seed: int, count: int = 160) -> list[Step]:
+def disorderly(seed: int, count: int = 160) -> list[RecordedStep]:
     """Records of two streams, some of which come long after their time."""
     rng = random.Random(seed)
     steps = [2, 3, 4, 5, 6, 9, 2, 3, 4, 5, -1, -2, -8, -15, -30]
@@ -28,13 +28,13 @@ def disorderly(seed: int, count: int = 160) -> list[Step]:
     )
 
 
-def drops_of(steps: list[Step], *, how: str = "inner", size: int = 160, shards: int = 2) -> dict[Any, int]:
+def drops_of(steps: list[RecordedStep], *, how: str = "inner", size: int = 160, shards: int = 2) -> dict[Any, int]:
     driver = EngineDriver(joined(how, WINDOWS).build(), shards=shards)
     run(driver, steps, size)
     return {what: count for what, count in driver.drops.items() if count and what[1] != "null_value"}
 
 
-def late(steps: list[Step]) -> list[int]:
+def late(steps: list[RecordedStep]) -> list[int]:
     """Numbers of the records that come when part of their window is no longer kept, by semantics.md, section 6."""
     found, time, reach = [], -1, {"left": -1, "right": -1}
     back, other = {"left": BEFORE, "right": AFTER}, {"left": "right", "right": "left"}
@@ -50,7 +50,7 @@ def late(steps: list[Step]) -> list[int]:
     return found
 
 
-def missing_pairs(steps: list[Step]) -> set[int]:
+def missing_pairs(steps: list[RecordedStep]) -> set[int]:
     """Numbers of the later records of pairs that are within the window and were not joined."""
     driver = EngineDriver(joined("inner", WINDOWS).build())
     made = {value for _, value, _ in run(driver, steps, 400)}

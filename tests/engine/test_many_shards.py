@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from proof.arrow import arrow_builder
-from proof.engine import Batch, EngineDriver
+from proof.engine import EngineBatch, EngineDriver
 from tests.engine.kit import PLUS
 from watersmeet.windows import JoinWindows
 
@@ -36,7 +36,7 @@ class Sent:
     results: Sequence[Any]
 
 
-class TaskBatch(Batch):
+class TaskBatch(EngineBatch):
     """A batch of which each partition is packed apart, and whose routed batches are counted where they arrive."""
 
     def run_sources(self, piped: list[Any]) -> None:
@@ -56,7 +56,7 @@ class TaskDriver(EngineDriver):
     routed_batches = 0
     sent = 0
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         return TaskBatch(self)
 
 

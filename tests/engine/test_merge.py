@@ -19,7 +19,7 @@ from tests.engine.state_kit import (
     stored_rows,
     write,
 )
-from watersmeet._engine.state.manifest import Level, Run, whole
+from watersmeet._engine.state.manifest import Run, RunLayer, whole
 from watersmeet._engine.state.merge import Policy, is_wasteful, plan
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
@@ -175,11 +175,11 @@ def test_equal_commits_of_one_store_make_runs_of_their_own() -> None:
     assert len({run.id for run in state.manifest.tables["t"].runs()}) == 4
 
 
-def level(rows: int, tombstones: int = 0) -> Level:
-    return Level(((whole(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
+def level(rows: int, tombstones: int = 0) -> RunLayer:
+    return RunLayer(((whole(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
 
 
-def planned(*levels: Level, wasteful: bool = True) -> list[int]:
+def planned(*levels: RunLayer, wasteful: bool = True) -> list[int]:
     """How many layers each level has after planning; nothing here is small enough to be merged at once."""
     return [len(each.layers) for each in plan(levels, Policy(small=1, fanout=4), lambda layers: wasteful)]
 
@@ -191,7 +191,7 @@ def test_four_levels_of_one_size_are_merged_and_three_are_not() -> None:
 
 
 def test_levels_that_are_being_merged_are_left_alone() -> None:
-    busy = Level(level(100).layers * 2)
+    busy = RunLayer(level(100).layers * 2)
     assert planned(level(100), level(100), busy, level(100), level(100), level(100_000)) == [1, 1, 2, 1, 1, 1]
 
 

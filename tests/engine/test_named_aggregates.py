@@ -18,8 +18,8 @@ import watersmeet.aggregates as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
 from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.named import NamedFold
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.named import NamedFoldKernel
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import ROUNDS, Groups
 from watersmeet._plan import folds
 from watersmeet.errors import FunctionError, TopologyError
@@ -71,12 +71,12 @@ def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
     }
 
 
-def kernel_of(aggregate: wm.AnyAggregate, kind: pa.DataType, *, takes_back: bool = False) -> Part:
+def kernel_of(aggregate: wm.AnyAggregate, kind: pa.DataType, *, takes_back: bool = False) -> AggregateKernel:
     """What an aggregate does to values of a type."""
     names = tuple(aggregate.arguments)
     kinds = dict.fromkeys(names, kind)
     types = aggregate.types(wm.Use(kinds, takes_back=takes_back))
-    return part_of(aggregate, Kept(*types, takes_back=takes_back))
+    return part_of(aggregate, KernelTypes(*types, takes_back=takes_back))
 
 
 def it(value: Any) -> Any:
@@ -171,7 +171,9 @@ def test_two_states_as_one_are_the_state_of_all_values(data: Any, takes_back: bo
         kind = pa.bool_() if name in ("every", "any") else pa.int64()
         part, names = kernel_of(aggregate, kind, takes_back=takes_back), list(aggregate.arguments)
 
-        def state_of(rows: list[int | None], part: Part = part, kind: Any = kind, names: Any = names) -> pa.Array:
+        def state_of(
+            rows: list[int | None], part: AggregateKernel = part, kind: Any = kind, names: Any = names
+        ) -> pa.Array:
             kept = part.init(1)
             for row in rows:
                 value = pa.array([row], pa.int64()).cast(kind)
@@ -236,7 +238,7 @@ def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
     names = tuple(aggregates)
     kinds = [each.types(wm.Use({"argument": pa.int64()})) for each in aggregates.values()]
     state, result = (pa.struct([(n, kind[at]) for n, kind in zip(names, kinds, strict=True)]) for at in (0, 1))
-    fold = NamedFold(folds.NamedFold(tuple(aggregates.items())), state, result)
+    fold = NamedFoldKernel(folds.NamedFold(tuple(aggregates.items())), state, result)
     values = pa.array([dict.fromkeys(names, n) for n in (3, 1, 2)])
     kept = pa.nulls(1, state)
     for at in range(3):

@@ -11,7 +11,7 @@ import pytest
 
 from watersmeet._engine.aggregates.fold import Work, in_rounds
 from watersmeet._engine.aggregates.functions import ArrayFold
-from watersmeet._engine.aggregates.plain.compiled import Compiled
+from watersmeet._engine.aggregates.plain.compiled import CompiledFold
 from watersmeet._engine.aggregates.raising import RAISED
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import unsupported
@@ -302,7 +302,7 @@ def test_a_fold_row_by_row_is_the_fold_in_rounds(seed):
             initial={f.name: r.choice(NUMBERS[f.name]) for f in PART} if starts else None,
         )
         fold = ArrayFold(how, PART)
-        made = Compiled.of((how.add,), how, PART)
+        made = CompiledFold.of((how.add,), how, PART)
         if made is None:
             continue
         outlives = not olds and r.random() < 0.5

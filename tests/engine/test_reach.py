@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.engine import EngineDriver
-from proof.recordings import Step
+from proof.recordings import RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
 from watersmeet._engine.arrays import Int64s
@@ -87,7 +87,7 @@ def test_a_late_record_meets_what_the_other_side_shows_and_not_a_millisecond_lon
     for number in range(6):  # the other key lies in one shard or another
         driver = EngineDriver(joined("inner", windows).build(), shards=4)
         records = [("left", "k", "a", 0), ("left", f"other-{number}", "x", reach), ("right", "k", "b", 5_000)]
-        steps = [Step(topic, key, value, ts, ()) for topic, key, value, ts in records]
+        steps = [RecordedStep(topic, key, value, ts, ()) for topic, key, value, ts in records]
         assert [value for _, value, _ in run(driver, steps, size)] == late
 
 

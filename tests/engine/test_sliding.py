@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from watersmeet._engine.aggregates.windows import sliding_in_order
 from watersmeet._engine.aggregates.windows.sliding import slid
-from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
-from watersmeet._engine.aggregates.windows.sliding_in_order import Records, in_order
+from watersmeet._engine.aggregates.windows.sliding_changes import Slid, StoredWindows
+from watersmeet._engine.aggregates.windows.sliding_in_order import SlidingRecords, in_order
 from watersmeet._engine.aggregates.windows.sliding_out_of_order import out_of_order
 from watersmeet._engine.arrays import Int64s
 
-EMPTY = Stored(*[np.zeros(0, dtype=np.int64)] * 4)
+EMPTY = StoredWindows(*[np.zeros(0, dtype=np.int64)] * 4)
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 9)), max_size=25)
 
 
@@ -30,7 +30,7 @@ def arrays(steps: list[tuple[int, int]], latest: dict[int, int]) -> tuple[Int64s
     return keys.copy(), ts.copy()
 
 
-def one_by_one(keys: Int64s, ts: Int64s, close: Int64s, before: Stored, length: int, vanishing: Any) -> Slid:
+def one_by_one(keys: Int64s, ts: Int64s, close: Int64s, before: StoredWindows, length: int, vanishing: Any) -> Slid:
     order = np.argsort(keys, kind="stable")
     return out_of_order(order, keys[order], ts[order], close[order], before, length, len(before.key), vanishing)
 
@@ -65,10 +65,10 @@ def told(found: Slid, known: int) -> Any:
     return changes, standing, sorted(found.late.tolist())
 
 
-def ordered(standing: Stored) -> Stored:
+def ordered(standing: StoredWindows) -> StoredWindows:
     """As it comes from state: by key and start, each with a state of its own."""
     order = np.lexsort((standing.start, standing.key))
-    return Stored(standing.key[order], standing.start[order], standing.ts[order], np.arange(len(order)))
+    return StoredWindows(standing.key[order], standing.start[order], standing.ts[order], np.arange(len(order)))
 
 
 @settings(max_examples=400, deadline=None)
@@ -95,17 +95,17 @@ def test_keys_in_order_give_what_record_after_record_gives(
         others = np.flatnonzero(~np.isin(before.key, keys))
         columns = [np.concatenate([a, b[others]]) for a, b in zip(parts(left), parts(before), strict=True)]
         stays = columns[1] >= (most - grace - 3 * length if forgets else -1)
-        before = ordered(Stored(*[column[stays] for column in columns]))
+        before = ordered(StoredWindows(*[column[stays] for column in columns]))
 
 
-def parts(stored: Stored) -> list[Int64s]:
+def parts(stored: StoredWindows) -> list[Int64s]:
     return [stored.key, stored.start, stored.ts, stored.state]
 
 
 def test_a_key_whose_records_come_in_order_is_known_at_once_and_one_with_a_late_record_is_not() -> None:
     keys, ts = np.array([0, 1, 0, 1, 0, 2]), np.array([10, 10, 11, 9, 14, 2])
     order = np.argsort(keys, kind="stable")
-    records = Records.of(order, keys[order], ts[order], EMPTY)
+    records = SlidingRecords.of(order, keys[order], ts[order], EMPTY)
     said = in_order(records, np.zeros(6, dtype=np.int64), EMPTY, 3, frozenset())
     assert dict(zip(order.tolist(), said.tolist(), strict=True)) == {0: 1, 2: 1, 4: 1, 1: 0, 3: 0, 5: 0}
 
@@ -122,4 +122,6 @@ def test_what_a_hot_key_in_order_brings_is_folded_in_two_levels(spans: int) -> N
     found = slid(keys, ts, ts - 1, EMPTY, 90, frozenset())
     assert found.level.max() <= 1
     assert len(found.by) == len(found.record)
-    assert sliding_in_order.in_order(Records.of(np.arange(5_000), keys, ts, EMPTY), ts - 1, EMPTY, 90, set()).all()
+    assert sliding_in_order.in_order(
+        SlidingRecords.of(np.arange(5_000), keys, ts, EMPTY), ts - 1, EMPTY, 90, set()
+    ).all()

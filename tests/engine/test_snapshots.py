@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
-from proof.engine import Batch, EngineDriver
+from proof.engine import EngineBatch, EngineDriver
 from proof.oracle import functions as text
 from proof.oracle.graph import Node, Topology
 from proof.oracle.streams.stream_table import StreamTableJoin
@@ -34,11 +34,11 @@ class BegunDriver(EngineDriver):
         super().__init__(builder.build(), shards=shards, partitioned=True)
         self.begins = begins
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         return BegunBatch(self)
 
 
-class BegunBatch(Batch):
+class BegunBatch(EngineBatch):
     """Stamps the rows of snapshots as `stamp_sources` does."""
 
     def _stamped(self, frames: dict[int, pa.Table], piped: list[Any]) -> dict[int, pa.Table]:

@@ -15,7 +15,7 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from proof.layout import setting_of
-from proof.recordings import History, Step
+from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine.exchange.routing import Outlet, Route, pack
@@ -118,9 +118,9 @@ def test_each_result_goes_all_its_ways_before_the_next() -> None:
 @pytest.mark.parametrize("how", ["left", "outer"])
 def test_keys_that_close_together_come_in_the_order_of_their_bytes_however_long_they_are(how: str, shards: int) -> None:
     keys = [f"customer-{number:03}" for number in range(40)] + ["a", "customer", "customer\0", "z", "é"]
-    steps = [Step("left" if at % 3 else "right", key, f"v{at}", at // 20, ()) for at, key in enumerate(keys)]
+    steps = [RecordedStep("left" if at % 3 else "right", key, f"v{at}", at // 20, ()) for at, key in enumerate(keys)]
     # Two values of one key, and the record that moves time.
-    steps += [Step("left", "customer-007", "again", 2, ()), Step("left", "last", "v", 1000, ())]
+    steps += [RecordedStep("left", "customer-007", "again", 2, ()), RecordedStep("left", "last", "v", 1000, ())]
     params = {"type": how, "before_ms": 5, "after_ms": 9, "grace_ms": 0, "eager": False}
     history = History("long keys", "stream_stream", params, "current", "4.3.0", tuple(steps))
     expected = repaired(history)

@@ -18,7 +18,7 @@ from proof.oracle.records import Result
 from proof.oracle.semantics import Semantics
 from proof.oracle.streams.stream_stream import StreamStreamJoin
 from proof.oracle.topologies import join_spec
-from proof.recordings import History, Step
+from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, PLUS, histories, history_of, joined, repaired, run, steps_of
 from watersmeet.windows import JoinWindows
@@ -89,7 +89,9 @@ def test_a_partner_is_in_time_while_the_window_and_its_grace_last_and_not_a_mill
     for moved, expected in ((15, ["a+b"]), (16, ["a+null", "a+b"])):
         driver = EngineDriver(joined("left", windows).build())
         steps = [("left", "k", "a", 0), ("right", "other", "x", moved), ("right", "k", "b", 10)]
-        steps = [Step(topic, key, value, ts, ()) for topic, key, value, ts in [*steps, ("right", None, "y", 99)]]
+        steps = [
+            RecordedStep(topic, key, value, ts, ()) for topic, key, value, ts in [*steps, ("right", None, "y", 99)]
+        ]
         assert [value for _, value, _ in run(driver, steps, size)] == expected
 
 
@@ -172,5 +174,5 @@ def test_a_join_behind_a_join_keeps_the_time_of_the_sources(
     assert run(driver, steps, size) == [(r.key, r.value, r.ts) for r in expected]
 
 
-def piped(oracle: OracleTopology, step: Step) -> list[Result]:
+def piped(oracle: OracleTopology, step: RecordedStep) -> list[Result]:
     return oracle.pipe(str(step.topic), step.key, step.value, step.ts)

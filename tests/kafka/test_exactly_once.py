@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from dev.broker import KafkaBroker
 from tests.kafka.ends import ENDS, ClosingSinks, closed, closing_sinks
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.dataflow.compile import Compiled
+from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import prepared
 from watersmeet._worker.writers.producers import BY_KEY, TransactionalSender
@@ -201,7 +201,7 @@ def test_a_transaction_that_outlasts_kafkas_patience_is_an_error_and_leaves_noth
 def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic: str) -> None:
     frame = spark.readStream.schema("key string, value string, ts long").parquet(str(source))
     query = prepared(
-        Compiled(closed(frame.repartition(2, "key")), {"out": Selection(F.lit(True), "key", "value")}, ENDS),
+        CompiledFrame(closed(frame.repartition(2, "key")), {"out": Selection(F.lit(True), "key", "value")}, ENDS),
         [(SimpleNamespace(name="out"), TopicSink(topic))],
         kafka=kafka,
         query_name=None,

@@ -28,7 +28,7 @@ from watersmeet._worker.writers.driver_commit import DriverCommit
 from watersmeet._worker.writers.kafka_client import client_settings
 from watersmeet._worker.writers.kafka_sink import send
 from watersmeet._worker.writers.producers import TransactionalSender
-from watersmeet._worker.writers.retries import Faults, Transaction
+from watersmeet._worker.writers.retries import Faults, RetriedTransaction
 from watersmeet.errors import ConfigError, SinkError
 
 RECORDS = 20
@@ -74,7 +74,7 @@ def records(batch: int, part: int) -> pa.Table:
 
 def write_as_a_task(sender: TransactionalSender, topic: str, batch: int) -> None:
     calls = (lambda: sender.begin(batch), partial(send, sender, (topic,)), lambda: sender.commit(batch))
-    out = Transaction(sender, *calls, is_once=True)
+    out = RetriedTransaction(sender, *calls, is_once=True)
     if out.begin():
         for part in range(2):
             out.send(records(batch, part))

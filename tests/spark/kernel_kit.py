@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression
 from watersmeet._engine.rows.columns import array
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
@@ -101,7 +101,7 @@ def functions_of(expression: Expression) -> Iterator[str]:
 def evaluated(expression: Expression, rows: pa.Table) -> Outcome:
     """What kernels make of an expression, row by row where that is an error."""
     try:
-        return Outcome(Rows(len(rows), lambda name: array(rows, name)).evaluate(expression))
+        return Outcome(RowsOfArrays(len(rows), lambda name: array(rows, name)).evaluate(expression))
     except EvaluationError as error:
         if len(rows) == 1:
             assert isinstance(expression, Call)

@@ -14,7 +14,7 @@ from pyspark.sql import Column, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand
 from watersmeet._engine.rows.columns import array
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
@@ -160,6 +160,6 @@ def test_arrow_makes_of_a_column_what_spark_makes_of_it(spark: SparkSession, nam
     expression = layer["it"]
     assert not isinstance(expression, Unread)
     table = loosened(made.toArrow())
-    found = Rows(len(rows), lambda each: array(table, each)).evaluate(expression)
+    found = RowsOfArrays(len(rows), lambda each: array(table, each)).evaluate(expression)
     assert found.type == table.schema.field("it").type
     assert found.to_pylist() == table.column("it").to_pylist()

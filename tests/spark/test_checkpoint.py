@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint import files
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, _digest, look
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.session import settings
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
-FACTS = Facts(
+FACTS = CheckpointFacts(
     topology="orders: table from topic orders\njoined: table_table(orders, customers)",
     generation="4.3",
     shards=4,
@@ -33,11 +33,11 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path / "a checkpoint")
 
 
-def read_facts(spark: SparkSession, folder: str) -> Facts | None:
+def read_facts(spark: SparkSession, folder: str) -> CheckpointFacts | None:
     return look(Folder(spark, folder)).binding
 
 
-def verify_or_create(spark: SparkSession, folder: str, facts: Facts, **options: Any) -> Checkpoint:
+def verify_or_create(spark: SparkSession, folder: str, facts: CheckpointFacts, **options: Any) -> Checkpoint:
     """What a start does, whose first batch begins."""
     place = look(Folder(spark, folder)).fitting(facts, **options)
     place.record()

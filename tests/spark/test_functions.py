@@ -11,7 +11,7 @@ from tests.spark.kernel_kit import differences, evaluated, frame_of, functions_o
 from tests.spark.kernel_rows import sample
 from tests.spark.kernel_texts import CHANGED, SUBJECTS
 from tests.spark.kernel_types import pairs, typed, typed_sample, typed_texts
-from watersmeet._engine.expressions.evaluate import MODULES, Rows
+from watersmeet._engine.expressions.evaluate import MODULES, RowsOfArrays
 from watersmeet._engine.rows.columns import array
 
 SEED = 5
@@ -114,7 +114,7 @@ def test_a_part_of_the_rows_gives_a_part_of_the_values_and_none_gives_none(spark
         assert not isinstance(each, str), text
         whole, part = evaluated(each, rows), evaluated(each, rows.slice(37, 50))
         assert plain(part.values) == plain(whole.values)[37:87], text
-        assert len(Rows(0, lambda name: array(nothing, name)).evaluate(each)) == 0, text
+        assert len(RowsOfArrays(0, lambda name: array(nothing, name)).evaluate(each)) == 0, text
 
 
 def test_upper_and_lower_case_are_sparks_for_every_character(spark: SparkSession):

@@ -12,7 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._spark.dataflow.fusion import SWITCH, BySpark, Fusion
+from watersmeet._spark.dataflow.fusion import SWITCH, Fusion, NotFused
 from watersmeet.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]
@@ -168,7 +168,7 @@ def steps(b: wm.StreamsBuilder) -> tuple[str, ...]:
     return tuple(outputs)
 
 
-REFUSED = BySpark("", f"{SWITCH} is spark")
+REFUSED = NotFused("", f"{SWITCH} is spark")
 
 
 def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: SparkSession) -> None:

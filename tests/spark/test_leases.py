@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from tests.spark.test_streaming import Collector, put, run, topology
-from watersmeet._spark.checkpoint.checkpoint import Found
+from watersmeet._spark.checkpoint.checkpoint import CheckpointFiles
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.query import leases
 from watersmeet._spark.query import start as starting
@@ -114,7 +114,7 @@ def behind_the_first_look(monkeypatch: pytest.MonkeyPatch, happens: Callable[[],
     """Have something happen when the next start has looked into its checkpoint, and has no lease yet."""
     look, left = starting.look, [happens]
 
-    def looked(folder: Folder) -> Found:
+    def looked(folder: Folder) -> CheckpointFiles:
         found = look(folder)
         if left:
             left.pop()()

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._spark.dataflow.compile import Compiled
+from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.functions import FunctionPass
 from watersmeet._spark.sinks.kind import Chosen
@@ -76,7 +76,7 @@ def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Se
     names = [f"sink{i}" for i in range(len(chosen))]
     selectors = {name: selection for name, (_, selection) in zip(names, chosen, strict=True)}
     query = prepared(
-        Compiled(frame, selectors, "root"),
+        CompiledFrame(frame, selectors, "root"),
         [(SimpleNamespace(name=name), target) for name, (target, _) in zip(names, chosen, strict=True)],
         kafka=None,
         query_name=None,

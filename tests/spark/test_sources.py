@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from watersmeet._plan.nodes import Shape, Source
+from watersmeet._plan.nodes import Shape, SourceNode
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.sources.sources import Scan, describe_origin, row_types, scan
 from watersmeet.errors import ChangedTopology, ConfigError, TopologyError
@@ -22,9 +22,9 @@ from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic
 
 
-def source(name: str, origin: Rows | Topic) -> Source:
+def source(name: str, origin: Rows | Topic) -> SourceNode:
     key, value = row_types(origin) if isinstance(origin, Rows) else (StringType(), StringType())
-    return Source(name, (), Shape("table", key, value), input=name, origin=origin)
+    return SourceNode(name, (), Shape("table", key, value), input=name, origin=origin)
 
 
 def drained(scanned: Scan, name: str) -> list[Row]:

@@ -21,7 +21,7 @@ from tests.spark.kernel_kit import settings
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.dataflow.fusion import BySpark, program_of
+from watersmeet._spark.dataflow.fusion import NotFused, program_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet.testing import TopologyTestDriver
@@ -95,7 +95,7 @@ def unlike(spark: SparkSession, seed: int) -> tuple[list[str], int]:
     stage = Stage(physical, 0, frame, frozenset({"in"}))
     wanted = columns_of(outlets_of(physical, stage, 0, exits=physical.ordered_exit), peeks_of(physical, stage))
     program = program_of(stage, wanted, "in")
-    assert not isinstance(program, BySpark), program
+    assert not isinstance(program, NotFused), program
     # which source a row is of is marked behind the functions
     wanted = [name for name in wanted if not name.startswith("root:")]
     rows = frame.toArrow().combine_chunks()

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from proof.histories.blueprint import Blueprint, beside, name_of
 from proof.histories.changed.changes import (
+    BlueprintPart,
     Changed,
-    Part,
     draw_around,
     oracle_says,
     steps_of,
@@ -21,7 +21,7 @@ from proof.histories.check import first_difference, lines_of
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Dice
 from proof.histories.settled import takes_one_way
-from watersmeet._plan.change.change import Change
+from watersmeet._plan.change.change import PlanChange
 
 KINDS_RENAMED = ("to_table", "stream_aggregate", "cogroup", "table_aggregate")
 TIMED = ("window_aggregate", "window_cogroup")
@@ -54,8 +54,10 @@ def draw_renamed(seed: str) -> Renamed | None:
         return None
     chosen = [number for number in numbers if dice.chance(60)] or numbers[:1]
     everything = tuple(range(len(whole.ops)))
-    old = Part(whole, everything)
-    new = Part(whole, everything, {n: f"{name_of(n)}x" for n in chosen}, {n: f"{name_of(n)}-store" for n in chosen})
+    old = BlueprintPart(whole, everything)
+    new = BlueprintPart(
+        whole, everything, {n: f"{name_of(n)}x" for n in chosen}, {n: f"{name_of(n)}-store" for n in chosen}
+    )
     return Renamed(draw_around(dice, old, new), tuple(whole.ops[number].kind for number in chosen))
 
 
@@ -72,7 +74,7 @@ def _in_steps(whole: Blueprint, number: int) -> bool:
     return whole.ops[number].params.get("fold") != "count"
 
 
-def check_renamed(renamed: Renamed) -> tuple[str, Change]:
+def check_renamed(renamed: Renamed) -> tuple[str, PlanChange]:
     """("equal", "refused" or what is wrong; what the change did)."""
     changed = renamed.changed
     said, change, (old, new) = through(changed)

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site
-from proof.histories.kinds.shapes import Named, Shape
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params
+from proof.histories.kinds.shapes import NamedKey, TypeShape
 from proof.oracle.graph import MapRecord
 from proof.oracle.streams.process import Process
 from proof.oracle.streams.programs import (
@@ -98,7 +98,7 @@ def _rekeyed(key: Any, length: int) -> Any:
     if isinstance(key, int):
         return key - length % 2
     other = "x" * (length % 2)
-    return Named(key.kind, f"{key.name}{other}") if isinstance(key, Named) else f"{key}{other}"
+    return NamedKey(key.kind, f"{key.name}{other}") if isinstance(key, NamedKey) else f"{key}{other}"
 
 
 def _stores(params: Params) -> list[str]:
@@ -106,7 +106,7 @@ def _stores(params: Params) -> list[str]:
     return sorted({STORE_OF[word] for word in words if word in STORE_OF})
 
 
-def _process(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _process(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     stores: list[StoreDeclaration] = []
     for name in _stores(params):
         ttl = timedelta(milliseconds=params["lasts"][name]) if name in params["lasts"] else None
@@ -128,7 +128,7 @@ def _process(site: Site, inputs: list[Any], params: Params) -> list[Any]:
 class _InShape:
     """The program in a topology: its stores have names of their own there, and its texts are coded."""
 
-    def __init__(self, make: Callable[[], Any], prefix: str, shape: Shape) -> None:
+    def __init__(self, make: Callable[[], Any], prefix: str, shape: TypeShape) -> None:
         self._program, self._prefix, self._shape = make(), prefix, shape
 
     def init(self, context: Any) -> None:
@@ -146,14 +146,13 @@ class _TimedInShape(_InShape):
     """The same with timers."""
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
-        """See `Timed`."""
         self._program.on_timer(self._shape.read_key(key), timestamp, _Coded(context, self._shape, self._prefix))
 
 
 class _Coded:
     """What the program is given as its context."""
 
-    def __init__(self, context: Any, shape: Shape, prefix: str) -> None:
+    def __init__(self, context: Any, shape: TypeShape, prefix: str) -> None:
         self._context, self._shape, self._prefix = context, shape, prefix
 
     @property
@@ -180,8 +179,8 @@ def _node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     return [MapRecord(process, lambda record: record).moves() if params.get("rekeys") else process]
 
 
-KINDS: dict[str, Kind] = {
-    "process": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "process": OperatorKind(
         ("stream",),
         ("stream",),
         _process,

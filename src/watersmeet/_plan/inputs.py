@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Function, Node, Shape, Source
+from watersmeet._plan.nodes import Function, Node, Shape, SourceNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
@@ -74,7 +74,7 @@ class Inputs:
             check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
         self._check_begin(origin, kind, name, bootstrap)
         shape = Shape(kind, key, value)
-        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        node = SourceNode(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
         node = replace(node, timestamp=self._extractor(origin, shape))
         self._construction.add(node)
         self.names.add(name)

@@ -17,7 +17,7 @@ from typing import Any
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema
+from watersmeet._plan.operators.spec import Params, Reads, ResultColumns, Spec, SpecSide, SpecSite, TableSchema
 from watersmeet._plan.tables import TableRules
 
 TIME_SIDE = -1
@@ -103,7 +103,7 @@ class Edge:
     path: int
     target: int
     side: int
-    reads: Side
+    reads: SpecSide
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
@@ -218,15 +218,15 @@ class Physical:
         """The node of a flow."""
         return self.plan.by_name[flow.node]
 
-    def site(self, operator: Operator) -> Site[Any]:
+    def site(self, operator: Operator) -> SpecSite[Any]:
         """Where an operator stands."""
-        return Site(self.plan, self.rules, self.plan.by_name[operator.node])
+        return SpecSite(self.plan, self.rules, self.plan.by_name[operator.node])
 
     def reads(self, operator: Operator) -> Reads:
         """What comes into an operator."""
         return operator.spec.reads(self.site(operator))
 
-    def results(self, operator: Operator) -> Results:
+    def results(self, operator: Operator) -> ResultColumns:
         """What an operator gives, and what is made of it."""
         return operator.spec.results(self.site(operator), old=operator.emits_old)
 

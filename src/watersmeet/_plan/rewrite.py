@@ -13,7 +13,7 @@ from typing import Any
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators import fans_out, keeper_of, operators_of
-from watersmeet._plan.operators.spec import Side, Site, Spec
+from watersmeet._plan.operators.spec import Spec, SpecSide, SpecSite
 from watersmeet._plan.operators.views import lookups_of
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time
 from watersmeet._plan.tables import TableRules, table_rules
@@ -70,8 +70,8 @@ class _Rewrite:
         """The operators of a node, first to last."""
         return (*operators_of(node), keeper_of(node)) if node.name in self._rules.kept else operators_of(node)
 
-    def _site(self, node: Node) -> Site[Any]:
-        return Site(self._plan, self._rules, node)
+    def _site(self, node: Node) -> SpecSite[Any]:
+        return SpecSite(self._plan, self._rules, node)
 
     def _stages_of(self, name: str) -> frozenset[int]:
         """Stages in which the node's rows stand, behind all its operators."""
@@ -230,7 +230,7 @@ class _Rewrite:
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
 
-    def _brings_old(self, flow: Flow, side: Side) -> bool:
+    def _brings_old(self, flow: Flow, side: SpecSide) -> bool:
         return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
 
     # -- what is known only when all flows are there -----------------------------------------------------

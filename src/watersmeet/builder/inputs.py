@@ -144,9 +144,8 @@ class InputReading:
 
         Examples
         --------
-        >>> builder = StreamsBuilder("visits")
-        >>> read = {"key": "string", "value": wm.json("page string, at timestamp")}
-        >>> visits = builder.stream("visits", **read, timestamp=lambda value: value["at"], on_invalid_timestamp="own")
+        >>> read = {"key": "string", "value": wm.json("page string, at timestamp")}  # doctest: +SKIP
+        >>> builder.stream("visits", **read, timestamp=lambda value: value["at"])  # doctest: +SKIP
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watersmeet._plan.nodes import Branch
+from watersmeet._plan.nodes import BranchNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.handles.side import Side
@@ -47,6 +47,6 @@ def chosen(stream: Side, selector: Any, topics: Any, name: str | None) -> Mappin
     prefix = construction.name(name, "chosen") if name is None else name
     sides: dict[str, Side] = {}
     for topic, predicate in predicates.items():
-        node = Branch(f"{prefix}-{topic}", (stream.name,), stream.node.shape, earlier=(), predicate=predicate)
+        node = BranchNode(f"{prefix}-{topic}", (stream.name,), stream.node.shape, earlier=(), predicate=predicate)
         sides[topic] = Side(construction, construction.add(node))
     return sides

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet._plan.nodes import Distinct, Map, Shape
+from watersmeet._plan.nodes import DistinctNode, MapNode, Shape
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles import made
@@ -56,9 +56,9 @@ class Deduplicating(Handle):
         """
         kept = _within_ms(within)
         construction = self._construction
-        name = construction.name(name, Distinct.stem, self.name)
+        name = construction.name(name, DistinctNode.stem, self.name)
         if key is None:
-            node = self._attach(Distinct(name, (self.name,), self._node.shape, within_ms=kept))
+            node = self._attach(DistinctNode(name, (self.name,), self._node.shape, within_ms=kept))
             return made.stream(construction, node)
         functions, types = construction.functions, self._types()
         told = adapt(key, ("key", "value"), "key", functions)
@@ -72,9 +72,9 @@ class Deduplicating(Handle):
         def parts(_: Any, record: Any) -> tuple[Any, Any]:
             return functions.field(record, "key"), functions.field(record, "value")
 
-        by_key = self._attach(Map(f"{name}-key", (self.name,), whole, mapper=record))
-        node = self._attach(Distinct(name, (by_key.name,), whole, within_ms=kept))
-        own = Map(f"{name}-records", (node.name,), self._node.shape, mapper=parts)
+        by_key = self._attach(MapNode(f"{name}-key", (self.name,), whole, mapper=record))
+        node = self._attach(DistinctNode(name, (by_key.name,), whole, within_ms=kept))
+        own = MapNode(f"{name}-records", (node.name,), self._node.shape, mapper=parts)
         return made.stream(construction, self._attach(own))
 
 

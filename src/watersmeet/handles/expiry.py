@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Expiry, Node
+from watersmeet._plan.nodes import ExpiryNode, Node
 from watersmeet.errors import TopologyError
 from watersmeet.windows import Duration, duration_ms
 
@@ -42,5 +42,5 @@ def expiring(construction: Construction, node: Node, ttl: Duration | None, since
             f"A table whose rows expire has no {name}: {name}={others[name]!r:.80} with ttl={ttl!r:.80}.",
             hint=f"Leave out {name}=, or ttl=.",
         )
-    called = construction.name(None, Expiry.stem, node.name)
-    return construction.add(Expiry(called, (node.name,), node.shape, ttl_ms=length, of_record=since == "record"))
+    called = construction.name(None, ExpiryNode.stem, node.name)
+    return construction.add(ExpiryNode(called, (node.name,), node.shape, ttl_ms=length, of_record=since == "record"))

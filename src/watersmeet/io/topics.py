@@ -70,46 +70,37 @@ class Topic(Origin):
 
     @property
     def default_name(self) -> str:
-        """See `Origin`."""
         return self.name
 
     @property
     def topic(self) -> str:
-        """See `Origin`."""
         return self.name
 
     @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
-        """See `Origin`."""
         return {"key": self.key, "value": self.value}
 
     @property
     def keeps_headers(self) -> bool:
-        """See `Origin`."""
         return self.headers
 
     @property
     def drop_reasons(self) -> tuple[str, ...]:
-        """See `Origin`."""
         return () if self.value is None else Format.of(self.value).drop_reasons
 
     @property
     def policies(self) -> Policies:
-        """See `Origin`."""
         return Policies(self.on_undecodable, self.on_error, on_invalid_timestamp=self.on_invalid_timestamp)
 
     @property
     def begins_at(self) -> StartingOffsets | None:
-        """See `Origin`."""
         return self.starting_offsets
 
     @property
     def timestamp_extractor(self) -> Callable[..., Any] | None:
-        """See `Origin`."""
         return self.timestamp
 
     def under(self, policies: Policies) -> Topic:
-        """See `Origin`."""
         times = policies.on_invalid_timestamp if self.timestamp is not None else None
         return replace(
             self, on_undecodable=policies.on_undecodable, on_error=policies.on_error, on_invalid_timestamp=times
@@ -181,33 +172,27 @@ class TopicSink(SinkTarget):
 
     @property
     def default_name(self) -> str:
-        """See `SinkTarget`."""
         return self.name
 
     @property
     def topic(self) -> str:
-        """See `SinkTarget`."""
         return self.name
 
     @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
-        """See `SinkTarget`."""
         return {"key": self.key, "value": self.value}
 
     @property
     def claim(self) -> tuple[str, str]:
-        """See `SinkTarget`."""
         return ("topic", self.name)
 
     def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
-        """See `SinkTarget`."""
         for part, kind in (("key", key), ("value", value)):
             form: Format | None = getattr(self, part)
             if form is not None:
                 functions.check_written(form, kind, f"{part}s of the output {self.name!r}")
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
-        """See `SinkTarget`: so that the topic keeps one order, keys are written, and placed, in one way."""
         before, now = keys()
         if before != now:
             raise TopologyError(

@@ -37,14 +37,14 @@ from typing import Any, Literal
 
 from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters, untimed_letters
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.given import check_session
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops
 from watersmeet.testing.entry_stores import EntryStore, entries_of
-from watersmeet.testing.in_process import BySpark, LocalRun, local
+from watersmeet.testing.in_process import LocalRun, NotInProcess, local
 from watersmeet.testing.piped import Header, Inlet, Piped
 from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -87,11 +87,11 @@ class TopologyTestDriver:
         self._why_spark = ""
         self._run: BoundedRun | LocalRun
         ready = (
-            BySpark("a session was given")
+            NotInProcess("a session was given")
             if spark is not None
             else local(session(), physical, shards=shards, headers=headers)
         )
-        if isinstance(ready, BySpark):
+        if isinstance(ready, NotInProcess):
             self._why_spark = ready.why
             _refuse_wall(topology, self._why_spark)
             self._run = BoundedRun(spark or session(), physical, shards, headers)
@@ -316,7 +316,7 @@ def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
     ends_later = letters_kept(plan) is not None
 
-    def keeps(source: Source) -> bool:
+    def keeps(source: SourceNode) -> bool:
         later = (raised_letters(plan, source), untimed_letters(plan, source))
         return ends_later or any(each is not None for each in later)
 

@@ -23,7 +23,7 @@ from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import AT_FIRST, held_keys, ints, position_columns, stacked
 from watersmeet._engine.rows.position import places_of
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
+from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of
@@ -43,7 +43,7 @@ from watersmeet._worker.wire.letters import Letters, outliving, ways_of
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
-from watersmeet.testing.stores import Entry, Kept, stores_of
+from watersmeet.testing.stores import Entry, StoredTable, stores_of
 from watersmeet.testing.values import arrow_rows, python_rows
 
 _Found: TypeAlias = dict[tuple[int, str], list[Collected]]
@@ -51,7 +51,7 @@ _Found: TypeAlias = dict[tuple[int, str], list[Collected]]
 
 
 @dataclass(frozen=True)
-class BySpark:
+class NotInProcess:
     """Why a topology does not run in this process.
 
     Parameters
@@ -79,10 +79,10 @@ class Local:
     form: PipedFrame
     pack: Pack
     levels: tuple[LevelProcessor, ...]
-    stores: Mapping[str, Kept]
+    stores: Mapping[str, StoredTable]
 
 
-def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | BySpark:
+def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | NotInProcess:
     """The topology, ready to run here; or why it cannot.
 
     Parameters
@@ -99,7 +99,7 @@ def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool
         return _local(spark, physical, PipedFrame(physical, headers), Labels(shards, target_count(physical)))
 
 
-def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | BySpark:
+def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | NotInProcess:
     fusion = Fusion(spark, physical, direct_sinks=True)
     names = frozenset(source.name for source in physical.plan.sources)
     packed = fusion.of_sources(names, form.schema, decodes=True)
@@ -108,7 +108,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     if packed is None or not ready or len(fused) < len(physical.operators):
         lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
-        return BySpark("; ".join(lines or reasons))
+        return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
     common = Common(labels, metric_names(physical), None, ways_of(physical, piped=True), encodings)
     pack = Pack(
@@ -134,13 +134,13 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
 
-def _unlike(physical: Physical) -> BySpark | None:
+def _unlike(physical: Physical) -> NotInProcess | None:
     """Types whose values Spark alone makes."""
     for node in (*physical.plan.sources, *physical.plan.sinks):
         for kind in (node.shape.key, node.shape.value):
             why = special(kind)
             if why is not None:
-                return BySpark(f"{node.name} has {why}")
+                return NotInProcess(f"{node.name} has {why}")
     return None
 
 
@@ -216,13 +216,13 @@ class LocalRun:
                     told_clock(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
                 )
 
-    def entries(self, store: Kept, case: int) -> list[Entry]:
+    def entries(self, store: StoredTable, case: int) -> list[Entry]:
         """The rows of a store, as the last run has left them."""
         labels, target = self.topology.pack.common.labels, store.context.operator.id
         shards = range(case * labels.shards, (case + 1) * labels.shards)
         return store.entries(self._state(labels.label(target, shard)) for shard in shards)
 
-    def _restore(self, before: dict[int, Snapshot]) -> None:
+    def _restore(self, before: dict[int, StoreSnapshot]) -> None:
         self.stores = defaultdict(MemoryChunkStore, {label: self.stores[label] for label in before})
         for label, snapshot in before.items():
             self.stores[label].restore(snapshot)

@@ -12,7 +12,7 @@ from typing import Any
 
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
-from watersmeet.windows.durations import DAY_MS, Duration, Named, duration_ms, not_negative
+from watersmeet.windows.durations import DAY_MS, Duration, KafkaName, duration_ms, not_negative
 
 _MADE = "CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours')"
 _SHORTEST_DAYS = {"day": 1, "week": 7, "month": 28}
@@ -24,7 +24,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 @answering
 @dataclass(frozen=True, init=False)
-class CalendarWindows(metaclass=Named):
+class CalendarWindows(metaclass=KafkaName):
     """A window for each day, week or month of a time zone, one behind the other.
 
     Where clocks are put forward or back a day has 23 or 25 hours (docs/semantics, section 13).

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet._engine.exchange.routing import Ends, Move, Outlet, Route, Seen
+from watersmeet._engine.exchange.routing import Ends, LookupOrigin, Move, Outlet, Route
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Edge, Flow, Physical
 
@@ -155,11 +155,11 @@ def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[M
     return (*_fan_moves(physical, flow, naming), Move(flow.slot, path))
 
 
-def _seen(physical: Physical, flow: Flow, naming: Naming) -> Seen:
+def _seen(physical: Physical, flow: Flow, naming: Naming) -> LookupOrigin:
     fans = _fan_moves(physical, flow, naming)
     if flow.store_path is None:
-        return Seen(fans, from_root=True)
-    return Seen((*fans, Move(flow.store_slot, flow.store_path)))
+        return LookupOrigin(fans, from_root=True)
+    return LookupOrigin((*fans, Move(flow.store_slot, flow.store_path)))
 
 
 def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:

@@ -71,7 +71,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LookupOrigin:
     """From where lookups see an outlet's rows.
 
     Parameters
@@ -157,7 +157,7 @@ class Outlet:
     old: str | None = None
     active: str | None = None
     moves: tuple[Move, ...] = ()
-    seen: Seen | None = None
+    seen: LookupOrigin | None = None
     stored_ts: bool = False
     silent: str | None = None
     extras: tuple[tuple[str, str], ...] = ()

@@ -20,9 +20,9 @@ from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.lasting.distinct import UNTIL, Distinct, DistinctParams
+from watersmeet._plan.operators.lasting.distinct import UNTIL, DistinctParams, DistinctSpec
 
-(DUPLICATE,) = Distinct.drop_reasons
+(DUPLICATE,) = DistinctSpec.drop_reasons
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:

@@ -42,7 +42,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenTable:
     """Where a table's rows come from.
 
     Parameters
@@ -62,7 +62,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Change:
+class PlanChange:
     """What a start with `evolve=True` does to a checkpoint.
 
     Parameters
@@ -76,7 +76,7 @@ class Change:
     """
 
     items: tuple[Item, ...]
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[TakenTable, ...] = ()
 
     @property
     def kept(self) -> tuple[Item, ...]:

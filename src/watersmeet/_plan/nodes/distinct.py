@@ -8,7 +8,7 @@ from watersmeet._plan.nodes.base import Node
 
 
 @dataclass(frozen=True)
-class Distinct(Node):
+class DistinctNode(Node):
     """The first record of each key, and again the first one when a while has passed.
 
     Parameters
@@ -22,9 +22,7 @@ class Distinct(Node):
 
     @property
     def takes_null_keys(self) -> bool:
-        """See `Node`: they pass, as nothing says what they are duplicates of."""
         return True
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("within", "no limit" if self.within_ms is None else f"{self.within_ms} ms"),)

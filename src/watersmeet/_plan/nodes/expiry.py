@@ -8,7 +8,7 @@ from watersmeet._plan.nodes.base import Node
 
 
 @dataclass(frozen=True)
-class Expiry(Node):
+class ExpiryNode(Node):
     """The records of a stream that will be a table's changes, and a tombstone when a row has lasted for so long.
 
     Parameters
@@ -23,5 +23,4 @@ class Expiry(Node):
     stem = "expiry"
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("ttl", f"{self.ttl_ms} ms"), ("since", "record" if self.of_record else "update"))

@@ -35,7 +35,7 @@ class ProcessorStore:
 
 
 @dataclass(frozen=True)
-class Process(Node):
+class ProcessNode(Node):
     """The records of a stream given to a processor, which sends others; under their keys.
 
     Where it sends records under other keys, these are structs of a key and a value, which a step behind makes records.
@@ -64,11 +64,9 @@ class Process(Node):
 
     @property
     def named_stores(self) -> tuple[str, ...]:
-        """See `Node`."""
         return tuple(store.name for store in self.stores if store.named)
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         kept = (("stores", ", ".join(map(str, self.stores))),) if self.stores else ()
         clocks = [name for name, has in (("stream time", self.timers), ("wall clock", self.wall_timers)) if has]
         return (("processor", self.called), *kept, *((("timers", ", ".join(clocks)),) if clocks else ()))

@@ -109,7 +109,7 @@ def _explosion(node: Mapping[str, Any]) -> Layer:
 
 def _column(nodes: Sequence[Mapping[str, Any]], handle: _Handle, ansi: bool) -> Expression | Unread:
     try:
-        return _Reader(nodes, ansi).read(handle)
+        return _PlanReader(nodes, ansi).read(handle)
     except _NotRead as error:
         return Unread(str(error))
     except Exception as error:
@@ -142,7 +142,7 @@ class _Handle:
         return _arrow(json.loads(self.object.dataType().json()))
 
 
-class _Reader:
+class _PlanReader:
     """Reads one expression; what it does not know ends it.
 
     Parameters

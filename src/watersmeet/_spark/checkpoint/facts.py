@@ -19,7 +19,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class CheckpointFacts:
     """What a checkpoint depends on.
 
     Parameters
@@ -61,7 +61,7 @@ class Facts:
     marks: str = ""
 
     @classmethod
-    def read(cls, written: Mapping[str, Any]) -> Facts:
+    def read(cls, written: Mapping[str, Any]) -> CheckpointFacts:
         """Facts as a record has them.
 
         Raises
@@ -88,7 +88,7 @@ class Facts:
         return text + self.topology.splitlines()
 
 
-def changed_functions(old: Facts, new: Facts) -> dict[tuple[str, str], tuple[str, str]]:
+def changed_functions(old: CheckpointFacts, new: CheckpointFacts) -> dict[tuple[str, str], tuple[str, str]]:
     """By node and role what a function was, and is."""
     if old.spark != new.spark:
         # it may spell the same expression otherwise
@@ -98,7 +98,7 @@ def changed_functions(old: Facts, new: Facts) -> dict[tuple[str, str], tuple[str
     return {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def carried_over(old: Facts, new: Facts) -> Facts:
+def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
     """What still binds when the topology changes: settings, and what both topologies have."""
     topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
     functions = {
@@ -108,7 +108,7 @@ def carried_over(old: Facts, new: Facts) -> Facts:
     return replace(old, topology=new.topology, partitions=topics, functions=functions)
 
 
-def changed_settings(old: Facts, new: Facts) -> list[Item]:
+def changed_settings(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
     """What may not change with a topology either."""
     differ = [name for name in ("generation", "shards", "tasks", "clock", "formats") if _differ(old, new, name)]
     return [
@@ -123,7 +123,7 @@ def changed_settings(old: Facts, new: Facts) -> list[Item]:
     ]
 
 
-def _differ(old: Facts, new: Facts, name: str) -> bool:
+def _differ(old: CheckpointFacts, new: CheckpointFacts, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
 
 

@@ -62,7 +62,7 @@ Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
 
 
 @dataclass(frozen=True)
-class Layout:
+class SparkLayout:
     """How a plan is laid out on Spark.
 
     Parameters
@@ -93,7 +93,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledFrame:
     """The frame that holds every sink's rows, and per sink the way to select its own.
 
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
@@ -112,8 +112,8 @@ class Compiled:
 
 
 def compile_plan(
-    physical: Physical, inputs: Sequence[Scan], layout: Layout, clock: DataFrame | None = None
-) -> Compiled:
+    physical: Physical, inputs: Sequence[Scan], layout: SparkLayout, clock: DataFrame | None = None
+) -> CompiledFrame:
     """The plan over these inputs, and the wall clock where time goes on by it."""
     compiler = _Compiler(inputs, physical, layout)
     compiled = compiler.run(inputs, clock)
@@ -125,7 +125,7 @@ def compile_plan(
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
+    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout) -> None:
         self._layout = layout
         self._metrics = metric_names(physical)
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
@@ -141,7 +141,7 @@ class _Compiler:
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
-    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> CompiledFrame:
         refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
@@ -311,7 +311,7 @@ class _Compiler:
 
     # -- ways out ------------------------------------------------------------------------------------------
 
-    def _direct(self, stage: Stage) -> Compiled:
+    def _direct(self, stage: Stage) -> CompiledFrame:
         """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
         selectors = {
             sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
@@ -321,16 +321,16 @@ class _Compiler:
         if self._layout.written is not None:
             counts = (F.count_if(select.condition).alias(sink) for sink, select in selectors.items())
             frame = frame.observe(self._layout.written, *counts)
-        return Compiled(frame, selectors, "root", uncounted=self._layout.written is None)
+        return CompiledFrame(frame, selectors, "root", uncounted=self._layout.written is None)
 
-    def _direct_sinks(self, wire: DataFrame) -> Compiled:
+    def _direct_sinks(self, wire: DataFrame) -> CompiledFrame:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
         exits = Exits.of(self._physical, self._layout.labels)
-        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
+        return CompiledFrame(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
 
-    def _left(self, wire: DataFrame) -> Compiled:
+    def _left(self, wire: DataFrame) -> CompiledFrame:
         """Each sink reads the frame behind the last exchange."""
         sinks = self._physical.sinks
         # Rows lie in their order; only the test driver orders them anew, over its cases.
@@ -354,7 +354,7 @@ class _Compiler:
             sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
         }
-        return Compiled(frame, selectors, "sink")
+        return CompiledFrame(frame, selectors, "sink")
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
         headers = key.replace("_key", "_headers") if self._is_letters(sink) else None

@@ -46,7 +46,7 @@ SWITCH = "watersmeet.functions"
 
 
 @dataclass(frozen=True)
-class BySpark:
+class NotFused:
     """Why Spark evaluates the functions of a stage.
 
     Parameters
@@ -89,7 +89,7 @@ class Fusion:
         self._spark = spark
         self._physical = physical
         self._direct_sinks = direct_sinks
-        self.at_sources: dict[str, BySpark | None] = {}
+        self.at_sources: dict[str, NotFused | None] = {}
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         own = [o for o in physical.operators if not physical.direct_edges(o)]
         self._found = {operator.id: self._tried(operator) for operator in own}
@@ -103,14 +103,14 @@ class Fusion:
             return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
         found = self._found[operator.id]
         last = operator.level == self._physical.levels and not (self._physical.ordered_exit or self.exit)
-        return None if last or isinstance(found, BySpark) else found
+        return None if last or isinstance(found, NotFused) else found
 
-    def by_spark(self, operator: Operator) -> BySpark | None:
+    def by_spark(self, operator: Operator) -> NotFused | None:
         """Why the functions behind an operator are Spark's; None where they are not."""
         if self.fused(operator) is not None:
             return None
         found = self._found[operator.id]
-        return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
+        return found if isinstance(found, NotFused) else NotFused("", "a sink that Spark writes")
 
     def gathers(self, level: int, labels: Labels) -> bool:
         """Whether a task packs the results of all its shards together: where they meet another exchange."""
@@ -144,25 +144,25 @@ class Fusion:
         decodes : whether packing decodes keys and values: else they are Spark's already.
         """
         found = self._of_frame(names, schema, decodes=decodes)
-        self.at_sources |= dict.fromkeys(names, found if isinstance(found, BySpark) else None)
-        return None if isinstance(found, BySpark) else found
+        self.at_sources |= dict.fromkeys(names, found if isinstance(found, NotFused) else None)
+        return None if isinstance(found, NotFused) else found
 
-    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | BySpark:
+    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
         if not decodes and self._spark.conf.get(SWITCH, "") != "level":
-            return BySpark("", "rows of a DataFrame")
+            return NotFused("", "rows of a DataFrame")
         empty = self._spark.createDataFrame([], schema)
         timing = self._timing(empty, names)
-        if isinstance(timing, BySpark):
+        if isinstance(timing, NotFused):
             return timing
         stage = Stage(self._physical, 0, empty, names)
         outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
         found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
-        return found if isinstance(found, BySpark) else AtSources(found, stage, timing)
+        return found if isinstance(found, NotFused) else AtSources(found, stage, timing)
 
-    def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | BySpark:
+    def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
         """What makes the times of these sources' records, where a function does; or why Spark has to."""
         plan = self._physical.plan
         columns = [time_column(number) for number, _ in timed(plan, names)]
@@ -170,7 +170,7 @@ class Fusion:
             return Program()
         return _program(with_times(empty, plan, names), columns, ", ".join(sorted(names)), columns)
 
-    def _tried(self, operator: Operator) -> Fused | BySpark:
+    def _tried(self, operator: Operator) -> Fused | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
@@ -181,7 +181,7 @@ class Fusion:
         peeks = peeks_of(self._physical, stage)
         wanted = columns_of(outlets, peeks)
         program = program_of(stage, wanted, operator.node)
-        if isinstance(program, BySpark):
+        if isinstance(program, NotFused):
             return program
         prefix = f"o{operator.id}_"
         renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
@@ -200,26 +200,26 @@ class Fusion:
         return self._physical.plan.within.outlives(operator.node) and not told
 
 
-def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
+def program_of(stage: Stage, columns: list[str], whose: str) -> Program | NotFused:
     """What makes these columns of the stage's own; or why Spark has to."""
     return _program(stage.frame, columns, whose, stage.needed(columns))
 
 
-def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[str]) -> Program | BySpark:
+def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[str]) -> Program | NotFused:
     """What makes these columns of a frame; `read`: those that something reads behind it."""
     layers = layers_of(frame)
     for each in layers:
         if isinstance(whole := each.get(""), Unread):
-            return BySpark("", _WORDS.get(whole.why, whole.why))
+            return NotFused("", _WORDS.get(whole.why, whole.why))
     kept: list[Columns] = []
     for layer in needed([tuple(each.items()) for each in layers], columns):
         made: list[tuple[str, Expression]] = []
         for name, expression in layer:
             if isinstance(expression, Unread):
-                return BySpark(name, _WORDS.get(expression.why, expression.why))
+                return NotFused(name, _WORDS.get(expression.why, expression.why))
             why = None if explodes([(name, expression)]) else unsupported(expression)
             if why is not None:
-                return BySpark(name, why)
+                return NotFused(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
     left = reduced(kept, columns)
@@ -234,12 +234,12 @@ def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:
     return frozenset(name for name in known if _OF_FLOWS.match(name)).difference(wanted, *map(operands, behind))
 
 
-def refusal(spark: SparkSession) -> BySpark | None:
+def refusal(spark: SparkSession) -> NotFused | None:
     """Why the session has Spark evaluate all functions, if it has."""
     if spark.conf.get(SWITCH, "") == "spark":
-        return BySpark("", f"{SWITCH} is spark")
+        return NotFused("", f"{SWITCH} is spark")
     # the workers' texts and bytes are of other types
-    return BySpark("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
+    return NotFused("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
 
 
 def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, DataType]]:

@@ -11,9 +11,9 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructF
 
 from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._plan.nodes import Node, Source
+from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Flow, Physical
-from watersmeet._spark.dataflow.fusion import BySpark, Fusion
+from watersmeet._spark.dataflow.fusion import Fusion, NotFused
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.wire.letters import outliving
@@ -116,7 +116,7 @@ def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
     return f"by Spark ({why.why})" if at in (None, node) else f"by Spark, as what {at} has ({why.why})"
 
 
-def _node_of(physical: Physical, why: BySpark) -> str | None:
+def _node_of(physical: Physical, why: NotFused) -> str | None:
     """The node whose function has to be Spark's."""
     found = _COLUMN.match(why.column)
     if found is None:
@@ -127,7 +127,7 @@ def _node_of(physical: Physical, why: BySpark) -> str | None:
     return physical.operators[number if found[1] == "o" else physical.edges[number].target].node
 
 
-def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
+def _schema(sources: tuple[SourceNode, ...], names: frozenset[str]) -> StructType:
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
     fields += [("ts", LongType()), ("partition", IntegerType()), ("offset", LongType())]
     fields += [("headers", HEADERS)] if any(source.origin.keeps_headers for source in sources) else []

@@ -18,18 +18,18 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, Struct
 from watersmeet._engine.exchange.outlets import FlowColumns, extra_column
 from watersmeet._plan.dead_letters import letters_of
 from watersmeet._plan.nodes import (
-    Arguments,
-    Branch,
-    Filter,
-    FlatMap,
+    ArgumentsNode,
+    BranchNode,
+    FilterNode,
+    FlatMapNode,
     Function,
-    Map,
-    MapHeaders,
-    MapValues,
+    MapHeadersNode,
+    MapNode,
+    MapValuesNode,
     Node,
-    Peek,
-    Regroup,
-    SelectKey,
+    PeekNode,
+    RegroupNode,
+    SelectKeyNode,
 )
 from watersmeet._plan.physical import Edge, Flow, Physical
 from watersmeet._spark.dataflow.times import is_as_read, time_of
@@ -210,7 +210,7 @@ class Stage:
         topic = source.place.topic if source is not None and is_as_read(self._physical, flow) else None
         return function(*operands, record_column(self.frame.columns, ts, topic, self.naming(flow).headers))
 
-    def _holds(self, node: Filter, flow: Flow, active: Column, key: Column, value: Column) -> Column:
+    def _holds(self, node: FilterNode, flow: Flow, active: Column, key: Column, value: Column) -> Column:
         """The predicate where the row is active; null counts as false, also for filter_not."""
         held = F.coalesce(F.when(active, self._called(node.predicate, flow, key, value)), F.lit(False))
         return active & ~held if node.negate else held
@@ -222,7 +222,7 @@ class Stage:
         wanted = flow.carries_old or flow.suppress
         return [*pairs, ("old", columns.old)] if columns.old and wanted else pairs
 
-    def _filter(self, flow: Flow, parent: Flow, node: Filter) -> None:
+    def _filter(self, flow: Flow, parent: Flow, node: FilterNode) -> None:
         active = self.condition(parent)
         key = F.col(self.naming(parent).key)
         if node.shape.kind == "stream":
@@ -246,7 +246,7 @@ class Stage:
             self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
             self._rename(flow, silent=f"f{flow.id}_silent")
 
-    def _map_values(self, flow: Flow, parent: Flow, node: MapValues | Arguments) -> None:
+    def _map_values(self, flow: Flow, parent: Flow, node: MapValuesNode | ArgumentsNode) -> None:
         active = self.condition(parent)
         key = F.col(self.naming(parent).key)
         self._rename(flow, old=None)
@@ -256,13 +256,13 @@ class Stage:
             self._with(made, self._when(made, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
-    def _map_headers(self, flow: Flow, parent: Flow, node: MapHeaders) -> None:
+    def _map_headers(self, flow: Flow, parent: Flow, node: MapHeadersNode) -> None:
         columns, name = self.naming(parent), f"f{flow.id}_headers"
         made = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         self._with(name, F.when(self.condition(parent), made))
         self._rename(flow, headers=name)
 
-    def _map(self, flow: Flow, parent: Flow, node: Map) -> None:
+    def _map(self, flow: Flow, parent: Flow, node: MapNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
         key, value = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         # Both from the parent's columns, in one step: the value must not see the new key.
@@ -270,13 +270,13 @@ class Stage:
         self.frame = self.frame.withColumns({name: self._when(name, active, each) for name, each in given.items()})
         self._rename(flow, key=f"f{flow.id}_key", value=f"f{flow.id}_value")
 
-    def _select_key(self, flow: Flow, parent: Flow, node: SelectKey) -> None:
+    def _select_key(self, flow: Flow, parent: Flow, node: SelectKeyNode) -> None:
         columns = self.naming(parent)
         key = self._called(node.selector, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_key", self._when(f"f{flow.id}_key", self.condition(parent), key))
         self._rename(flow, key=f"f{flow.id}_key")
 
-    def _flat_map(self, flow: Flow, parent: Flow, node: FlatMap) -> None:
+    def _flat_map(self, flow: Flow, parent: Flow, node: FlatMapNode) -> None:
         columns = self.naming(parent)
         lists = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_list", F.when(self.condition(parent), lists))
@@ -302,7 +302,7 @@ class Stage:
             if name in self.frame.columns:
                 self._with(name, F.when(first, F.col(name)))
 
-    def _regroup(self, flow: Flow, parent: Flow, node: Regroup) -> None:
+    def _regroup(self, flow: Flow, parent: Flow, node: RegroupNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
         prefix = f"f{flow.id}_"
         made: dict[str, Column] = {}
@@ -329,7 +329,7 @@ class Stage:
             self._restrict(flow, active & leaves & ~stays)
             self._rename(flow, key=f"{prefix}old_group", value=f"{prefix}value", old=f"{prefix}old_value")
 
-    def _branch(self, flow: Flow, parent: Flow, node: Branch) -> None:
+    def _branch(self, flow: Flow, parent: Flow, node: BranchNode) -> None:
         columns, active = self.naming(parent), self.condition(parent)
         key, value = F.col(columns.key), F.col(columns.value)
         taken = active
@@ -340,7 +340,7 @@ class Stage:
             taken = taken & F.coalesce(F.when(active, holds), F.lit(False))
         self._restrict(flow, taken)
 
-    def _peek(self, flow: Flow, parent: Flow, node: Peek) -> None:
+    def _peek(self, flow: Flow, parent: Flow, node: PeekNode) -> None:
         self.peeks.append((flow, self.naming(parent)))
 
 
@@ -371,14 +371,14 @@ def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:
 
 
 _STEPS: dict[type[Node], Any] = {
-    Filter: Stage._filter,
-    MapValues: Stage._map_values,
-    MapHeaders: Stage._map_headers,
-    Map: Stage._map,
-    SelectKey: Stage._select_key,
-    FlatMap: Stage._flat_map,
-    Regroup: Stage._regroup,
-    Arguments: Stage._map_values,
-    Branch: Stage._branch,
-    Peek: Stage._peek,
+    FilterNode: Stage._filter,
+    MapValuesNode: Stage._map_values,
+    MapHeadersNode: Stage._map_headers,
+    MapNode: Stage._map,
+    SelectKeyNode: Stage._select_key,
+    FlatMapNode: Stage._flat_map,
+    RegroupNode: Stage._regroup,
+    ArgumentsNode: Stage._map_values,
+    BranchNode: Stage._branch,
+    PeekNode: Stage._peek,
 }

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.tree import Operand
 from watersmeet._engine.rows.first_values import of_type, typed
@@ -283,7 +283,7 @@ def _evaluated(column: Column) -> pa.Array | None:
     if isinstance(made, Unread) or unsupported(made) is not None:
         return None
     try:
-        return Rows(1, lambda _: pa.nulls(1)).evaluate(made)
+        return RowsOfArrays(1, lambda _: pa.nulls(1)).evaluate(made)
     except EvaluationError:
         # Spark says it in its words
         return None

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from watersmeet._plan.dead_letters import letters_of
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.records import record_column
 from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
 from watersmeet._worker.packing.extracted import Extractor, time_column
@@ -17,7 +17,7 @@ from watersmeet.functions import record_of
 from watersmeet.io.policies import DeadLetter
 
 
-def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, Source]]:
+def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, SourceNode]]:
     """The sources among these whose records' times a function gives, with their numbers."""
     numbered = enumerate(plan.sources)
     return ((number, source) for number, source in numbered if source.name in names and source.timestamp is not None)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.sources.bootstrap import Recorded
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError
@@ -24,7 +24,7 @@ _ENDS = {"latest": -1, "earliest": -2}
 
 
 def starting_offsets(
-    topics: Sequence[tuple[int, Source]],
+    topics: Sequence[tuple[int, SourceNode]],
     kafka: Kafka,
     partitions: Mapping[str, int],
     begins: Recorded,

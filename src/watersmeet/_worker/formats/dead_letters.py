@@ -33,7 +33,7 @@ PREFIX = "__streams.errors."
 Header = tuple[str, bytes | None]
 
 
-class Part(Protocol):
+class SourcePart(Protocol):
     """The keys, or the values, of one source, as `Deserializer` has them."""
 
     @property
@@ -56,7 +56,7 @@ class Part(Protocol):
         """The errors for bytes that are not of the format."""
 
 
-Faults = Sequence[tuple[Part, Bools]]
+Faults = Sequence[tuple[SourcePart, Bools]]
 
 
 def column(source: int, part: str) -> str:
@@ -69,20 +69,20 @@ def letter_headers(sink: int) -> str:
     return f"k{sink}_headers"
 
 
-def letter_columns(parts: Sequence[Part], kept: Kept) -> list[tuple[str, DataType]]:
+def letter_columns(parts: Sequence[SourcePart], kept: Kept) -> list[tuple[str, DataType]]:
     """Names and types of the columns that hold dead letters, where these parts of sources have some."""
     sources = _sources(parts, kept)
     kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
     return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
 
 
-def _sources(parts: Sequence[Part], kept: Kept) -> list[int]:
+def _sources(parts: Sequence[SourcePart], kept: Kept) -> list[int]:
     mine = [part.letters for part in parts if part.letters is not None]
     return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
 
 
 @dataclass(frozen=True)
-class Origin:
+class BadRecordOrigin:
     """Where a bad record came from, and where it ended.
 
     Parameters
@@ -236,7 +236,7 @@ def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnE
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
             places = _places(frame, mine)
-            origins = (Origin(policy.topic, *place, policy.source, policy.reason) for place in places)
+            origins = (BadRecordOrigin(policy.topic, *place, policy.source, policy.reason) for place in places)
             texts = (failed[row] for row in mine.tolist())
             told = [
                 own_headers(headers) + origin.told(policy.error, text)
@@ -304,6 +304,6 @@ def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> l
         own = array(frame, RAW_HEADERS).take(at).to_pylist()
         errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
         for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
-            origin = Origin(part.topic, *place, part.source, "undecodable")
+            origin = BadRecordOrigin(part.topic, *place, part.source, "undecodable")
             found[row] = own_headers(headers) + origin.headers(error)
     return [found[row] for row in sorted(found)]

@@ -23,7 +23,6 @@ class _ExtremeBy(OfTwo):
     """What both share."""
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:

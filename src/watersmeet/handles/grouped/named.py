@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.parts import Kept
+from watersmeet._engine.aggregates.parts import KernelTypes
 from watersmeet.aggregates import AGGREGATES, AnyAggregate
 from watersmeet.aggregates.declared import Types
 from watersmeet.errors import TopologyError
@@ -71,6 +71,6 @@ def tried(aggregate: AnyAggregate, types: Types, *, takes_back: bool, merges: bo
     ------
     FunctionError : a function of the user's own raises, or does not give what it declares.
     """
-    part = part_of(aggregate, Kept(*types, takes_back=takes_back))
+    part = part_of(aggregate, KernelTypes(*types, takes_back=takes_back))
     none = part.init(1)
     part.finish(part.merge(none, part.init(1)) if merges else none)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.operators.processors.values import has_order
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Map, Process, Shape
+from watersmeet._plan.nodes import MapNode, ProcessNode, Shape
 from watersmeet._plan.nodes.processors import ProcessorStore
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.handles import made
@@ -92,7 +92,7 @@ class Processing(Handle):
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
 
-        sends = Map(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
+        sends = MapNode(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
         return made.stream(self._construction, self._attach(sends))
 
     def process_values(
@@ -126,7 +126,7 @@ def processed(
     *,
     drops_null: bool = False,
     within: Any = None,
-) -> Process:
+) -> ProcessNode:
     """The node of a processor, attached.
 
     Parameters
@@ -138,8 +138,8 @@ def processed(
     """
     (sends, kind), (stream, key) = types, above
     tried = tried_out(processor) if within is None else within
-    node = Process(
-        construction.name(name, Process.stem, stream),
+    node = ProcessNode(
+        construction.name(name, ProcessNode.stem, stream),
         (stream,),
         Shape("stream", key, kind),
         make=processor,
@@ -231,7 +231,7 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
     return tuple(sorted(found, key=lambda store: store.name))
 
 
-class Stepped:
+class StepProcessor:
     """The short form as a processor: a function that gives the next state and what is to be sent."""
 
     def __init__(self, init: Callable[[], Any], step: Callable[..., Any], store: str) -> None:
@@ -267,10 +267,10 @@ def stepped(
                 f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
             )
         _check_function(role, given, names)
-    name = construction.name(name, Process.stem, above[0])
+    name = construction.name(name, ProcessNode.stem, above[0])
     kept = ValueStore(store or f"{name}.state", state)
     kind = construction.functions.named_type(returns)
-    make = lambda: Stepped(init, step, kept.name)  # noqa: E731
+    make = lambda: StepProcessor(init, step, kept.name)  # noqa: E731
     types = ((None, kind), kind)
     stores = tuple(replace(each, named=store is not None) for each in declared(construction, [kept]))
     return made.stream(construction, processed(construction, above, make, types, stores, name, drops_null=True))

@@ -11,7 +11,12 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from watersmeet._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
+from watersmeet._plan.nodes import (
+    SessionWindowAggregateNode,
+    SlidingWindowAggregateNode,
+    TimeWindowAggregateNode,
+    WindowAggregateNode,
+)
 from watersmeet._plan.operators import OPERATORS
 from watersmeet.aggregates import AnyAggregate
 from watersmeet.errors import TopologyError
@@ -43,12 +48,12 @@ if TYPE_CHECKING:
     from watersmeet.handles.wtable import WTable
 
 W = TypeVar("W", bound="Windowing")
-NODES: dict[type, type[WindowAggregate]] = {
-    TimeWindows: TimeWindowAggregate,
-    UnlimitedWindows: TimeWindowAggregate,
-    CalendarWindows: TimeWindowAggregate,
-    SlidingWindows: SlidingWindowAggregate,
-    SessionWindows: SessionWindowAggregate,
+NODES: dict[type, type[WindowAggregateNode]] = {
+    TimeWindows: TimeWindowAggregateNode,
+    UnlimitedWindows: TimeWindowAggregateNode,
+    CalendarWindows: TimeWindowAggregateNode,
+    SlidingWindows: SlidingWindowAggregateNode,
+    SessionWindows: SessionWindowAggregateNode,
 }
 """The node of each kind of windows."""
 

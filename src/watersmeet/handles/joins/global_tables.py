@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet._plan.nodes import GlobalLookup, GlobalTableLookup, GlobalView, Node, Shape
+from watersmeet._plan.nodes import GlobalLookupNode, GlobalTableLookupNode, GlobalViewNode, Node, Shape
 from watersmeet.errors import TopologyError
 from watersmeet.functions import (
     Function,
@@ -38,7 +38,7 @@ def attach_lookup(left: Side, right: Side, join: Join) -> Node:
     joiner = _with_both_keys(join.joiner, left.functions, of_stream=of_stream)
     types = types_for(joiner, (left.key_type, right.key_type, left.value_type, right.value_type))
     value = left.functions.value_type(joiner, types, "joiner")
-    make: type[GlobalLookup] = GlobalLookup if of_stream else GlobalTableLookup
+    make: type[GlobalLookupNode] = GlobalLookupNode if of_stream else GlobalTableLookupNode
     node = make(
         name_of(left, right, join, make.stem),
         (left.name, right.name),
@@ -67,8 +67,8 @@ def attach_view(left: Side, right: Side, join: Join) -> Node:
         )
     mapper = reference(left, right, join.key, "key", "key mapper")
     joiner, value = joiner_of(left, right, join)
-    node = GlobalView(
-        left.construction.name(join.name, GlobalView.stem),
+    node = GlobalViewNode(
+        left.construction.name(join.name, GlobalViewNode.stem),
         (left.name, right.name),
         Shape("global", left.key_type, value),
         how=join.how,

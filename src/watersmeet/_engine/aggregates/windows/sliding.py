@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
-from watersmeet._engine.aggregates.windows.sliding_in_order import Records, changes_in_order, in_order
+from watersmeet._engine.aggregates.windows.sliding_changes import Slid, StoredWindows
+from watersmeet._engine.aggregates.windows.sliding_in_order import SlidingRecords, changes_in_order, in_order
 from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose, out_of_order
 from watersmeet._engine.arrays import Int64s
 
@@ -20,7 +20,7 @@ def slid(
     keys: Int64s,
     ts: Int64s,
     close: Int64s,
-    before: Stored,
+    before: StoredWindows,
     difference: int,
     vanishing: AbstractSet[tuple[int, int]],
     whose: Whose | None = None,
@@ -36,7 +36,7 @@ def slid(
     whose : of keys that lie in several partitions; None: there are none.
     """
     order = np.argsort(keys, kind="stable")
-    records = Records.of(order, keys[order], ts[order], before)
+    records = SlidingRecords.of(order, keys[order], ts[order], before)
     orderly = in_order(records, close[order], before, difference, vanishing)
     if whose is not None:
         orderly &= ~whose.partitions.several[records.key]

@@ -21,11 +21,11 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
+from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregateSpec
 from watersmeet._plan.operators.aggregates.window import WindowParams
 from watersmeet.windows import CalendarWindows, TimeWindows, UnlimitedWindows
 
-(EXPIRED,) = TimeWindowAggregate.drop_reasons
+(EXPIRED,) = TimeWindowAggregateSpec.drop_reasons
 _FOREVER = 2**63 - 1
 
 

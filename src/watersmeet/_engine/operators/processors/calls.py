@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from watersmeet._engine.operators.processors.sent import Sent
-from watersmeet._engine.operators.processors.states import Entries, Present
+from watersmeet._engine.operators.processors.states import Present, StoreEntries
 from watersmeet._engine.operators.processors.timers import Timers
 from watersmeet._engine.operators.processors.values import are_one_key, checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
@@ -21,7 +21,7 @@ Origin = Callable[[int], tuple[str, int, int, Any]]
 """Of an event, by its number: topic, partition, offset and headers of its source record."""
 
 
-class Record:
+class CalledRecord:
     """See `watersmeet.processors.Record`."""
 
     __slots__ = ("_origin", "_row", "key", "timestamp", "value")
@@ -60,7 +60,7 @@ class Record:
         return found
 
 
-class Context:
+class CallContext:
     """See `watersmeet.processors.Context`."""
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Context:
     def __init__(
         self,
         params: ProcessParams,
-        stores: Mapping[str, Entries],
+        stores: Mapping[str, StoreEntries],
         timers: Mapping[str, Timers],
         now: Present,
         wall: int | None,

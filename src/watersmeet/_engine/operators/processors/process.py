@@ -21,10 +21,10 @@ from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
 from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, kept_table
-from watersmeet._engine.operators.processors.calls import Context, Record, origins
+from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
 from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
 from watersmeet._engine.operators.processors.places import Place, Places
-from watersmeet._engine.operators.processors.sent import Results, Sent
+from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
 from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
@@ -109,7 +109,7 @@ class _Batch:
         self.timers = self._timers(tables[len(self.stores) :])
         named = {each.name: store for each, store in zip(self.params.stores, self.stores, strict=True)}
         by_clock = {each.dial.method: each for each in self.timers}
-        self.calls = Context(self.params, named, by_clock, self.now, None if self.wall is None else self.wall.now)
+        self.calls = CallContext(self.params, named, by_clock, self.now, None if self.wall is None else self.wall.now)
         self.by_event: Sent = []
         self.by_timer: Sent = []
         self.errors: dict[int, Exception] = {}
@@ -130,7 +130,7 @@ class _Batch:
         if not keys.groups.count:
             return
         processor = self._made()
-        results = Results(self.context, self.events, self.times, self.places)
+        results = SentResults(self.context, self.events, self.times, self.places)
         for begin, end in keys.slices():
             chosen = keys.groups.first[begin:end]
             hashes, own = keys.hashes[chosen], keys.keys.take(pa.array(chosen))
@@ -214,17 +214,17 @@ class _Batch:
                 calls.at(sent, row, key)
                 if now.journal is None:
                     try:
-                        process(Record(key, value, stamp, row, origin), calls)
+                        process(CalledRecord(key, value, stamp, row, origin), calls)
                     except Exception as error:
                         raise self._raised(error, "process") from None
                 else:
-                    self._outlived(process, Record(key, value, stamp, row, origin), row)
+                    self._outlived(process, CalledRecord(key, value, stamp, row, origin), row)
                 if due is not None and due.at_once:
                     self._fire(processor, group, key, self._at)
             if due is not None and due.heap:
                 self._fire(processor, group, key, None)
 
-    def _outlived(self, process: Any, record: Record, row: int) -> None:
+    def _outlived(self, process: Any, record: CalledRecord, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""
         sent, journal = len(self.by_event), self.now.journal
         assert journal is not None

@@ -31,7 +31,7 @@ The place is an event, by its number; or the timer's place, domain and group.
 
 
 @dataclass(frozen=True)
-class Results:
+class SentResults:
     """How results are made of what a slice sends.
 
     Parameters

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet._plan.nodes import TimeWindowAggregate as Node
+from watersmeet._plan.nodes import TimeWindowAggregateNode as Node
 from watersmeet._plan.operators.aggregates.window import WindowSpec
-from watersmeet._plan.operators.spec import NUMBER, Retention, Site, TableSchema
+from watersmeet._plan.operators.spec import NUMBER, Retention, SpecSite, TableSchema
 from watersmeet.windows import CalendarWindows, TimeWindows
 
 
-class TimeWindowAggregate(WindowSpec[Node]):
+class TimeWindowAggregateSpec(WindowSpec[Node]):
     """See `Spec`."""
 
     stem = "time_window_aggregate"
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Windows of the calendar differ in length: they are told apart, and let go, by their ends."""
         (usual,) = super().keeps(site, taken)
         if not isinstance(site.node.windows, CalendarWindows):
@@ -25,7 +25,7 @@ class TimeWindowAggregate(WindowSpec[Node]):
         by_end = replace(usual, columns=columns, identity=("key", "end"), order=("end",), retention=retention)
         return (by_end,)
 
-    def wait(self, site: Site[Node]) -> int:
+    def wait(self, site: SpecSite[Node]) -> int:
         """From a window's start on until it is closed; of the calendar's the longest."""
         windows = site.node.windows
         if isinstance(windows, CalendarWindows):

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet._plan.nodes import Distinct as Node
+from watersmeet._plan.nodes import DistinctNode as Node
 from watersmeet._plan.operators.spec import (
     FOLLOWS,
     NUMBER,
     STAMP,
     Params,
     Reads,
-    Results,
+    ResultColumns,
     Retention,
-    Side,
-    Site,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
 
 UNTIL = "until"
@@ -31,23 +31,22 @@ class DistinctParams(Params):
     within_ms: int | None = field(metadata=FOLLOWS)
 
 
-class Distinct(Spec[Node]):
+class DistinctSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "distinct"
     keeps_partition = True
     drop_reasons = ("duplicate",)
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """All records, those without a key or a value too."""
         shape = site.input(0).shape
-        return Reads(shape.key, (Side(shape.value, drops_null_key=False, looked_up=False, silent="dropped"),))
+        return Reads(shape.key, (SpecSide(shape.value, drops_null_key=False, looked_up=False, silent="dropped"),))
 
-    def params(self, site: Site[Node]) -> DistinctParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> DistinctParams:
         return DistinctParams(site.node.within_ms)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Of each key until when it is known, let go by its domain's time; or the key alone."""
         node = site.node
         name, key = f"{node.name}.seen", ("key", node.shape.key)
@@ -59,12 +58,11 @@ class Distinct(Spec[Node]):
             TableSchema(name, columns, identity=(), order=(UNTIL,), retention=retention, appended=True, shown=False),
         )
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results((("value", site.node.shape.value),))
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
+        return ResultColumns((("value", site.node.shape.value),))
 
-    def timed(self, site: Site[Node]) -> Timed | None:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec | None:
         """By stream time, where a key is forgotten in time; nothing is held back."""
         if site.node.within_ms is None:
             return None
-        return Timed(hold=None, dropped_move=False, reaches=False, elsewhere=True)
+        return TimeOfSpec(hold=None, dropped_move=False, reaches=False, elsewhere=True)
