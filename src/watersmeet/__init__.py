@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
 
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
-from watersmeet._spark.stores.read import CheckpointStore, read_state, stores
+from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
     Aggregate,
     avg,
@@ -120,8 +120,8 @@ __all__ = [
     "BufferConfig",
     "CalendarWindows",
     "CatalogTable",
+    "Change",
     "ChangedTopology",
-    "CheckpointStore",
     "CogroupedKStream",
     "ConfigError",
     "CorruptData",
@@ -144,7 +144,6 @@ __all__ = [
     "MapStore",
     "MissingName",
     "Output",
-    "PlanChange",
     "Processor",
     "Rows",
     "SchemaRegistry",
@@ -155,6 +154,7 @@ __all__ = [
     "Snapshot",
     "SourceError",
     "StateError",
+    "Store",
     "StreamsBuilder",
     "Suppressed",
     "TimeWindowedKStream",

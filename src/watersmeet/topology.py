@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet._plan.dead_letters import without_dead_letters
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import Plan
@@ -201,7 +201,7 @@ def plan_change(
     *,
     kafka: Kafka | None = None,
     allow_changed_functions: bool = False,
-) -> PlanChange:
+) -> Change:
     """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
 
     Parameters

@@ -65,4 +65,4 @@ def test_a_path_that_has_gone_is_found() -> None:
 
 def test_a_module_that_has_gone_is_found() -> None:
     assert missing("`python -m proof.conformance --runner x`, `proof.oracle`") == []
-    assert missing("`python -m proof.away`, `proof.gone`") == ["proof.gone", "proof.away"]
+    assert missing("`python -m proof.away`, `proof.gone`") == ["proof.away", "proof.gone"]

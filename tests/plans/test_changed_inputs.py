@@ -11,7 +11,7 @@ from proof.engine import EngineDriver
 from proof.histories.changed.changes import carry_over
 from tests.engine.kit import LIBRARY, PLUS, REF, driver_of
 from tests.plans.test_changes import change, outcomes
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet.aggregates import python
 from watersmeet.windows import BufferConfig, JoinWindows, Suppressed, TimeWindows, previous
 
@@ -122,7 +122,7 @@ def built(make: Callable[[Any, str], Any], join: Make, sides: tuple[str, str], n
     return build
 
 
-def refused(found: PlanChange, node: str = "it") -> Any:
+def refused(found: Change, node: str = "it") -> Any:
     assert not found.possible, str(found)
     (item,) = [item for item in found.refused if item.name == node]
     assert item.hint

@@ -12,7 +12,7 @@ import pytest
 import watersmeet as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
 from watersmeet._plan.change.described import described
 from watersmeet._plan.change.types import hinders
@@ -29,11 +29,11 @@ def record(build: Build) -> dict[str, Any]:
     return dict(json.loads(json.dumps(described(builder.build().physical, {}))))
 
 
-def change(old: Build, new: Build) -> PlanChange:
+def change(old: Build, new: Build) -> Change:
     return compare(record(old), record(new))
 
 
-def outcomes(found: PlanChange, what: str) -> dict[str, str]:
+def outcomes(found: Change, what: str) -> dict[str, str]:
     return {item.name: item.outcome for item in found.items if item.what == what}
 
 

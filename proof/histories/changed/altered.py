@@ -16,7 +16,7 @@ from proof.histories.changed.changes import BlueprintPart, Changed, draw_around,
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS, SOURCES
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 
 Sides = tuple[frozenset[Ref], ...]
 
@@ -131,7 +131,7 @@ def _with_another(whole: Blueprint, number: int, op: Op, until: int) -> tuple[Bl
     return replace(whole, ops=tuple(ops)), {new: old for old, new in now.items()}
 
 
-def check_altered(altered: Altered) -> tuple[str, PlanChange]:
+def check_altered(altered: Altered) -> tuple[str, Change]:
     """("refused", "begun anew", "gone on" or what is wrong; what the change did).
 
     What is wrong: an operator has taken over the rows of one that read others.

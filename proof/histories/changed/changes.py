@@ -33,7 +33,7 @@ from proof.histories.settled import (
 )
 from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
 from watersmeet._plan.change.described import described
 from watersmeet.topology import Topology
@@ -176,7 +176,7 @@ def _below(choices: Choices, whole: Blueprint) -> set[int]:
     return found
 
 
-def carry_over(old: EngineDriver, new: EngineDriver) -> PlanChange:
+def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
     """Give a driver the tables of another one, as a start upon a checkpoint does; what became of them."""
     before, now = old.layout.physical, new.layout.physical
     change = compare(described(before, {}), described(now, {}))
@@ -244,7 +244,7 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     return "equal", change
 
 
-def through(changed: Changed) -> tuple[dict[str, list[Any]], PlanChange, tuple[EngineDriver, EngineDriver]]:
+def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[EngineDriver, EngineDriver]]:
     """What each output gets, what the change did, and both topologies' drivers."""
     old = EngineDriver(changed.old.topology(), shards=changed.shards)
     new = EngineDriver(changed.new.topology(), shards=changed.shards)

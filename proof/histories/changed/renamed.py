@@ -21,7 +21,7 @@ from proof.histories.check import first_difference, lines_of
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Dice
 from proof.histories.settled import takes_one_way
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 
 KINDS_RENAMED = ("to_table", "stream_aggregate", "cogroup", "table_aggregate")
 TIMED = ("window_aggregate", "window_cogroup")
@@ -74,7 +74,7 @@ def _in_steps(whole: Blueprint, number: int) -> bool:
     return whole.ops[number].params.get("fold") != "count"
 
 
-def check_renamed(renamed: Renamed) -> tuple[str, PlanChange]:
+def check_renamed(renamed: Renamed) -> tuple[str, Change]:
     """("equal", "refused" or what is wrong; what the change did)."""
     changed = renamed.changed
     said, change, (old, new) = through(changed)

@@ -62,7 +62,7 @@ class TakenTable:
 
 
 @dataclass(frozen=True)
-class PlanChange:
+class Change:
     """What a start with `evolve=True` does to a checkpoint.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet._plan.change.change import Item, Outcome, PlanChange, TakenTable, shared
+from watersmeet._plan.change.change import Change, Item, Outcome, TakenTable, shared
 from watersmeet._plan.change.described import Described
 from watersmeet._plan.change.lineage import Lineage, LineageReading
 from watersmeet._plan.change.types import hinders, written
@@ -17,11 +17,11 @@ Place = tuple[str, str]
 _ANEW = "Give the node another name=, under which it starts empty; or change it back."
 
 
-def compare(old: Described, new: Described) -> PlanChange:
+def compare(old: Described, new: Described) -> Change:
     """What a change from `old` to `new` does, both as `described` gives them."""
     stores, taken = _stores(old, new)
     items = [*stores, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
-    return PlanChange((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
+    return Change((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
 
 
 def other_columns(old: Described, new: Described) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from typing import Any
 
-from watersmeet._plan.change.change import Item, PlanChange
+from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
 from watersmeet._spark.checkpoint import topic_ids
 from watersmeet._spark.checkpoint.facts import CheckpointFacts, carried_over, changed_functions, changed_settings, told
@@ -77,7 +77,7 @@ class Checkpoint:
     begun: bool = False
     recorded: bool = False
     logs: str = ""
-    change: PlanChange | None = None
+    change: Change | None = None
     epoch: int = 0
 
     @property
@@ -191,7 +191,7 @@ class CheckpointFiles:
             return self.last
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
 
-    def change(self, facts: CheckpointFacts) -> PlanChange | None:
+    def change(self, facts: CheckpointFacts) -> Change | None:
         """What a change to these facts does to what is kept; None: they are of the topology that is recorded.
 
         Raises
@@ -211,7 +211,7 @@ class CheckpointFiles:
         changed = old.topology != facts.topology or old.described != facts.described or old.inputs != facts.inputs
         return compare(old.described, facts.described) if changed else None
 
-    def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> PlanChange:
+    def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
         """What a change to these facts does, with what stands against it besides; `kept` as in `fitting`."""
         assert self.last is not None
         old = self.last.facts

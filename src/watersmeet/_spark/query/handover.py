@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.carry import CarriedTables
-from watersmeet._plan.change.change import PlanChange, TakenTable
+from watersmeet._plan.change.change import Change, TakenTable
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
@@ -214,7 +214,7 @@ class Handover:
         disk.copy(self.source.below("metadata").path, self.target.below("metadata").path)
 
 
-def check_change(place: Checkpoint, change: PlanChange, *, unfinished: bool) -> None:
+def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
     """Raise unless the checkpoint goes on under the changed topology."""
     if not change.possible:
         raise ChangedTopology(

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._engine.rows.blob import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
-from watersmeet._plan.change.change import PlanChange
+from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.described import described
 from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
 from watersmeet._plan.domains import with_known_domains
@@ -78,7 +78,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     return query
 
 
-def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> PlanChange:
+def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Change:
     """What a start with `evolve=True` would do; nothing is done. See `Topology.start`."""
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
@@ -187,7 +187,7 @@ class _Start:
         known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
         return known and not place.created
 
-    def planned_change(self) -> PlanChange:
+    def planned_change(self) -> Change:
         """What the topology does to the checkpoint.
 
         Raises

@@ -37,7 +37,7 @@ _CHUNK = "label int, run string, chunk int, content binary"
 
 
 @dataclass(frozen=True)
-class CheckpointStore:
+class Store:
     """A store of a checkpoint.
 
     Parameters
@@ -121,9 +121,7 @@ def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence
 
 
 @answered
-def stores(
-    spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None
-) -> list[CheckpointStore]:
+def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: int | None = None) -> list[Store]:
     """The stores of a checkpoint, as a batch has left them.
 
     Parameters
@@ -148,7 +146,7 @@ def stores(
         tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
         levels = [level for entries in tables if name in entries for level in entries[name].levels]
         size = sum(piece.size for level in levels for piece in level.pieces())
-        found.append(CheckpointStore(name, shown.node, sum(level.rows for level in levels), size, shown.schema, number))
+        found.append(Store(name, shown.node, sum(level.rows for level in levels), size, shown.schema, number))
     return found
 
 
