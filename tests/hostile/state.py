@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.engine.state_kit import EAGER
+from tests.engine.state.state_kit import EAGER
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows import blob

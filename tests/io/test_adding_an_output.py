@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.io.appended.kind import Lines
 from tests.io.appended.target import AppendedLines
-from tests.spark.test_streaming import put, reader
+from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._plan.change.described import described
 from watersmeet._spark.sinks import kinds
 from watersmeet.errors import ConfigError, TopologyError

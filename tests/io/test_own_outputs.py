@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.io.test_adding_an_output import FailsOnce, run
-from tests.spark.test_streaming import put, reader
+from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.kind import Chosen, OutputBatch
 from watersmeet._spark.sinks.own import OwnPass

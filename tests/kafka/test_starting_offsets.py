@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.test_kafka_source import drained, new_topic, source
-from tests.spark.test_streaming import Collector, by_key
+from tests.spark.inputs_and_outputs.test_streaming import Collector, by_key
 from watersmeet._spark.sources.sources import scan
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka

@@ -1,7 +1,8 @@
 """Sliding windows: which ones each record changes, makes, or is late for (docs/semantics, sections 13 and 14; KIP-450).
 
 Of keys whose records come in order all is known from their times (`sliding_in_order`); those of other keys are looked
-at one after the other (`sliding_out_of_order`). Both give the same where both can (tests/engine/test_sliding.py).
+at one after the other (`sliding_out_of_order`). Both give the same
+where both can (tests/engine/aggregates/test_sliding.py).
 """
 
 from __future__ import annotations
