@@ -1,4 +1,4 @@
-"""Draws the pictures of the docs anew, after a change of what they show: `python -m tests.spark.session.write_pictures`."""
+"""Draws the pictures of the docs anew: `python -m tests.spark.session.write_pictures`."""
 
 from __future__ import annotations
 
