@@ -64,12 +64,12 @@ def cuts_in_sequence(
 
 
 def merged(
-    records: Sequence[Input], sources: Sequence[str], first: Collection[str], told: Sequence[Input]
+    records: Sequence[Input], sources: Sequence[str], first: Collection[str], told: Sequence[Input] | None = None
 ) -> tuple[Input, ...]:
     """The records in the order in which one batch processes them, if all get somewhere.
 
-    `told`: the same with the times that they have by their inputs.
+    `told`: the same with the times that they have by their inputs, where these give them other ones.
     """
     merge = BatchMerge(sources, first)
-    placed = [(merge.place(record), number) for number, record in enumerate(told)]
+    placed = [(merge.place(record), number) for number, record in enumerate(told or records)]
     return tuple(records[number] for _, number in sorted(placed))

@@ -53,7 +53,7 @@ def test_each_change_of_a_row_gives_its_new_value_and_a_deletion_is_one() -> Non
     for value, ts in (("x", 0), ("y", 5), (None, 6), ("z", 7)):
         driver.pipe("users", "a", value, ts=ts)
     assert read(driver) == [("a", "x1", 0), ("a", "y2", 5), ("a", None, 6), ("a", "z4", 7)]
-    assert [(each.key, each.value) for each in driver.get_store("result").all()] == [("a", "z4")]
+    assert list(driver.get_store("result").all()) == [("a", "z4")]
 
 
 def test_a_timer_changes_the_row_before_the_record_that_moves_time_there_and_joins_see_it() -> None:

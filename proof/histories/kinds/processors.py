@@ -118,7 +118,8 @@ def _process(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
             stores.append(ListStore(called, value, ttl=ttl))
         else:
             stores.append(MapStore(called, entry, value, ttl=ttl))
-    made = partial(_TimedInShape if params["timer"] else _InShape, _program(params), site.name, site.shape)
+    in_shape = _IN_SHAPE[bool(params["timer"]), bool(params.get("wall"))]
+    made = partial(in_shape, _program(params), site.name, site.shape)
     key, value = site.sent()
     if params.get("rekeys"):
         return [inputs[0].process(made, key=key, value=value, stores=stores, name=site.name)]
@@ -147,6 +148,26 @@ class _TimedInShape(_InShape):
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         self._program.on_timer(self._shape.read_key(key), timestamp, _Coded(context, self._shape, self._prefix))
+
+
+class _WalledInShape(_InShape):
+    """The same with timers by the wall clock."""
+
+    def on_wall_timer(self, key: Any, timestamp: int, context: Any) -> None:
+        self._program.on_wall_timer(self._shape.read_key(key), timestamp, _Coded(context, self._shape, self._prefix))
+
+
+class _TimedAndWalledInShape(_TimedInShape, _WalledInShape):
+    """The same with both."""
+
+
+_IN_SHAPE: dict[tuple[bool, bool], type[_InShape]] = {
+    (False, False): _InShape,
+    (True, False): _TimedInShape,
+    (False, True): _WalledInShape,
+    (True, True): _TimedAndWalledInShape,
+}
+"""By whether there are timers of stream time, and of the wall clock."""
 
 
 class _Coded:

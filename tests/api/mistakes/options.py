@@ -123,7 +123,7 @@ ROWS: list[Row] = [
     ("clicks.repartition(partitions=8)", "partitions=8", "shards="),
     ("users.suppress()", "suppress .. suppressed", "Suppressed.until_"),
     ("users.suppress(untilTimeLimit='1 hour')", "untilTimeLimit=", "Suppressed.until_"),
-    ("users.to_stream(lambda k, v: k)", "to_stream", "select_key"),
+    ("users.to_stream(lambda k, v: k)", "to_stream", "to_stream(key="),
     ("clicks.peek()", "peek .. action", "peek(print"),
     # windows
     ("wm.TimeWindows('1 hour')", "TimeWindows .. '1 hour'", "TimeWindows.of_size_and_grace("),

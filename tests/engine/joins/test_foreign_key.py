@@ -158,7 +158,7 @@ def test_no_piece_of_a_fan_out_is_larger_than_a_piece(monkeypatch: pytest.Monkey
         sizes.append(len(columns[0]))
         return whole(*columns)
 
-    monkeypatch.setattr(subscriptions, "Told", noted)
+    monkeypatch.setattr(subscriptions, "SubscriberResults", noted)
     driver = foreign(shards=1)
     run(driver, *(("left", f"k{n}", f"p{n % 3}|", 0) for n in range(900)))
     run(driver, *(("right", f"p{n}", f"R{batch}", 1) for batch in range(3) for n in range(3)))
