@@ -192,13 +192,20 @@ def _wrap_kept(module: Any) -> None:
 
 def _wrap_driver_commit(module: Any) -> None:
     _before(module.DriverCommit, "write", "handed_back")
+    writers, limit = os.environ.get(WRITERS), module.limit
+    if writers == "driver":
+        return
+
+    # in the module that owns it: whoever takes it from there comes later
+    @wraps(limit)
+    def drawn(tasks: int) -> int:
+        # for each run of a batch: one that is run again has another limit than before
+        return 0 if writers == "tasks" else SystemRandom().choice(LIMITS)
+
+    module.limit = drawn
 
 
 def _wrap_sinks(module: Any) -> None:
-    writers = os.environ.get(WRITERS)
-    if writers != "driver":
-        # drawn for each run of a batch: one that is run again has another limit than before
-        module.limit = lambda _: 0 if writers == "tasks" else SystemRandom().choice(LIMITS)
     write = module.BatchSinks.__call__
 
     @wraps(write)

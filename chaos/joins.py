@@ -1,7 +1,7 @@
 """The joins and aggregates that are put to the test, each as the handles build it and as the oracle does.
 
 Both constructions are those of the random histories (`proof.histories`); the functions of values are
-native columns here.
+native columns here, unless others are given.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proof.histories.kinds import functions as values
+from proof.histories.kinds.functions import Lifts
 from proof.histories.kinds.kind import BuildSite, OracleSite
 from proof.histories.kinds.registry import KINDS
 from proof.histories.kinds.shapes import PLAIN
@@ -31,7 +32,6 @@ class Join:
     params : of the kind.
     then : kinds with parameters, one behind the other, that its results go through; into both sides of a join.
     levels : stateful levels that it takes.
-    timed : whether it keeps time, and so each partition of its inputs is a world of its own.
     history : how long its tables remember their past, in ms; None: they are not versioned.
     bad : share of records that are no text, which are to be dead letters.
     """
@@ -41,7 +41,6 @@ class Join:
     params: Mapping[str, Any] = field(default_factory=dict)
     then: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     levels: int = 1
-    timed: bool = False
     history: int | None = None
     bad: float = 0.0
 
@@ -49,6 +48,16 @@ class Join:
         """Parameters of what a topic is read as."""
         return {"history": self.history} if kind == "table" and self.history is not None else {}
 
+
+_PROCESSOR: tuple[str, Mapping[str, Any]] = (
+    "process",
+    {
+        "record": [["count"], ["append"], ["set", 200], ["set_soon", 50], ["once"], ["forward"]],
+        "timer": [["counted"], ["listed"], ["shorten"], ["first"]],
+        "lasts": {"m": 1_000},
+    },
+)
+"""Values once in a while, counts and lists by timers of each key."""
 
 JOINS = {
     "table_table": Join("table_table", ("table", "table"), {"how": "outer"}),
@@ -58,9 +67,8 @@ JOINS = {
         "stream_stream",
         ("stream", "stream"),
         {"how": "outer", "before": 1_000, "after": 500, "grace": 500},
-        timed=True,
     ),
-    "grace": Join("stream_table", ("stream", "table"), {"how": "left", "grace": 500}, timed=True, history=2_000),
+    "grace": Join("stream_table", ("stream", "table"), {"how": "left", "grace": 500}, history=2_000),
     "foreign_key": Join("foreign_key", ("table", "table"), {"how": "left"}, levels=2),
     "one_to_many": Join("one_to_many", ("table", "table"), levels=2),
     "stream_global": Join("stream_global", ("stream", "global"), {"how": "left"}),
@@ -83,6 +91,10 @@ JOINS = {
         ),
         levels=2,
     ),
+    # a merge: one time for all partitions
+    "process": Join("merge", ("stream", "stream"), then=(_PROCESSOR,)),
+    # a join: each partition has a time of its own
+    "process_joined": Join("stream_table", ("stream", "table"), {"how": "left"}, then=(_PROCESSOR,), levels=2),
     # each window beside the one before it
     "wtable_shift": Join(
         "merge",
@@ -101,9 +113,9 @@ TABLES = ("table_table", "foreign_key", "count")
 """Those whose results are a table by the key of their records, which a database can keep."""
 
 
-def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
-    """The joined handle, from the topics of these sides."""
-    library = Columns()
+def handles(join: Join, builder: Any, topics: Mapping[str, str], library: Lifts | None = None) -> Any:
+    """The joined handle, from the topics of these sides; `library`: of functions, else as native columns."""
+    library = library or Columns()
     inputs = [
         KINDS[kind].handles(BuildSite(builder, library, topics[side], "string"), [], join.read(kind))[0]
         for side, kind in zip(SIDES, join.sides, strict=True)
@@ -118,8 +130,9 @@ def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
 
 
 def oracle(join: Join) -> Topology:
-    """The oracle's topology, which reads `left` and `right`."""
+    """The oracle's topology of `left` and `right`, which knows where their partitions have times of their own."""
     topology = Topology(Semantics(faithful=False))
+    topology.partitioned = True
     sites = {side: OracleSite(topology, side, "string", False) for side in SIDES}
     inputs = [
         KINDS[kind].nodes(sites[side], [], join.read(kind))[0] for side, kind in zip(SIDES, join.sides, strict=True)

@@ -18,7 +18,6 @@ from chaos.feed import BAD
 from chaos.hooks import offsets_in
 from chaos.joins import SIDES, Join, oracle
 from dev.reader import Record
-from proof.oracle import Topology
 
 Ends = Mapping[tuple[str, int], int]
 """Of a batch: the offset behind its last record, by topic and partition."""
@@ -86,12 +85,9 @@ def expected(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[
     inputs : of each side, all records of its topic.
     plan : the batches.
     """
-    worlds: dict[int, Topology] = defaultdict(lambda: oracle(join))
-    found = []
+    topology, found = oracle(join), []
     for number, side, record in _in_order(join, inputs, plan):
-        # where time is kept per partition, what is in another one does not exist
-        topology = worlds[record.partition if join.timed else 0]
-        made = topology.pipe(side, _text(record.key), _text(record.value), record.time)
+        made = topology.pipe(side, _text(record.key), _text(record.value), record.time, record.partition)
         found += [Expected(r.key, Said(r.value, r.ts or 0), number) for r in made]
     return found
 
