@@ -21,8 +21,8 @@ _FIELDS = "map_values(lambda value: F.struct(...))"
 _ORDER = "nothing: records are processed in their order of position, and a table's store has its keys in order"
 _BUILT = "builder.build().start(spark, checkpoint=...)"
 _FIRST_OF_EACH = (
-    "distinct(lambda value: value['id'], within='10 minutes'), which passes the first record of each; distinct() goes "
-    "by the records' keys"
+    "distinct(), which passes the first record of each key; distinct(lambda value: value['id'], within='10 minutes') "
+    "goes by an id, for a period of stream time"
 )
 _VALUES_OF_ROWS = (
     "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value and "

@@ -24,7 +24,7 @@ from watersmeet._spark.query import start as starting
 
 HOLD = """
 import sys
-from watersmeet._spark.checkpoint.checkpoint import Found
+from watersmeet._spark.checkpoint.checkpoint import CheckpointFiles
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.query import leases
 from watersmeet._spark.query import start as starting

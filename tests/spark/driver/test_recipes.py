@@ -32,7 +32,7 @@ def results(builder: wm.StreamsBuilder, made: Any, topic: str = "in") -> list[tu
         return [(r.key, r.value, r.ts) for r in driver.create_output_topic("out").read_records()]
 
 
-@pytest.mark.parametrize("name", ["distinct", "dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"])
+@pytest.mark.parametrize("name", ["dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"])
 def test_the_hint_for_duplicates_of_a_stream_passes_the_first_record_of_each_key(
     spark: SparkSession, name: str
 ) -> None:

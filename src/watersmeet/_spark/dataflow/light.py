@@ -24,11 +24,10 @@ def light(level: StatefulProcessor) -> StatefulProcessor:
     class Level(StatefulProcessor):
         """Declares the variables, and hands everything else to the level."""
 
-        # `straight.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
-        takes_wire = True
-
-        def __init__(self, content: bytes) -> None:
+        def __init__(self, content: bytes, takes_wire: bool) -> None:
             self._content = content
+            # `straight.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
+            self.takes_wire = takes_wire
             self._level: Any = None
             self._variables: dict[str, Any] = {}
 
@@ -52,4 +51,5 @@ def light(level: StatefulProcessor) -> StatefulProcessor:
             if self._level is not None:
                 self._level.close()
 
-    return Level(CloudPickleSerializer().dumps(level))  # type: ignore[no-untyped-call]
+    content: bytes = CloudPickleSerializer().dumps(level)  # type: ignore[no-untyped-call]
+    return Level(content, getattr(level, "takes_wire", False))

@@ -59,6 +59,8 @@ class LevelProcessor(StatefulProcessor):
     passes_ends : whether what reads the level's rows needs the ends.
     """
 
+    takes_wire = True
+
     def __init__(
         self,
         settings: dict[int, OperatorContext],
