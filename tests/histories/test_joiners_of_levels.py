@@ -66,7 +66,7 @@ def test_random_topologies_whose_functions_the_levels_evaluate_hold_on_spark(
 
     fused = Fusion.fused
     monkeypatch.setattr(Fusion, "fused", noted)
-    monkeypatch.setattr("proof.histories.spark.ColumnFunctions", WithExpressions)
+    monkeypatch.setattr("proof.histories.spark.ColumnLifts", WithExpressions)
     spark.conf.set(SWITCH, "level")
     try:
         differences = check_bundle(bundles()[number], spark)

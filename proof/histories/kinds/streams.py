@@ -247,7 +247,7 @@ def _distinct(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     within = None if params["within"] is None else timedelta(milliseconds=params["within"])
     key = None
     if params["by"] != "key":
-        kind = site.keys if params["by"] == "reference" else "string"
+        kind = site.keys if params["by"] == "reference" else "text"
         key = site.library.lift(_told_by(params, site.keys), kind)
     return [inputs[0].distinct(key, within=within, name=site.name)]
 

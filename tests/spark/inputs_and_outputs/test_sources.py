@@ -187,7 +187,7 @@ def test_a_column_that_is_not_there_is_an_error_that_names_those_that_are(orders
 
 @pytest.mark.parametrize("kind", ["string", "date", "int", "timestamp_ntz"])
 def test_a_timestamp_of_another_type_is_refused_with_a_cast_to_make(spark: SparkSession, kind: str) -> None:
-    frame = spark.sql(f"select 1 id, cast(null as {kind}) at")
+    frame = spark.sql(f"select 1 id, 2 n, cast(null as {kind}) at")
     with pytest.raises(TopologyError, match=rf"timestamp(.|\n)* is {kind}\.\nHint: (.|\n)*cast\("):
         row_types(Rows(frame, key="id", timestamp="at", order="id"))
 

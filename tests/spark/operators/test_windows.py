@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
@@ -138,7 +139,9 @@ def test_joins_of_tables_by_window_give_what_their_columns_say(spark):
 
 
 @pytest.mark.parametrize("ts", [2**60, 2**62, 2**63 - 11, 2**63 - 1])
-def test_a_timestamp_whose_window_64_bits_do_not_hold_is_refused_with_the_records_place(ts: int) -> None:
+def test_a_timestamp_whose_window_64_bits_do_not_hold_is_refused_with_the_records_place(
+    spark: SparkSession, ts: int
+) -> None:
     builder = wm.StreamsBuilder("far")
     grouped = builder.stream("in", key="string", value="long").group_by_key()
     grouped.windowed_by(wm.TimeWindows(10, 10, 5)).count().to_stream().to("out")
