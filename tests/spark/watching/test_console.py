@@ -17,7 +17,7 @@ MOST_LINES = 20
 def program(folder: Path, how: str) -> subprocess.Popen[str]:
     with (folder / "stderr").open("w") as said:
         return subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "spark" / "console_run.py"), str(folder), how],
+            [sys.executable, str(ROOT / "tests" / "spark" / "watching" / "console_run.py"), str(folder), how],
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
