@@ -7,16 +7,14 @@ which clocks change, a day is skipped, months end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
-from proof.histories import Case, check
+from proof.histories import Case
 from proof.histories.calendar import by_the_calendar
 from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
-from proof.histories.kinds.registry import is_limited
-from proof.histories.report import page
+from tests.engine.random_kit import check_however_cut
 
 COUNT = 320
 PIECES = 8
@@ -34,12 +32,7 @@ def cases(seed: str, count: int) -> Iterator[Case]:
 
 @pytest.mark.parametrize("piece", [0, *(pytest.param(n, marks=pytest.mark.proof) for n in range(1, PIECES))])
 def test_random_windows_by_the_calendar_are_what_the_oracle_has_a_record_at_a_time(piece: int) -> None:
-    for case in cases(f"calendar/{piece}", COUNT // PIECES):
-        # the limits of a buffer are those of one shard
-        shards = 1 if is_limited(case.blueprint) else 3
-        for cut in (case, replace(case, cuts=tuple(range(1, len(case.records))), shards=shards)):
-            found = check(cut)
-            assert found is None, page(found)
+    check_however_cut(cases(f"calendar/{piece}", COUNT // PIECES))
 
 
 def test_the_histories_have_windows_on_close_joins_and_suppress() -> None:
