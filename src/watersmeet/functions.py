@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from watersmeet.aggregates import AnyAggregate, PythonFunction
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.io.formats import Format
 
@@ -169,7 +170,7 @@ class FunctionBackend(Protocol):
 
 
 def adapt(
-    function: Function,
+    function: Function | PythonFunction,
     parameters: Sequence[str],
     role: str,
     backend: FunctionBackend | None = None,
@@ -193,9 +194,8 @@ def adapt(
     if asks_for_record(function, parameters, role, allowed=sees_record):
         assert backend is not None, "who shows records has a backend"
         adapted = adapt(function, (*parameters, RECORD), role, backend, pair=pair)
-        given = getattr(function, "function", function) if type(function).__name__ == "PythonFunction" else function
-        return seeing_record(adapted, given, backend.record_type(), names_of(adapted, len(parameters) + 1))
-    if backend is not None and type(function).__name__ == "PythonFunction":
+        return seeing_record(adapted, _written(function), backend.record_type(), names_of(adapted, len(parameters) + 1))
+    if backend is not None and isinstance(function, PythonFunction):
         return _plain(function, parameters, role, backend, pair=pair)
     full, short = len(parameters), len(parameters) - 1
     takes = f"({', '.join(parameters[1:])}) or ({', '.join(parameters)})"
@@ -215,15 +215,22 @@ def adapt(
     )
 
 
-def _plain(given: Any, parameters: Sequence[str], role: str, backend: FunctionBackend, *, pair: bool) -> Function:
+def _written(function: Any) -> Any:
+    """What the user wrote: the function within `wm.python(...)`, or the function itself."""
+    return function.function if isinstance(function, PythonFunction) else function
+
+
+def _plain(
+    given: PythonFunction, parameters: Sequence[str], role: str, backend: FunctionBackend, *, pair: bool
+) -> Function:
     adapted = adapt(given.function, parameters, role)
     returns = "boolean" if given.returns is None and role.startswith("predicate") else given.returns
     if returns is None:
         shown = "struct<key: string, value: long>" if pair else "long"
         raise FunctionError(
-            f"The {role} is a plain Python function, whose result's type nothing says.",
+            f"The {role} is a plain Python function without a result type: returns=None.",
             given=_described(given),
-            hint=f"Say it: wm.python(function, {shown!r}).",
+            hint=f"Name the type: wm.python(function, {shown!r}).",
         )
     return belonging(
         backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters))
@@ -237,7 +244,7 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
     ------
     FunctionError : it has, and gets no record; or its parameters can be read in two ways.
     """
-    names = _names(getattr(function, "function", function) if type(function).__name__ == "PythonFunction" else function)
+    names = _names(_written(function))
     more = len(names) - len(parameters)
     if names[-1:] != [RECORD] or more not in (0, 1):
         return False
@@ -246,7 +253,7 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
         if not allowed:
             return False
         raise FunctionError(
-            f"The {role} has a key and a record, and no {parameters[-1]}: it is not said what it gets.",
+            f"The {role} has a key and a record, and no {parameters[-1]}.",
             given=f"lambda {', '.join(names)}",
             hint=f"A parameter `record` comes last: lambda {short}: ..., or lambda {full}: ...",
         )
@@ -327,19 +334,19 @@ def _signature(function: Function) -> str:
 def _described(given: Any) -> str:
     """What stands where a function is wanted."""
     kind = type(given).__name__
-    if kind == "PythonFunction":
+    if isinstance(given, PythonFunction):
         return f"wm.python({getattr(given.function, '__name__', given.function)!s})"
     return f"{kind}: {given!r:.80}" if kind not in ("str", "int", "bool", "NoneType") else f"{given!r:.80}"
 
 
 def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
     kind, last = type(given).__name__, parameters[-1]
-    if kind == "PythonFunction":
+    if isinstance(given, PythonFunction):
         return (
             "Here a function takes and gives Columns; plain Python is F.udf(function, 'long'): "
             f"lambda {last}: F.udf(function, 'long')({last}['field'])."
         )
-    if any(base.__name__ == "AnyAggregate" for base in type(given).__mro__):
+    if isinstance(given, AnyAggregate):
         return f"An aggregate is of grouped records: group_by_key().agg(total={given.example()})."
     if kind == "str" and given.isidentifier():
         return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."

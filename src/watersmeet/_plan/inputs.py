@@ -87,15 +87,15 @@ class Inputs:
         given = f"starting_offsets={origin.begins_at!r} of {name!r}"
         if kind == "global":
             raise TopologyError(
-                "A global table is read from its topic's beginning at every start.",
+                "starting_offsets= is not for a global table, which is read from the beginning at every start.",
                 given=given,
                 hint="Leave starting_offsets= out.",
             )
         if bootstrap is not None:
             raise TopologyError(
-                "From where a topic goes on is said once, where its history or snapshot is.",
+                "starting_offsets= and bootstrap= both say where the topic continues: give one of them.",
                 given=f"{given}, which has bootstrap=, too",
-                hint="Leave starting_offsets= of the topic out: that of the bootstrap says it.",
+                hint="Leave starting_offsets= of the topic out: wm.Snapshot(..., starting_offsets=...) has it.",
             )
 
     def _extractor(self, origin: Origin, shape: Shape) -> Function | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watersmeet._plan.nodes import BranchNode
+from watersmeet.aggregates import PythonFunction
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.handles.side import Side
@@ -36,7 +37,7 @@ def chosen(stream: Side, selector: Any, topics: Any, name: str | None) -> Mappin
             f"The topics that a function may name are a list of names, each once: topics={topics!r:.120}.",
             hint="to(lambda value: value['topic'], topics=['orders-de', 'orders-fr'])",
         )
-    if not callable(selector) and type(selector).__name__ != "PythonFunction":
+    if not callable(selector) and not isinstance(selector, PythonFunction):
         raise TopologyError(
             f"The option topics= is for a function that names a record's topic, and not for {described(selector)}.",
             hint="to(lambda value: value['topic'], topics=[...]), or leave topics= out.",

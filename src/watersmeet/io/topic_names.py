@@ -53,17 +53,19 @@ def check_topics(names: Any, bootstrap: Any) -> Sequence[str]:
     """
     if isinstance(names, set):
         raise TopologyError(
-            f"Topics have an order, which decides between records of one time, and a set has none: {names!r:.80}.",
+            f"The topics need an order, which decides between records of one time, and a set has none: {names!r:.80}.",
             hint=f"builder.stream({sorted(names)!r:.80}, ...)",
         )
     if not names:
-        raise TopologyError("A stream needs a topic: builder.stream([]).", hint="builder.stream(['orders'], ...)")
+        raise TopologyError(
+            "builder.stream([]) needs a topic: the list is empty.", hint="builder.stream(['orders'], ...)"
+        )
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
         raise TopologyError(f"One topic is named twice: {twice!r}.", hint="Name each topic once.")
     if bootstrap is not None:
         raise TopologyError(
-            f"What a stream begins with is of one topic, and there are {len(names)}: bootstrap=....",
+            f"bootstrap= belongs to one topic, and the stream has {len(names)} topics.",
             hint="Read each topic with its own bootstrap=, then merge: one.merge(other).",
         )
     return list(names)

@@ -331,7 +331,7 @@ def _refuse_wall(topology: Topology, why: str) -> None:
     """Raise where a run by Spark, which is one batch of all records, would have no place for what the clock shows."""
     if topology.physical.by_wall:
         raise TopologyError(
-            "A driver runs timers of the wall clock in its own process, and this one would run on Spark.",
+            "Timers by the wall clock need a driver that runs in its own process, and this one runs on Spark.",
             given=f"TopologyTestDriver(topology, ...); {why}",
             hint="Give the driver no session, and write functions as Columns that the level evaluates.",
         )

@@ -57,8 +57,8 @@ def starting_offsets(
     for topic in said:
         if names.count(topic) > 1:
             raise ConfigError(
-                "A topic that is read from a place of its own is read once.",
-                given=f"topic {topic!r}, {names.count(topic)} inputs",
+                f"Several inputs read {topic!r}, which has its own starting_offsets= or bootstrap=.",
+                given=f"{names.count(topic)} inputs",
                 hint="Read it once and use the handle twice: table.to_stream(), stream.to_table().",
             )
     return {topic: _begins(topic, said.get(topic), kafka, partitions[topic]) for topic in sorted(set(names))}

@@ -115,7 +115,10 @@ JOINS: dict[HandleKind, Joins] = {
                 needs={"key": ("the key to look up", SAY_KEY.format("key"))},
             )
         },
-        lambda _: "A global table drives nothing. Let the other one drive: stream.join(table, joiner, key=...).",
+        lambda _: (
+            "A global table drives nothing: its updates give no results. Join from the other side: "
+            "stream.join(table, joiner, key=...)."
+        ),
     ),
 }
 ONE_TO_MANY = Joins(
