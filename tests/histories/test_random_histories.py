@@ -87,15 +87,7 @@ def test_a_bundle_with_a_limited_buffer_has_one_shard_for_spark_too() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("number", "parts", "cases"),
-    [
-        # a stream with times of its own passes two records on that its policy "skip" leaves out in the engine
-        pytest.param(0, 5, 12, marks=pytest.mark.xfail(reason="a record that has no time is not left out on Spark")),
-        (1, 5, 12),
-        (2, 1, 40),
-    ],
-)
+@pytest.mark.parametrize(("number", "parts", "cases"), [(0, 5, 12), (1, 5, 12), (2, 1, 40)])
 def test_random_topologies_hold_on_spark(spark: SparkSession, number: int, parts: int, cases: int) -> None:
     bundle = bundle_of(5, number, parts=parts, cases=cases)
     differences = check_bundle(bundle, spark)

@@ -86,6 +86,24 @@ def test_a_record_without_a_time_goes_by_its_inputs_policy(spark: SparkSession, 
     }
 
 
+@pytest.mark.parametrize("by_spark", [False, True], ids=["in the level", "by Spark"])
+def test_a_record_that_ends_without_a_time_passes_no_filter_behind_its_input(
+    spark: SparkSession, by_spark: bool
+) -> None:
+    found = {}
+    for policy in ("skip", "own"):
+        builder = wm.StreamsBuilder("filtered")
+        options = {"timestamp": EXTRACTORS["a long"], "on_invalid_timestamp": policy}
+        stream: Any = builder.stream("in", key="string", value=VALUE, **options)
+        odd = stream.filter_not(lambda value: value["n"] % 2 == 0)
+        odd.map_values(lambda value: F.log(value["n"]) if by_spark else value["n"]).to("out")
+        driver = TopologyTestDriver(builder.build(), spark if by_spark else None)
+        for value, ts in (({"ms": 7, "n": 1}, 1), (BAD["null"], 2), (BAD["negative"], -3), (BAD["too late"], 4)):
+            driver.pipe("in", "k", value, ts=ts)
+        found[policy] = times(driver)
+    assert found == {"skip": [7], "own": [7, 2, 4]}
+
+
 @pytest.mark.parametrize(("bad", "why"), [(BAD["null"], "null"), (BAD["negative"], "-1 ms")], ids=["null", "negative"])
 def test_without_a_policy_it_fails_and_says_where(bad: Any, why: str) -> None:
     driver = TopologyTestDriver(topology(EXTRACTORS["a long"]))

@@ -11,10 +11,11 @@ from watersmeet._plan.dead_letters import letters_of
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.records import record_column
-from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
+from watersmeet._worker.formats.deserializers import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._worker.packing.extracted import Extractor, time_column
 from watersmeet.functions import record_of
 from watersmeet.io.policies import DeadLetter
+from watersmeet.windows.durations import LONGEST_MS
 
 
 def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, SourceNode]]:
@@ -24,7 +25,11 @@ def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, SourceNode]
 
 
 def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
-    """The frame with a column of times for each source whose records' times a function gives."""
+    """The frame with a column of times for each source whose records' times a function gives.
+
+    A record that ends since it has no time has a reason before the stage's functions are evaluated, as one that cannot
+    be decoded: so no flow of the stage goes on with it. What becomes of it says `Extractor`, in the workers.
+    """
     for number, source in timed(plan, names):
         assert source.timestamp is not None, "it is timed"
         operands = [F.col(f"s{number}_key"), F.col(f"s{number}_value")]
@@ -33,6 +38,12 @@ def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFram
         given = source.timestamp(*operands)
         passes = (F.col("root") == number) & (F.col("reason") == 0)
         frame = frame.withColumn(time_column(number), F.when(passes, given))
+        there = F.col(time_column(number)).between(0, LONGEST_MS)
+        if source.origin.policies.on_invalid_timestamp == "own":
+            there = F.coalesce(there, F.lit(False)) | (F.col("ts") >= 0)
+        ends = passes & ~F.coalesce(there, F.lit(False))
+        reason = F.when(ends, F.lit(INVALID_TIMESTAMP)).otherwise(F.col("reason")).cast("tinyint")
+        frame = frame.withColumn("reason", reason)
     return frame
 
 

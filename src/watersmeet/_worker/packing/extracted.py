@@ -24,6 +24,7 @@ from watersmeet.windows.durations import LONGEST_MS
 
 _ELSEWHERE = -1
 """The root of no source: a function of a source's records is not called there."""
+_OF_TIMES = (NEGATIVE_TIMESTAMP, INVALID_TIMESTAMP)
 _HINT = (
     'set on_invalid_timestamp="own" to take the topic\'s own time, "skip", or wm.DeadLetter("topic") to have such '
     "records there; a time is a timestamp, or a long of milliseconds since 1970."
@@ -114,9 +115,9 @@ class Extraction:
         return frame.drop_columns([time_column(each.number) for each in self.extractors])
 
     def _opened(self, frame: pa.Table) -> pa.Table:
-        """The frame with nothing said of the records' own times: they do not count here."""
+        """The frame with nothing said of the times: the own ones do not count, and `resolved` judges the others."""
         reason, mine = ints(frame, "reason"), np.isin(ints(frame, "root"), [e.number for e in self.extractors])
-        return set_numbers(frame, "reason", np.where(mine & (reason == NEGATIVE_TIMESTAMP), 0, reason))
+        return set_numbers(frame, "reason", np.where(mine & np.isin(reason, _OF_TIMES), 0, reason))
 
     def _made(self, frame: pa.Table) -> tuple[pa.Table, Mapping[int, Exception]]:
         """The frame with the columns of times, and what is raised for which rows."""
