@@ -193,16 +193,24 @@ def _check_method(made: Any, method: str, parameters: tuple[str, ...], *, needed
         return
     wanted = f"def {method}({', '.join(('self', *parameters))})"
     if not callable(given):
-        raise TopologyError(f"The processor {own} has no method {method}.", given=repr(made)[:80], hint=_HINT)
-    try:
-        inspect.signature(given).bind(*parameters)
-    except TypeError:
+        hint = _HINT if method == "process" else f"Write {wanted}."
+        raise TopologyError(f"The processor {own} has no method {method}.", given=repr(made)[:80], hint=hint)
+    if not _takes(given, parameters):
         raise FunctionError(
             f"The method {method} of the processor {own} takes other arguments: {inspect.signature(given)}.",
             hint=f"Write {wanted}.",
-        ) from None
-    except ValueError:  # one that does not say what it takes
-        return
+        )
+
+
+def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether a function can be called with so many arguments; one that does not say what it takes can."""
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ...]:
@@ -277,12 +285,8 @@ def stepped(
 
 
 def _check_function(role: str, function: Callable[..., Any], names: tuple[str, ...]) -> None:
-    try:
-        inspect.signature(function).bind(*names)
-    except TypeError:
+    if not _takes(function, names):
         raise FunctionError(
             f"The {role} takes other arguments: {inspect.signature(function)}.",
             hint=f"Write it as a function of ({', '.join(names)}).",
-        ) from None
-    except ValueError:
-        return
+        )
