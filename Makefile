@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST = $(PY) -m pytest -n $(JOBS) --dist worksteal
 # another Python for .venv: make setup PYTHON=python3.12
 export PYTHON
-# make test ARGS="tests/engine -k join"
+# make test ARGS="tests/engine/joins"
 ARGS ?=
 # make test JOBS=2: as many test processes, each with its own Spark where it needs one; 0: none beside pytest's own
 JOBS ?= auto
@@ -32,7 +32,7 @@ setup: ## .venv and .jars; quick when they are up to date
 jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
-test: setup ## tests of every kind, in ten minutes; ARGS="tests/engine -k join" for some, JOBS=1 for one process
+test: setup ## tests of every kind, in ten minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
 test-all: setup ## all tests, those that take long too; ARGS="-m long" for these alone

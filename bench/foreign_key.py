@@ -57,7 +57,7 @@ class Join:
     def run(self, side: int, keys: np.ndarray, contents: pa.Array, *, kip_213: bool = False) -> None:
         """One batch of one side: left 0, right 1."""
         send, receive = self.physical.operators
-        edge = next(e for e in self.physical.edges if e.side == side and not e.direct)
+        edge = next(e for e in self.physical.edges if e.side == side and not e.reads.direct)
         frame = with_extra(self.physical, edge, self._frame(keys, contents))
         mail = self._packed("into the join", edge_outlet(self.physical, edge, _naming), [frame])
         if side == 0:

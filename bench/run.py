@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench import nested as rows
 from bench import picture, report
 from bench.datasets import Shape, prepared
 from bench.results import OURS, Section, load, runs_of, save
@@ -143,6 +144,14 @@ def shards(options: argparse.Namespace) -> Iterator[Section]:
     yield Section("shards", f"shards: {data.shown}", runs_of(turns), tables=[report.shards(turns)])
 
 
+def nested(options: argparse.Namespace) -> Iterator[Section]:
+    """Orders with line items, joined by foreign key three times: rows of many fields and lists."""
+    size = rows.Size(2_500, 400, 100, 20, 4) if options.quick else rows.Size()
+    turn = spark_turn("nested", rows.prepared(WORK, size), WORK / "work" / "nested", profile=options.profile)
+    title = f"nested: {size.orders:,} orders, {rows.HOT:,} of them one customer's"
+    yield Section("nested", title, {OURS: runs_of([turn])["nested"]})
+
+
 WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
     "table_table": table_table,
     "growth": growth,
@@ -151,6 +160,7 @@ WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
     "exactly_once": exactly_once,
     "latency": latency,
     "shards": shards,
+    "nested": nested,
 }
 
 

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from pyspark.sql import SparkSession
 
 import watersmeet
-from bench import joins
+from bench import joins, nested
 from bench.measure import batches_of, folder_bytes
 from bench.workloads import EVERY, SHARDS
 from dev.jars import spark_jars
@@ -35,6 +35,7 @@ STARTS = {
     **{f"kafka {name} spark": joins.start_in_spark(name) for name, each in EVERY.items() if each.in_spark},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
     **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
+    "nested": nested.start,
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }
 STATE = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")

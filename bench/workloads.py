@@ -19,7 +19,7 @@ REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
-SHARDS = (4, 20, 50, 200)
+SHARDS = (4, 20, 64, 200, 512)
 """Of `shards`."""
 DAY_MS = 86_400_000
 _VERSION = 1

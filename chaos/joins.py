@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proof.histories.kinds import functions as values
-from proof.histories.kinds.kind import OracleSite, Site
+from proof.histories.kinds.kind import BuildSite, OracleSite
 from proof.histories.kinds.registry import KINDS
 from proof.histories.kinds.shapes import PLAIN
 from proof.oracle.graph import Topology
@@ -105,13 +105,15 @@ def handles(join: Join, builder: Any, topics: Mapping[str, str]) -> Any:
     """The joined handle, from the topics of these sides."""
     library = Columns()
     inputs = [
-        KINDS[kind].handles(Site(builder, library, topics[side], "string"), [], join.read(kind))[0]
+        KINDS[kind].handles(BuildSite(builder, library, topics[side], "string"), [], join.read(kind))[0]
         for side, kind in zip(SIDES, join.sides, strict=True)
     ]
-    made = KINDS[join.kind].handles(Site(builder, library, "joined", "string"), _ordered(join, inputs), join.params)[0]
+    made = KINDS[join.kind].handles(
+        BuildSite(builder, library, "joined", "string"), _ordered(join, inputs), join.params
+    )[0]
     for number, (kind, params) in enumerate(join.then):
         inputs = [made] * len(KINDS[kind].takes)
-        made = KINDS[kind].handles(Site(builder, library, f"then{number}", "string"), inputs, params)[0]
+        made = KINDS[kind].handles(BuildSite(builder, library, f"then{number}", "string"), inputs, params)[0]
     return made
 
 

@@ -2,7 +2,6 @@
 
 The page docs/processors.md tells them one by one; each is a class and the stream that it is put into.
 """
-# ruff: noqa: D102 - a class says what its methods do
 
 from __future__ import annotations
 

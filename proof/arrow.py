@@ -16,6 +16,7 @@ import pyarrow.types as pt
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.expressions.plain_calls import PlainCall
 from watersmeet._engine.rows.first_values import of_type, typed
+from watersmeet._engine.rows.types import HEADERS
 from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import Function
@@ -23,6 +24,17 @@ from watersmeet.generation import Generation
 from watersmeet.io.databases import TableTarget
 from watersmeet.io.formats import Format
 from watersmeet.io.policies import OnError
+
+RECORD_TYPE = pa.struct(
+    [
+        ("timestamp", pa.int64()),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+"""Of the record as functions see it."""
 
 
 class ArrowFunctions:
@@ -38,6 +50,17 @@ class ArrowFunctions:
         """Type of the array that `function` returns."""
         result = function(*(pa.array([], type=kind) for kind in arguments))
         return _checked(result, role).type
+
+    def milliseconds(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
+        """The function itself, where it gives milliseconds."""
+        kind = self.value_type(function, arguments, role)
+        if not pt.is_int64(kind):
+            raise FunctionError(f"The {role} gives no milliseconds.", given=str(kind))
+        return function
+
+    def headers(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> Function:
+        """The function itself."""
+        return function
 
     def pair_type(
         self, function: Function, arguments: Sequence[pa.DataType], role: str
@@ -77,6 +100,12 @@ class ArrowFunctions:
         if not pt.is_boolean(kind):
             raise FunctionError(f"The {role} returns no boolean array.", given=str(kind))
 
+    def chosen_topic(
+        self, function: Function, arguments: Sequence[pa.DataType], topics: Sequence[str]
+    ) -> Mapping[str, Function]:
+        """See `FunctionBackend`; a name that is none of them chooses nothing here."""
+        return {topic: lambda *arrays, topic=topic: pc.equal(function(*arrays), topic) for topic in topics}
+
     def combined_type(self, prefix: pa.DataType, suffix: pa.DataType) -> pa.DataType:
         """A struct of `prefix` and `suffix`."""
         return pa.struct([("prefix", prefix), ("suffix", suffix)])
@@ -90,6 +119,10 @@ class ArrowFunctions:
         arrays = [pa.repeat(True, len(key)) if part is None else part for part in parts.values()]
         whole = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in arrays]
         return pa.StructArray.from_arrays(whole, names=list(parts))
+
+    def record_type(self) -> pa.DataType:
+        """See `FunctionBackend`."""
+        return RECORD_TYPE
 
     def windowed_type(self, key: pa.DataType) -> pa.DataType:
         """A struct of `key`, `start` and `end`."""

@@ -103,7 +103,8 @@ def run_oracle(history: History, semantics: Semantics) -> list[list[Result] | No
         try:
             if step.advance_ms is not None:
                 topology.wall_clock += step.advance_ms
-                output.append([])
+                by_wall = topology.show_wall_clock(topology.wall_clock, 0) if topology.walled else []
+                output.append(list(by_wall))
             else:
                 assert step.topic is not None, "a record has a topic"
                 output.append(topology.pipe(step.topic, step.key, step.value, step.ts))

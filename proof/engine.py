@@ -4,23 +4,24 @@ The same plan, exchange, blobs, operators and state as on Spark; only the users'
 (`arrow_builder`) and the state stores are in memory. All inputs form one source partition whose offset is
 the piping sequence.
 
-Example::
-
-builder = arrow_builder("test")
-    left, right = (builder.table(n, key="string", value="string") for n in ("left", "right"))
-    left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
-    driver = EngineDriver(builder.build(), shards=2)
-    driver.pipe("left", "k", "a", ts=0)
-    driver.pipe("right", "k", "b", ts=1)
-    driver.run_batch()
-    driver.read("out")      # [Result(key='k', value='a+b', ts=1, ...)]
+>>> import pyarrow.compute as pc
+>>> from proof.arrow import arrow_builder
+>>> builder = arrow_builder("test")
+>>> left, right = (builder.table(name, key="string", value="string") for name in ("left", "right"))
+>>> left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
+>>> driver = EngineDriver(builder.build(), shards=2)
+>>> driver.pipe("left", "k", "a", ts=0)
+>>> driver.pipe("right", "k", "b", ts=1)
+>>> driver.run_batch()
+>>> [(result.key, result.value, result.ts) for result in driver.read("out")]
+[('k', 'a+b', 1)]
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from watersmeet._engine.exchange.watermark import times, told_clock
 from watersmeet._engine.operators.level import run_operator, tables_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import (
+    AT_FIRST,
     AT_LAST,
     PARTITION_BITS,
     held_keys,
@@ -111,7 +113,7 @@ class EngineDriver:
         self._wall_clock: int | None = None
         self._inputs = {source.input: i for i, source in enumerate(topology.plan.sources)}
         self._piped: list[_Piped] = []
-        self._step = 0
+        self._step = self._begun = 0
         self._batches = 0
         self._results: dict[str, list[Result]] = defaultdict(list)
 
@@ -134,7 +136,7 @@ class EngineDriver:
 
     def follow(self, other: EngineDriver) -> None:
         """Number records behind those of another driver, which ran before."""
-        self._step, self._batches = other._step, other._batches
+        self._step, self._begun, self._batches = other._step, other._begun, other._batches
 
     def rows_kept(self) -> int:
         """Live rows in all stores."""
@@ -145,9 +147,9 @@ class EngineDriver:
                 count += sum(len(rows) for rows in table.scan())
         return count
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> EngineBatch:
         """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
-        return Batch(self)
+        return EngineBatch(self)
 
     def run_batch(self) -> None:
         """Process what was piped as one micro-batch."""
@@ -161,19 +163,21 @@ class EngineDriver:
             batch.run_level(level)
         for sink, rows in batch.finish():
             self._results[sink] += self._made(rows)
-        self._batches += 1
+        self._batches, self._begun = self._batches + 1, self._step
 
     def _made(self, rows: pa.Table) -> list[Result]:
         names = position_columns(self._physical.slots)
-        # the wall clock's moment is behind the last record
-        steps = np.where(ints(rows, "order_ts") == AT_LAST, self._step - 1, ints(rows, "offset")).tolist()
+        # the wall clock's moments are before the first record, and behind the last one
+        order_ts, offset = ints(rows, "order_ts"), ints(rows, "offset")
+        said = np.select([order_ts == AT_LAST, order_ts == AT_FIRST], [self._step, self._begun], offset + 1)
+        steps = (said - 1).tolist()
         columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
         places = places_of([ints(rows, name) for name in names], held_keys(rows))
         made = zip(zip(*columns, steps, strict=True), places, strict=True)
         return [Result(key, value, ts, step, (self._batches, *place)) for (key, value, ts, step), place in made]
 
 
-class Batch:
+class EngineBatch:
     """One micro-batch on its way through the levels."""
 
     def __init__(self, driver: EngineDriver) -> None:
@@ -188,7 +192,7 @@ class Batch:
         """Bring the piped records to the first level."""
         frames = {}
         for number, root in enumerate(self._layout.roots):
-            rows = [p for p in piped if p.source == number]
+            rows = self._told(root, [p for p in piped if p.source == number])
             negative = sum(p.ts < 0 for p in rows)
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
@@ -243,6 +247,23 @@ class Batch:
                 yield output, sort_by_position(stacked(tables), names)
 
     # ------------------------------------------------------------------------------------------------------
+
+    def _told(self, root: Flow, rows: list[_Piped]) -> list[_Piped]:
+        """The records with the times that their input gives them, where a function does; below 0: they are left out."""
+        node = self._physical.node(root)
+        extractor = getattr(node, "timestamp", None)
+        if extractor is None or not rows:
+            return rows
+        columns = zip(
+            (node.shape.key, node.shape.value), zip(*((p.key, p.value) for p in rows), strict=True), strict=True
+        )
+        given = extractor(*(pa.array(values, type=kind) for kind, values in columns)).to_pylist()
+        takes_own = node.place.policies.on_invalid_timestamp == "own"
+        times = (
+            told if told is not None and told >= 0 else p.ts if takes_own else -1
+            for p, told in zip(rows, given, strict=True)
+        )
+        return [replace(p, ts=ts) for p, ts in zip(rows, times, strict=True)]
 
     def _source_frame(self, root: Flow, rows: list[_Piped]) -> pa.Table:
         shape = self._physical.node(root).shape

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.oracle.records import Result, Windowed
-from proof.recordings import History, RecordingError, Step
+from proof.recordings import History, RecordedStep, RecordingError
 
 _BAR = re.compile(r"(?<!\\)\|")
 """What parts two cells; one in a value has a backslash before it."""
@@ -41,7 +41,7 @@ def read(path: Path) -> list[History]:
     histories: list[History] = []
     title = ""
     facts: dict[str, str] = {}
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
     for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), "## end"], start=1):
         if line.startswith("## "):
             if steps:
@@ -94,6 +94,19 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
+    if "since" in params:
+        yield "- operator: expiry"
+        yield f"- ttl: {params['ttl_ms']} ms"
+        yield f"- since: {params['since']}"
+        yield f"- generation: {generation}"
+        return
+    if "by" in params:
+        within = params["within_ms"]
+        yield "- operator: distinct"
+        yield f"- by: {params['by']}"
+        yield f"- within: {'for ever' if within is None else f'{within} ms'}"
+        yield f"- generation: {generation}"
+        return
     lengths = "".join(f", {name[:-3]} {ms} ms" for name, ms in params.items() if name.endswith("_ms"))
     yield "- operator: window-aggregate"
     yield f"- fold: {params['agg']}"
@@ -105,18 +118,15 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
         yield f"- held: until {until}"
 
 
-def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -> History:
-    missing = {"operator", "generation", *(() if "fold" in facts else ("type", "joiner"))} - set(facts)
+def _history(path: Path, title: str, facts: dict[str, str], steps: list[RecordedStep]) -> History:
+    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since")}
+    wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
+    missing = {"operator", "generation", *wanted} - set(facts)
     if missing:
         raise RecordingError(f"{path}: section {title!r} does not say its {sorted(missing)}")
-    if facts["operator"] in _WTABLES:
-        params = _windows(path, title, facts) | _of_wtable(path, title, facts)
-        kind, version = facts["operator"].replace("-", "_"), _VERSIONS[facts["generation"]]
-        return History(title, kind, params, facts["generation"], version, tuple(steps))
-    if facts["operator"] == "window-aggregate":
-        params = _windows(path, title, facts) | _held(path, title, facts)
-        version = _VERSIONS[facts["generation"]]
-        return History(title, "windowed_aggregate", params, facts["generation"], version, tuple(steps))
+    of_kind = _of_kind(path, title, facts)
+    if of_kind is not None:
+        return History(title, *of_kind, facts["generation"], _VERSIONS[facts["generation"]], tuple(steps))
     vector: dict[str, Any] = {
         "name": f"golden.{title}",
         "operator": facts["operator"],
@@ -141,6 +151,21 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Step]) -
         steps=tuple(steps),
         vector=vector,
     )
+
+
+def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """Kind and parameters of a history; None where the operator is told as recorded vectors tell it."""
+    if facts["operator"] in _WTABLES:
+        params = _windows(path, title, facts) | _of_wtable(path, title, facts)
+        return facts["operator"].replace("-", "_"), params
+    if facts["operator"] == "window-aggregate":
+        return "windowed_aggregate", _windows(path, title, facts) | _held(path, title, facts)
+    if facts["operator"] == "expiry":
+        return "expiry", {"ttl_ms": _ms(facts["ttl"]), "since": facts["since"]}
+    if facts["operator"] == "distinct":
+        within = None if facts["within"] == "for ever" else _ms(facts["within"])
+        return "distinct", {"within_ms": within, "by": facts["by"]}
+    return None
 
 
 def _params(path: Path, title: str, facts: dict[str, str]) -> dict[str, Any]:
@@ -206,13 +231,13 @@ def _held(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
     return {"suppress": until}
 
 
-def _step(path: Path, number: int, line: str) -> Step:
+def _step(path: Path, number: int, line: str) -> RecordedStep:
     cells = [cell.strip().replace("\\|", "|") for cell in _BAR.split(line.strip().strip("|"))]
     if len(cells) != 6:
         raise RecordingError(f"{path}: line {number}: six cells are wanted, not {len(cells)}: {line}")
     _, side, key, value, ts, results = cells
     expect = tuple(_result(path, number, text) for text in results.split("; ") if text)
-    return Step(side, _value(key), _value(value), int(ts), expect)
+    return RecordedStep(side, _value(key), _value(value), int(ts), expect)
 
 
 def _result(path: Path, number: int, text: str) -> Result:

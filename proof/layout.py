@@ -15,7 +15,7 @@ from watersmeet._plan.record_cache import with_record_cache
 from watersmeet.topology import Topology
 
 
-class Layout:
+class PlanLayout:
     """What batches need of a plan.
 
     Attributes
@@ -61,11 +61,11 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def layout_of(topology: Topology, idle_after_ms: int, partitioned: bool, record_cache: bool) -> Layout:
+def layout_of(topology: Topology, idle_after_ms: int, partitioned: bool, record_cache: bool) -> PlanLayout:
     """The layout of a topology, run with these options of the driver."""
     physical = topology.physical if partitioned else topology.physical.with_one_domain()
     physical = physical.with_idle_time(idle_after_ms)
-    return Layout(with_record_cache(physical) if record_cache else physical)
+    return PlanLayout(with_record_cache(physical) if record_cache else physical)
 
 
 def setting_of(physical: Physical, operator: Operator) -> OperatorContext:

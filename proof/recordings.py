@@ -35,7 +35,7 @@ class RecordingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordedStep:
     """One input record, or a wall-clock advance, with the results it caused (None when the engine failed)."""
 
     topic: str | None
@@ -55,7 +55,7 @@ class History:
     params: Mapping[str, Any]
     semantics: str
     version: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     vector: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
@@ -170,13 +170,13 @@ def _malformed(place: str, error: Exception, hint: str) -> RecordingError:
     return RecordingError(f"{place}: not a recording: {what}. Hint: {hint}")
 
 
-def _step(row: Mapping[str, Any], topic: str) -> Step:
+def _step(row: Mapping[str, Any], topic: str) -> RecordedStep:
     """A step; `topic` is the field that names its input: histories use topics, vectors sides."""
     expect = row.get("expect", ())
     results = None if expect is None else tuple(_result(result, window_text=topic == "side") for result in expect)
     if "advance_wall_clock_ms" in row:
-        return Step(None, None, None, 0, results, advance_ms=int(row["advance_wall_clock_ms"]))
-    return Step(
+        return RecordedStep(None, None, None, 0, results, advance_ms=int(row["advance_wall_clock_ms"]))
+    return RecordedStep(
         str(row[topic] if row.get(topic) else row["topic"]),
         _key(row["key"]),
         _frozen(row["value"]),

@@ -17,9 +17,22 @@ from watersmeet._engine.arrays import Bools
 from watersmeet._engine.exchange.outlets import extra_column
 from watersmeet._engine.keys.keys import equal_keys
 from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
-from watersmeet._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
-from watersmeet._plan.operators.spec import Results
+from watersmeet._plan.nodes import (
+    ArgumentsNode,
+    BranchNode,
+    FilterNode,
+    FlatMapNode,
+    MapHeadersNode,
+    MapNode,
+    MapValuesNode,
+    Node,
+    PeekNode,
+    RegroupNode,
+    SelectKeyNode,
+)
+from watersmeet._plan.operators.spec import ResultColumns
 from watersmeet._plan.physical import Edge, Flow, Physical
+from watersmeet.functions import record_of
 
 Step = Callable[[Physical, Flow, pa.Table], pa.Table]
 
@@ -49,7 +62,7 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
 
 def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     """The rows with what the edge carries beside key and value, where it carries anything."""
-    side = physical.side(edge)
+    side = edge.reads
     if side.function is None:
         return rows
     key, value = array(rows, "key"), array(rows, "value")
@@ -57,13 +70,29 @@ def with_extra(physical: Physical, edge: Edge, rows: pa.Table) -> pa.Table:
     return rows.append_column(extra_column(edge), _where(called, side.function, key, value))
 
 
-def _with_made(rows: pa.Table, results: Results) -> pa.Table:
+def _with_made(rows: pa.Table, results: ResultColumns) -> pa.Table:
     """The rows with the columns that functions make of results, in place of those that they are made of."""
     for made in results.made:
-        value = _where(bools(rows, made.flag), made.function, *(array(rows, name) for name in made.operands))
+        operands = _seeing(made.function, rows, *(array(rows, name) for name in made.operands))
+        value = _where(bools(rows, made.flag), made.function, *operands)
         rows = _set(rows, made.column, value)
     used = [name for name, _ in results.columns if results.made and name not in ("value", "old")]
     return rows.drop_columns(used)
+
+
+def _seeing(function: Any, rows: pa.Table, *arguments: pa.Array) -> tuple[pa.Array, ...]:
+    """What a function gets: the arguments, and the record of each row, where it sees that; of its place nothing."""
+    kind = record_of(function)
+    if kind is None:
+        return arguments
+    known = {name: array(rows, name) for name in ("ts", "headers") if name in rows.column_names}
+    given = {"timestamp": known["ts"], "headers": known.get("headers")}
+    parts = [given.get(each.name) for each in kind]
+    columns = [
+        pa.nulls(len(rows), each.type) if part is None else part.cast(each.type)
+        for part, each in zip(parts, kind, strict=True)
+    ]
+    return (*arguments, pa.StructArray.from_arrays(columns, fields=list(kind)))
 
 
 def _where(mask: Bools, function: Any, *arguments: pa.Array) -> pa.Array:
@@ -80,16 +109,16 @@ def _set(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return rows.set_column(at, name, column) if at >= 0 else rows.append_column(name, column)
 
 
-def _holds(node: Filter, key: pa.Array, value: pa.Array) -> Bools:
-    held = _where(np.ones(len(key), dtype=np.bool_), node.predicate, key, value)
+def _holds(node: FilterNode, *arguments: pa.Array) -> Bools:
+    held = _where(np.ones(len(arguments[0]), dtype=np.bool_), node.predicate, *arguments)
     flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
     return ~flags if node.negate else flags
 
 
-def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
+def _filter(flow: Flow, node: FilterNode, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     if node.shape.kind == "stream":
-        return rows.filter(pa.array(_holds(node, key, array(rows, "value"))))
+        return rows.filter(pa.array(_holds(node, *_seeing(node.predicate, rows, key, array(rows, "value")))))
     for name in ("value", "old"):
         if name in rows.column_names:
             value = array(rows, name)
@@ -106,26 +135,30 @@ def _filter(flow: Flow, node: Filter, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _map_values(flow: Flow, node: MapValues | Arguments, rows: pa.Table) -> pa.Table:
+def _map_values(flow: Flow, node: MapValuesNode | ArgumentsNode, rows: pa.Table) -> pa.Table:
     key = array(rows, "key")
     for name in ("value", "old"):
         if name in rows.column_names:
             value = array(rows, name)
-            rows = _set(rows, name, _where(valid(value), node.mapper, key, value))
+            rows = _set(rows, name, _where(valid(value), node.mapper, *_seeing(node.mapper, rows, key, value)))
     return rows
 
 
-def _map(flow: Flow, node: Map, rows: pa.Table) -> pa.Table:
-    key, value = node.mapper(array(rows, "key"), array(rows, "value"))
+def _map_headers(flow: Flow, node: MapHeadersNode, rows: pa.Table) -> pa.Table:
+    return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
+
+
+def _map(flow: Flow, node: MapNode, rows: pa.Table) -> pa.Table:
+    key, value = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     return _set(_set(rows, "key", key), "value", value)
 
 
-def _select_key(flow: Flow, node: SelectKey, rows: pa.Table) -> pa.Table:
-    return _set(rows, "key", node.selector(array(rows, "key"), array(rows, "value")))
+def _select_key(flow: Flow, node: SelectKeyNode, rows: pa.Table) -> pa.Table:
+    return _set(rows, "key", node.selector(*_seeing(node.selector, rows, array(rows, "key"), array(rows, "value"))))
 
 
-def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
-    lists = node.mapper(array(rows, "key"), array(rows, "value"))
+def _flat_map(flow: Flow, node: FlatMapNode, rows: pa.Table) -> pa.Table:
+    lists = node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value")))
     lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
     parents = pc.list_parent_indices(lists)
     items = pc.list_flatten(lists)
@@ -139,7 +172,7 @@ def _flat_map(flow: Flow, node: FlatMap, rows: pa.Table) -> pa.Table:
     return _set(_set(rows, "key", key), "value", value)
 
 
-def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
+def _regroup(flow: Flow, node: RegroupNode, rows: pa.Table) -> pa.Table:
     new, old = (_grouped(node, array(rows, "key"), array(rows, name)) for name in ("value", "old"))
     stays = valid(new[0]) & valid(old[0])
     stays[stays] = equal_keys(new[0].filter(pa.array(stays)), old[0].filter(pa.array(stays)))
@@ -150,7 +183,7 @@ def _regroup(flow: Flow, node: Regroup, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(valid(key) & ~(stays & (node.half == "old"))))
 
 
-def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _grouped(node: RegroupNode, key: pa.Array, value: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Group and grouped value of each row; both null where one is."""
     present = np.flatnonzero(valid(value))
     pair = [
@@ -167,17 +200,23 @@ def _grouped(node: Regroup, key: pa.Array, value: pa.Array) -> tuple[pa.Array, p
     return gather(pair[0], pointers), gather(pair[1], pointers)
 
 
-def _branch(flow: Flow, node: Branch, rows: pa.Table) -> pa.Table:
+def _branch(flow: Flow, node: BranchNode, rows: pa.Table) -> pa.Table:
     key, value = array(rows, "key"), array(rows, "value")
     taken = np.ones(len(rows), dtype=np.bool_)
     for predicate in node.earlier:
-        taken &= ~predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+        taken &= ~_true(predicate, rows, key, value)
     if node.predicate is not None:
-        taken &= node.predicate(key, value).fill_null(False).to_numpy(zero_copy_only=False)
+        taken &= _true(node.predicate, rows, key, value)
     return rows.filter(pa.array(taken))
 
 
-def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
+def _true(predicate: Any, rows: pa.Table, key: pa.Array, value: pa.Array) -> Bools:
+    held = predicate(*_seeing(predicate, rows, key, value))
+    flags: Bools = held.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _peek(flow: Flow, node: PeekNode, rows: pa.Table) -> pa.Table:
     # The action is a plain Python function: per record is what it is for.
     for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
         node.action(key, value)
@@ -185,13 +224,14 @@ def _peek(flow: Flow, node: Peek, rows: pa.Table) -> pa.Table:
 
 
 _STEPS: dict[type[Node], Any] = {
-    Filter: _filter,
-    MapValues: _map_values,
-    Map: _map,
-    SelectKey: _select_key,
-    FlatMap: _flat_map,
-    Regroup: _regroup,
-    Arguments: _map_values,
-    Branch: _branch,
-    Peek: _peek,
+    FilterNode: _filter,
+    MapValuesNode: _map_values,
+    MapHeadersNode: _map_headers,
+    MapNode: _map,
+    SelectKeyNode: _select_key,
+    FlatMapNode: _flat_map,
+    RegroupNode: _regroup,
+    ArgumentsNode: _map_values,
+    BranchNode: _branch,
+    PeekNode: _peek,
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import tree_of
+from tests.trees import classes_by_name, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_OF_A_FILE = 400
@@ -74,10 +74,16 @@ def _undocumented(
 
 
 def _documented_in_base(name: str, owner: ast.Module | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
-    names = [getattr(base, "id", "") for base in owner.bases] if isinstance(owner, ast.ClassDef) else []
-    bases = [classes[base] for base in names if base in classes]
+    names = {_name_of(base) for base in owner.bases} - {owner.name} if isinstance(owner, ast.ClassDef) else set()
+    bases = [each for base in names for each in ([classes[base]] if base in classes else classes_by_name()[base])]
     own = [node for base in bases for node in base.body if isinstance(node, Function) and node.name == name]
     return any(map(ast.get_docstring, own)) or any(_documented_in_base(name, base, classes) for base in bases)
+
+
+def _name_of(base: ast.expr) -> str:
+    """Of `module.Base[Kind]`: Base."""
+    base = base.value if isinstance(base, ast.Subscript) else base
+    return getattr(base, "id", getattr(base, "attr", ""))
 
 
 def too_long_file(source: str) -> list[str]:
@@ -228,8 +234,14 @@ def test_every_python_file_keeps_the_rule(rule, under):
     assert [f"{name}:{breach}" for name, text in files for breach in rule(text)] == []
 
 
-def test_no_folder_of_the_package_has_more_files_than_a_look_takes_in():
-    files = [*pythons("src/watersmeet/"), *pythons("proof/")]
+def test_no_two_classes_of_the_package_have_one_name():
+    trees = [tree_of(text) for _, text in pythons("src/watersmeet/")]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_folder_but_the_benchmarks_has_more_files_than_a_look_takes_in():
+    files = [file for under in ("src/watersmeet/", "proof/", "tests/", "dev/", "chaos/") for file in pythons(under)]
     folders = Counter(str(Path(name).parent) for name, _ in files)
     assert [folder for folder, files in folders.items() if files > MOST_FILES_OF_A_FOLDER] == []
 
@@ -286,6 +298,7 @@ GOOD = [
     (without_docstring, "def _hidden():\n    pass\nclass _Hidden:\n    def shown(self):\n        pass"),
     (without_docstring, "class S:\n    '''S.'''\n    @p.setter\n    def p(self, v):\n        pass"),
     (without_docstring, BASE + "class B(A):\n    '''B.'''\n    def shown(self):\n        pass"),
+    (without_docstring, "class B(spec.Spec[Any]):\n    '''B.'''\n    def params(self, site):\n        pass"),
     (too_long_file, "\n" * MOST_LINES_OF_A_FILE),
     (too_long_functions, "def fine():\n" + LONG_DOCSTRING + LONG_BODY[10:]),
     (loops_over_rows, "for label in labels.tolist():  # of shards, not of rows\n    pass"),

@@ -11,7 +11,9 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -24,8 +26,12 @@ import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /**
@@ -94,9 +100,179 @@ public final class Recorder {
                 KTable<String, String> right = table("right");
                 end(fk(fk(left, right, "type", "fk"), right, "type2", "fk2"));
             }
+            case "processor_dedup" -> process(Dedup::new);
+            case "processor_reorder" -> process(Reorder::new);
+            case "processor_expire" -> process(Expire::new);
+            case "processor_totals" -> process(Totals::new);
             default -> throw new IllegalArgumentException("no such kind: " + kind);
         }
         return builder.build();
+    }
+
+    private void process(java.util.function.Function<JsonNode, Processor<String, String, String, String>> made) {
+        for (String name : List.of("texts", "numbers")) {
+            Serde<?> serde = name.equals("texts") ? TEXT : Serdes.Long();
+            builder.addStateStore(Stores.keyValueStoreBuilder(
+                params.path("store").asText().equals("in_memory")
+                    ? Stores.inMemoryKeyValueStore(name) : Stores.persistentKeyValueStore(name), TEXT, serde));
+        }
+        stream("input").process(() -> made.apply(params), "texts", "numbers")
+            .process(() -> (Processor<String, String, Void, Void>) results::add);
+    }
+
+    /** What the recorded processors have: stores over all keys, whose own keys are in the order of the records' keys. */
+    private abstract static class Kept implements Processor<String, String, String, String> {
+        ProcessorContext<String, String> context;
+        KeyValueStore<String, String> texts;
+        KeyValueStore<String, Long> numbers;
+
+        @Override
+        public void init(ProcessorContext<String, String> given) {
+            context = given;
+            texts = given.getStateStore("texts");
+            numbers = given.getStateStore("numbers");
+        }
+
+        static String ordered(String key) {
+            return HexFormat.of().formatHex(key.getBytes(StandardCharsets.UTF_8));
+        }
+
+        static String plain(String ordered) {
+            return new String(HexFormat.of().parseHex(ordered), StandardCharsets.UTF_8);
+        }
+
+        static <V> List<KeyValue<String, V>> all(KeyValueStore<String, V> store) {
+            List<KeyValue<String, V>> found = new ArrayList<>();
+            try (KeyValueIterator<String, V> entries = store.all()) {
+                entries.forEachRemaining(found::add);
+            }
+            return found;
+        }
+    }
+
+    /** Each value of a key once in a while of stream time. */
+    private static final class Dedup extends Kept {
+        private final long ttl;
+
+        Dedup(JsonNode params) {
+            ttl = params.get("ttl_ms").asLong();
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            if (record.value() == null) {
+                return;
+            }
+            String place = ordered(record.key()) + "/" + record.value();
+            Long put = numbers.get(place);
+            long now = context.currentStreamTimeMs();
+            if (put == null || now >= put + ttl) {
+                numbers.put(place, now);
+                context.forward(record);
+            }
+        }
+    }
+
+    /** Records in the order of their timestamps, by a punctuation that looks through all that wait. */
+    private static final class Reorder extends Kept {
+        private final long wait;
+        private long count;
+
+        Reorder(JsonNode params) {
+            wait = params.get("wait_ms").asLong();
+        }
+
+        @Override
+        public void init(ProcessorContext<String, String> given) {
+            super.init(given);
+            given.schedule(Duration.ofMillis(1), PunctuationType.STREAM_TIME, this::punctuate);
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            if (record.timestamp() + wait <= context.currentStreamTimeMs()) {
+                context.forward(record);
+                return;
+            }
+            texts.put(String.format("%019d/%s/%09d", record.timestamp(), ordered(record.key()), count++),
+                record.value() == null ? "-" : "+" + record.value());
+        }
+
+        private void punctuate(long now) {
+            for (KeyValue<String, String> entry : all(texts)) {
+                String[] place = entry.key.split("/");
+                long at = Long.parseLong(place[0]);
+                if (at + wait <= now) {
+                    texts.delete(entry.key);
+                    String value = entry.value.equals("-") ? null : entry.value.substring(1);
+                    context.forward(new Record<>(plain(place[1]), value, at));
+                }
+            }
+        }
+    }
+
+    /** Changes of rows, which are deleted some time after the last one: looked for before each record, and punctuated. */
+    private static final class Expire extends Kept {
+        private final long ttl;
+
+        Expire(JsonNode params) {
+            ttl = params.get("ttl_ms").asLong();
+        }
+
+        @Override
+        public void init(ProcessorContext<String, String> given) {
+            super.init(given);
+            given.schedule(Duration.ofMillis(1), PunctuationType.STREAM_TIME, this::expire);
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            long now = context.currentStreamTimeMs();
+            expire(now);
+            numbers.put(ordered(record.key()), record.value() == null ? null : now + ttl);
+            context.forward(record);
+        }
+
+        private void expire(long now) {
+            List<KeyValue<String, Long>> due = all(numbers);
+            due.removeIf(entry -> entry.value > now);
+            due.sort(Comparator.comparing((KeyValue<String, Long> entry) -> entry.value)
+                .thenComparing(entry -> entry.key));
+            for (KeyValue<String, Long> entry : due) {
+                numbers.delete(entry.key);
+                context.forward(new Record<>(plain(entry.key), null, entry.value));
+            }
+        }
+    }
+
+    /** Counts, those that have changed at each tick of the wall clock. */
+    private static final class Totals extends Kept {
+        private final Duration every;
+
+        Totals(JsonNode params) {
+            every = ms(params.get("every_ms"));
+        }
+
+        @Override
+        public void init(ProcessorContext<String, String> given) {
+            super.init(given);
+            given.schedule(every, PunctuationType.WALL_CLOCK_TIME, this::punctuate);
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            String place = ordered(record.key());
+            Long total = numbers.get(place);
+            numbers.put(place, total == null ? 1 : total + 1);
+            texts.put(place, "changed");
+        }
+
+        private void punctuate(long now) {
+            for (KeyValue<String, String> entry : all(texts)) {
+                texts.delete(entry.key);
+                context.forward(new Record<>(plain(entry.key), Long.toString(numbers.get(entry.key)), now));
+            }
+        }
     }
 
     private KStream<String, String> stream(String topic) {
@@ -263,9 +439,13 @@ public final class Recorder {
         Map<String, TestInputTopic<String, String>> inputs = new HashMap<>();
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, settings(params), Instant.ofEpochMilli(0))) {
             for (JsonNode step : history.get("steps")) {
-                inputs.computeIfAbsent(step.get("topic").asText(),
+                if (step.has("advance_wall_clock_ms")) {
+                    driver.advanceWallClockTime(ms(step.get("advance_wall_clock_ms")));
+                } else {
+                    inputs.computeIfAbsent(step.get("topic").asText(),
                         topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()))
                     .pipeInput(text(step.get("key")), text(step.get("value")), step.get("ts").asLong());
+                }
                 ArrayNode expect = ((ObjectNode) step).putArray("expect");
                 results.forEach(record -> write(expect.addObject(), record));
                 results.clear();

@@ -23,7 +23,11 @@ def topics(family: Family) -> tuple[str, ...]:
     match family.kind:
         case "cogroup":
             return tuple(f"s{number}" for number in range(family.params["streams"]))
-        case "suppress_then_aggregate" | "window_then_aggregate":
+        case (
+            "suppress_then_aggregate"
+            | "window_then_aggregate"
+            | ("processor_dedup" | "processor_reorder" | "processor_expire" | "processor_totals")
+        ):
             return ("input",)
         case _:
             return ("left", "right")
@@ -45,7 +49,11 @@ def _steps(family: Family, random: Random) -> Iterator[dict[str, Any]]:
     for number in range(random.randint(SHORTEST, LONGEST)):
         topic = random.choice(names)
         now, ts = _time(random, now, family.span)
-        key = None if random.random() < 0.02 else random.choice(_keys_of(topic, keys))
+        if family.kind == "processor_totals" and random.random() < 0.3:
+            yield {"advance_wall_clock_ms": random.choice((1, family.span - 1, family.span, 7, 5 * family.span + 3))}
+        # a record without a key moves Kafka's stream time, and ends here
+        without = 0.0 if family.kind.startswith("processor") else 0.02
+        key = None if random.random() < without else random.choice(_keys_of(topic, keys))
         value = _value(random, family.kind, topic, number + 1)
         yield {"topic": topic, "key": key, "value": value, "ts": max(0, ts - lags[topic])}
 
@@ -81,8 +89,10 @@ def _value(random: Random, kind: str, topic: str, number: int) -> str | None:
         return f"b{number}"
     one, other = random.choice(REFERENCES[:3]), random.choice(REFERENCES[:3])
     match kind:
-        case "cogroup" | "window_then_aggregate":
+        case "cogroup" | "window_then_aggregate" | "processor_reorder" | "processor_expire" | "processor_totals":
             return f"v{number}"
+        case "processor_dedup":
+            return f"v{random.randint(1, 3)}"
         case "aggregate_then_fk" | "fk_chain_same":
             forms = (
                 f"{one}|{other}|v{number}",

@@ -147,6 +147,10 @@ def _fk_chain_same() -> list[Family]:
     ]
 
 
+def _processors(kind: str, name: str, *numbers: int) -> list[Family]:
+    return [Family(f"{kind}-{number}", kind, {name: number}, number) for number in numbers]
+
+
 FILES: dict[str, tuple[int, list[Family]]] = {
     "cogroup": (1200, _cogroup()),
     "suppress_then_aggregate": (300, _suppress_then_aggregate()),
@@ -154,5 +158,9 @@ FILES: dict[str, tuple[int, list[Family]]] = {
     "aggregate_then_fk": (300, _aggregate_then_fk()),
     "window_then_aggregate": (320, _window_then_aggregate()),
     "fk_chain_same": (300, _fk_chain_same()),
+    "processor_dedup": (300, _processors("processor_dedup", "ttl_ms", 1, 10, 40)),
+    "processor_reorder": (300, _processors("processor_reorder", "wait_ms", 1, 10, 25)),
+    "processor_expire": (300, _processors("processor_expire", "ttl_ms", 1, 10, 40)),
+    "processor_totals": (300, _processors("processor_totals", "every_ms", 10, 25)),
 }
 """Per file how many histories it has, and the families that share them out."""

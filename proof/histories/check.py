@@ -17,19 +17,22 @@ from proof.arrow import arrow_builder
 from proof.histories.blueprint import Blueprint
 from proof.histories.case import Case
 from proof.histories.driver import ReplayDiffersError, RoughDriver
-from proof.histories.kinds.functions import ArrowFunctions
+from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.registry import (
     build,
     deferred,
+    goes_by_wall,
     oracle_of,
     shape_of,
     sinks_of,
     sources_of,
     timed,
 )
-from proof.histories.kinds.shapes import PLAIN, Shape
+from proof.histories.kinds.shapes import PLAIN, TypeShape
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
+from proof.histories.subjects.times import as_told
+from proof.histories.subjects.times import told as told_times
 from proof.oracle.graph import EngineFailsError, Node
 from proof.oracle.graph import Topology as OracleTopology
 from proof.oracle.records import Result
@@ -86,7 +89,7 @@ def topology_of(blueprint: Blueprint) -> Topology:
 @lru_cache(maxsize=16)
 def _topology(built: _Built) -> Topology:
     builder = arrow_builder("histories", generation=built.blueprint.generation, on_error=built.blueprint.on_error)
-    build(built.blueprint, builder, ArrowFunctions(shape_of(built.blueprint)))
+    build(built.blueprint, builder, ArrowLifts(shape_of(built.blueprint)))
     return builder.build()
 
 
@@ -189,14 +192,14 @@ class StoppedError(Exception):
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
     """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
     topology.partitioned, shape = case.partitioned, shape_of(case.blueprint)
-    for number, record in enumerate(case.records, start=1):
+    for number, record in enumerate(as_told(case.blueprint, case.records), start=1):
         try:
             key = shape.key(record.key)
             results = list(topology.pipe(record.source, key, record.value, record.ts, record.partition))
         except EngineFailsError:
             raise StoppedError(number - 1) from None
         arrived = topology.arrived
-        for wall in [wall for place, wall in case.clock if place == number and case.idle_after]:
+        for wall in [wall for place, wall in case.clock if place == number]:
             try:
                 results += topology.show_wall_clock(wall, case.idle_after)
             except EngineFailsError:
@@ -214,7 +217,7 @@ def cuts_of(case: Case, *, stops: bool = False) -> tuple[int, ...]:
     topology, _ = oracle_of(case.blueprint)
     told = replace(case, records=case.records[:-1]) if stops else case
     moving = [*(arrived for _, arrived in _by_record(told, topology)), *([True] if stops else [])]
-    return cuts_in_sequence(case, sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
+    return cuts_in_sequence(told_times(case), sources_of(case.blueprint), case.blueprint.sources(("global",)), moving)
 
 
 def driver_of(case: Case, topology: Topology) -> RoughDriver:
@@ -238,13 +241,19 @@ def kept_rows(nodes: Sequence[Node]) -> int:
 
 def run_engine(case: Case, driver: RoughDriver, cuts: Sequence[int] | None = None) -> Steps:
     """Results per step of what a driver makes of a case; `cuts`: in place of its own."""
-    shape = shape_of(case.blueprint)
+    shape, by_wall = shape_of(case.blueprint), goes_by_wall(case.blueprint)
     for records, wall in case.batches(cuts):
         for record in records:
             key, value = shape.piped_key(record.key), shape.coded(record.value)
             driver.pipe(record.source, key, value, ts=record.ts, partition=record.partition)
-        if wall is not None and case.idle_after:
+        if wall is not None:
+            if by_wall:
+                # a batch is told at its beginning
+                driver.run_batch()
             driver.show_wall_clock(wall)
+        if wall is None or case.idle_after or case.shuffle % 2:
+            driver.run_batch()
+    if by_wall:
         driver.run_batch()
     return by_step(len(case.records), {sink: driver.read(sink) for sink in sinks_of(case.blueprint)}, shape)
 
@@ -261,7 +270,7 @@ def lines_of(blueprint: Blueprint, *, one: bool) -> Line:
     return lambda result: None
 
 
-def by_step(steps: int, outputs: dict[str, Any], shape: Shape = PLAIN) -> Steps:
+def by_step(steps: int, outputs: dict[str, Any], shape: TypeShape = PLAIN) -> Steps:
     """The records of all outputs as results per step, in the order in which they were made."""
     made: Steps = [[] for _ in range(steps)]
     records = [(record, sink) for sink, read in outputs.items() for record in read]

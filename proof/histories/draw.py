@@ -18,6 +18,7 @@ from proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
 from proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
 from proof.histories.kinds.shapes import KEYS
 from proof.histories.kinds.shapes import VALUES as VALUE_TYPES
+from proof.histories.subjects.times import with_times
 
 MOST_OPERATORS = 4
 CASES_PER_BLUEPRINT = 5
@@ -43,7 +44,8 @@ def case_of(seed: int, number: int) -> Case:
 @lru_cache(maxsize=1)
 def _blueprint_of(seed: str) -> Blueprint:
     # of its own dice: which operators there are does not depend on their types
-    return with_failures(Dice(f"{seed}/failures"), with_shape(Dice(f"{seed}/shape"), draw_blueprint(Dice(seed))))
+    shaped = with_shape(Dice(f"{seed}/shape"), draw_blueprint(Dice(seed)))
+    return with_times(Dice(f"{seed}/times"), with_failures(Dice(f"{seed}/failures"), shaped))
 
 
 def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str | None = None) -> Blueprint:

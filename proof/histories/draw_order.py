@@ -12,9 +12,10 @@ from zlib import crc32
 from proof.histories.blueprint import Blueprint, Op, Ref
 from proof.histories.case import Case
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.registry import KINDS, holds_back, is_limited, oracle_of, sources_of
+from proof.histories.kinds.registry import KINDS, goes_by_wall, holds_back, is_limited, oracle_of, sources_of
 from proof.histories.sequence import merged
 from proof.histories.settled import all_above, out_of_step
+from proof.histories.subjects.times import as_told
 from proof.oracle.domains import in_place
 from proof.oracle.streams.stream_table import StreamTableJoin
 
@@ -68,19 +69,23 @@ def with_partitions(choices: Choices, case: Case) -> Case:
     )
     if choices.chance(50):
         # long batches: as one batch would process them
-        records = merged(records, sources_of(case.blueprint), case.blueprint.sources(("global",)))
+        times = as_told(case.blueprint, records)
+        records = merged(records, sources_of(case.blueprint), case.blueprint.sources(("global",)), times)
     return replace(case, records=records, partitioned=True)
 
 
 def with_clock(choices: Choices, case: Case) -> Case:
-    """Perhaps with a wall clock by which time goes on while the input rests."""
-    if not choices.chance(20):
+    """Perhaps with a wall clock by which time goes on while the input rests; always where timers wait for it."""
+    waits = goes_by_wall(case.blueprint)
+    if not waits and not choices.chance(20):
         return case
     wall, clock = 1_000, list[tuple[int, int]]()
     for place in sorted(choices.number(1, len(case.records)) for _ in range(choices.number(1, 4))):
-        wall += choices.pick((0, 1, 8, 30, 90))
+        # timers are set for so much later, too
+        wall += choices.pick((0, 1, 5, 20, 90) if waits else (0, 1, 8, 30, 90))
         clock.append((place, wall))
-    return replace(case, clock=tuple(clock), idle_after=choices.pick((1, 10, 40)))
+    rests = not waits or choices.chance(30)
+    return replace(case, clock=tuple(clock), idle_after=choices.pick((1, 10, 40)) if rests else 0)
 
 
 def _part(key: object, salt: int, count: int) -> int:

@@ -11,20 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from proof.engine import Batch, EngineDriver
+from proof.engine import EngineBatch, EngineDriver
 from watersmeet._engine.rows import blob
-from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
+from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Operator
 from watersmeet.topology import Topology
 
-Content = dict[tuple[int, int], Snapshot]
+Content = dict[tuple[int, int], StoreSnapshot]
 
 
 class ReplayDiffersError(Exception):
     """A batch that was run again gave other bytes; the message says which."""
 
 
-class RoughBatch(Batch):
+class RoughBatch(EngineBatch):
     """A batch whose shards get their blobs shuffled and cut; it remembers the bytes of its results if it is to."""
 
     def __init__(self, driver: EngineDriver, random: Random, *, remembers: bool) -> None:
@@ -39,7 +39,6 @@ class RoughBatch(Batch):
         return super()._run_operator(operator, shard, pieces)
 
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
-        """See `Batch`."""
         for sink, rows in super().finish():
             if self._remembers:
                 self.written.append((sink, blob.encode(rows.combine_chunks())))
@@ -85,8 +84,7 @@ class RoughDriver(EngineDriver):
         self._random = Random(shuffle)
         self._batch: RoughBatch | None = None
 
-    def new_batch(self) -> Batch:
-        """See `EngineDriver`."""
+    def new_batch(self) -> EngineBatch:
         self._batch = RoughBatch(self, self._random, remembers=self._replay)
         return self._batch
 
@@ -95,12 +93,12 @@ class RoughDriver(EngineDriver):
         if not self._replay:
             super().run_batch()
             return
-        piped, before, wall = list(self._piped), self.content(), self._wall_clock
+        piped, before, wall, begun = list(self._piped), self.content(), self._wall_clock, self._begun
         results, drops = {name: list(rows) for name, rows in self._results.items()}, self.drops.copy()
         super().run_batch()
         first = self._bytes()
         self._restore(before)
-        self._piped, self._wall_clock = piped, wall
+        self._piped, self._wall_clock, self._begun = piped, wall, begun
         self._results.clear()
         self._results.update(results)
         self.drops.clear()

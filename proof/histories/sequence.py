@@ -19,7 +19,7 @@ _FIRST = -(2**63)
 Place = tuple[int, int, int]
 
 
-class Merge:
+class BatchMerge:
     """The order in which one batch merges its records; asked with records in the order of their offsets."""
 
     def __init__(self, sources: Sequence[str], first: Collection[str]) -> None:
@@ -47,15 +47,15 @@ def cuts_in_sequence(
     sources, first : names of the inputs in order, and of those whose records stand before all others.
     moving : of each record, whether it gets somewhere: of the others the place does not matter.
     """
-    merge, last, cuts = Merge(sources, first), None, set(case.cuts) | {place for place, _ in case.clock}
+    merge, last, cuts = BatchMerge(sources, first), None, set(case.cuts) | {place for place, _ in case.clock}
     for number, record in enumerate(case.records):
         if number in cuts:
-            merge, last = Merge(sources, first), None
+            merge, last = BatchMerge(sources, first), None
         if not moving[number] and record.source not in first:
             continue
         place = merge.place(record)
         if last is not None and place < last:
-            merge = Merge(sources, first)
+            merge = BatchMerge(sources, first)
             cuts.add(number)
             place = merge.place(record)
         last = place
@@ -63,8 +63,13 @@ def cuts_in_sequence(
     return tuple(sorted([*cuts, *empty]))
 
 
-def merged(records: Sequence[Input], sources: Sequence[str], first: Collection[str]) -> tuple[Input, ...]:
-    """The records in the order in which one batch processes them, if all get somewhere."""
-    merge = Merge(sources, first)
-    placed = [(merge.place(record), number) for number, record in enumerate(records)]
+def merged(
+    records: Sequence[Input], sources: Sequence[str], first: Collection[str], told: Sequence[Input]
+) -> tuple[Input, ...]:
+    """The records in the order in which one batch processes them, if all get somewhere.
+
+    `told`: the same with the times that they have by their inputs.
+    """
+    merge = BatchMerge(sources, first)
+    placed = [(merge.place(record), number) for number, record in enumerate(told)]
     return tuple(records[number] for _, number in sorted(placed))

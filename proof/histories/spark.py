@@ -15,9 +15,10 @@ from proof.histories.case import Case
 from proof.histories.check import Difference, Steps, by_step, first_difference, lines_of, run_oracle
 from proof.histories.draw import draw_blueprint, draw_records
 from proof.histories.kinds.choices import Dice
-from proof.histories.kinds.functions import ColumnFunctions
+from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, is_limited, sinks_of
 from proof.histories.settled import out_of_step
+from proof.histories.subjects.times import with_times
 from watersmeet.builder import StreamsBuilder
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -47,6 +48,7 @@ def bundle_of(seed: int, number: int, *, parts: int = 5, cases: int = 20) -> Bun
     keys = dice.pick(("string", "long"))
     generation = dice.pick(("current",) * 4 + ("spurious",))
     drawn = (draw_blueprint(dice, keys=keys, generation=generation) for _ in count())
+    drawn = (with_times(Dice(f"{seed}/times/{number}/{at}"), each) for at, each in enumerate(drawn))
     within = (b for b in drawn if not out_of_step(b))
     together = beside([next(within) for _ in range(parts)])
     shards = 1 if is_limited(together) else dice.pick((1, 2, 3))
@@ -69,7 +71,7 @@ def run_on_spark(cases: tuple[Case, ...], spark: Any = None) -> list[Steps]:
     """Results per case and step, of cases of one blueprint, in one run."""
     blueprint: Blueprint = cases[0].blueprint
     builder = StreamsBuilder("histories", generation=blueprint.generation)
-    build(blueprint, builder, ColumnFunctions())
+    build(blueprint, builder, ColumnLifts())
     driver = TopologyTestDriver(builder.build(), spark, shards=cases[0].shards)
     for number, case in enumerate(cases):
         for record in case.records:

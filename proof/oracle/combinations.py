@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from proof.oracle.functions import payload, plus, ref, text
 from proof.oracle.graph import Topology
@@ -22,6 +23,8 @@ from proof.oracle.parts import (
     window_aggregate,
 )
 from proof.oracle.records import Key, Value, Windowed
+from proof.oracle.streams.process import Process
+from proof.oracle.streams.recorded_programs import BY_WALL, RECORDED, maker, ttl_of
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.table import Table
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
@@ -100,7 +103,15 @@ def _window_then_aggregate(topology: Topology, params: Params) -> None:
     topology.sink(cached(topology, TableAggregate(topology, groups.topic, aggregator(params))))
 
 
+def _processor(topology: Topology, params: Params, *, kind: str) -> None:
+    made, ttl = maker(kind, params), ttl_of(kind, params)
+    stores = {name: (of, ttl) for name, (of, _, _) in RECORDED[kind][0].stores.items()}
+    timers, by_wall = hasattr(RECORDED[kind][0], "on_timer"), kind in BY_WALL
+    topology.sink(Process(topology, stream(topology, "input"), made, stores, timers=timers, wall_timers=by_wall))
+
+
 KINDS: dict[str, Callable[[Topology, Params], None]] = {
+    **{kind: partial(_processor, kind=kind) for kind in RECORDED},
     "cogroup": _cogroup,
     "suppress_then_aggregate": _suppress_then_aggregate,
     "fk_then_suppress": _fk_then_suppress,

@@ -88,6 +88,7 @@ class Node:
         return self
 
 
+_FURTHEST = 2**62
 Place = tuple[int, int, int, bytes]
 """Where a waiting result has its turn: time of the sources, timestamp, right 0 or left 1, key bytes."""
 
@@ -105,6 +106,19 @@ class Timed(Protocol):
 
     def rest(self, wall: int, idle_after: int) -> None:
         """The wall clock shows this."""
+
+    def settle(self) -> None:
+        """What is processed now comes behind all that has moved time so far."""
+
+
+class Walled(Protocol):
+    """What waits for the wall clock."""
+
+    def due_by_wall(self) -> tuple[int, bytes] | None:
+        """Moment and key bytes of what is due next."""
+
+    def let_go_by_wall(self) -> None:
+        """Let go of it."""
 
 
 class Sink(Node):
@@ -234,6 +248,10 @@ class Topology:
         self.results: list[Result] = []
         self.sources: dict[str, list[Node]] = {}
         self.timed: list[Timed] = []
+        self.walled: list[Walled] = []
+        """What waits for the wall clock."""
+        self.wall = self.wall_moment = 0
+        """What the wall clock shows, and how far what waits for it has been let go."""
         self.waiting = Waiting()
         self.topic = ""
         """Of the record that is processed."""
@@ -279,6 +297,9 @@ class Topology:
     def show_wall_clock(self, wall: int, idle_after: int) -> list[Result]:
         """Show what the wall clock shows, in ms: the time of what has rested for so long moves on with it."""
         self.results, self.arrived = [], True
+        self._by_wall(wall)
+        if not idle_after:
+            return self.results
         for timed in self.timed:
             timed.rest(wall, idle_after)
         self.resting = True
@@ -286,6 +307,18 @@ class Topology:
         self.resting = False
         self.now = self.source_time
         return self.results
+
+    def _by_wall(self, wall: int) -> None:
+        """What the wall clock lets go comes before time moves: each operator stands where records have moved it."""
+        for timed in self.timed:
+            timed.settle()
+        self.wall, self.now, here = max(self.wall, wall), _FURTHEST, self.partition
+        while due := [(place, n) for n, each in enumerate(self.walled) if (place := each.due_by_wall()) is not None]:
+            (self.wall_moment, _), number = min(due)
+            self.walled[number].let_go_by_wall()
+            self._commit()
+            self._drain()
+        self.wall_moment, self.now, self.partition = self.wall, self.source_time, here
 
     def arrive(self, ts: int) -> None:
         """A record of the present topic got somewhere: what it closes is let go before it is processed."""

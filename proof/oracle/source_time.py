@@ -67,10 +67,14 @@ class SourceTime:
         self._by_clock = True
         self._fresh.clear()
 
+    def settle(self) -> None:
+        """What is processed now comes behind all that has moved time so far."""
+        self._by_clock = False
+
     @property
     def domain(self) -> int:
         """The time domain of what is processed: its partition, where these have times of their own."""
-        return self._topology.partition if self._has_domains else 0
+        return self._topology.partition if self.has_domains else 0
 
     @property
     def of_sources(self) -> int:
@@ -92,8 +96,13 @@ class SourceTime:
         return max(self._time.get(domain, -1), now - self.lag)
 
     @cached_property
-    def _has_domains(self) -> bool:
+    def has_domains(self) -> bool:
+        """Whether partitions have times of their own here."""
         return has_domains(self._topology, self.node)
+
+    def at_last(self, domain: int) -> int:
+        """The operator's own time of a domain, where all has been let go that its records have closed."""
+        return max(self._time.get(domain, -1), self._heard.get(domain, -1) - self.lag)
 
     def elsewhere(self, domain: int) -> int:
         """The time of another domain, before what lets go now."""
@@ -102,7 +111,7 @@ class SourceTime:
     def forget_topics(self) -> None:
         """Find out anew whose records move its time."""
         self._topics = None
-        self.__dict__.pop("_has_domains", None)
+        self.__dict__.pop("has_domains", None)
 
     def move(self, ts: int, port: int) -> bool:
         """A record has come; what time lets go is gone by now, so nothing is to be looked for."""

@@ -27,7 +27,10 @@ from proof.oracle.parts import (
     table,
     window_aggregate,
 )
+from proof.oracle.records import Key, Value
 from proof.oracle.semantics import Semantics
+from proof.oracle.streams.distinct import distinct
+from proof.oracle.streams.expiry import expiry
 from proof.oracle.streams.self_join import SelfJoin
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
@@ -224,6 +227,21 @@ def _stream_stream_window(topology: Topology, params: Params) -> None:
     topology.sink(cached(topology, window_aggregate(topology, joined, window, AGGREGATORS["log"])))
 
 
+def _distinct(topology: Topology, params: Params) -> None:
+    topology.sink(distinct(topology, stream(topology, "input"), params["within_ms"], _KEYS[params["by"]]))
+
+
+def _expiry(topology: Topology, params: Params) -> None:
+    of_record = params["since"] == "record"
+    table = TableSource(topology)
+    expiry(topology, stream(topology, "input"), params["ttl_ms"], of_record=of_record).feed(table)
+    topology.sink(table)
+
+
+_KEYS: dict[str, Callable[[Value], Key] | None] = {"key": None, "reference": ref}
+"""What records are told apart by."""
+
+
 def _wtable(topology: Topology, params: Params, kind: str) -> None:
     def side(name: str, shape: str) -> Node:
         if shape == "table":
@@ -253,6 +271,8 @@ _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "aggregate_join_table": _aggregate_join_table,
     "rekey_count": _rekey_count,
     "rekey_stream_stream": _rekey_stream_stream,
+    "distinct": _distinct,
+    "expiry": _expiry,
     "rekey_stream_table": _rekey_stream_table,
     "merge_count": _merge_count,
     "windowed_aggregate": _windowed_aggregate,

@@ -8,6 +8,7 @@ from typing import Any
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from proof.oracle.records import Result, Windowed
+from proof.oracle.streams.recorded_programs import BY_WALL
 from proof.recordings import History, topology_key
 from proof.runners.library import ArrowLibrary
 from proof.runners.topologies import build_recorded, shards_of, unsupported
@@ -45,6 +46,8 @@ class EngineRunner:
         """Results of each step of one history."""
         topology, outputs = self._topology(history)
         driver = EngineDriver(topology, shards=shards_of(history, self._shards))
+        if history.kind in BY_WALL:
+            return self._run_by_wall(history, driver, outputs)
         size = self._cuts or len(history.steps) or 1
         for start in range(0, len(history.steps), size):
             for step in history.steps[start : start + size]:
@@ -52,6 +55,36 @@ class EngineRunner:
                     driver.pipe(step.topic, step.key, step.value, ts=step.ts)
             driver.run_batch()
         return by_step(history, {name: driver.read(name) for name in outputs}, outputs)
+
+    def _run_by_wall(
+        self, history: History, driver: EngineDriver, outputs: Mapping[str, str | None]
+    ) -> list[list[Result]]:
+        """What the wall clock lets go is a result of the step that moves it: a batch of its own."""
+        found: list[list[Result]] = [[] for _ in history.steps]
+        piped: list[int] = []
+        wall = 0
+
+        def read(step: int | None) -> None:
+            driver.run_batch()
+            for name, sink in outputs.items():
+                for record in driver.read(name):
+                    result = Result(_key(record.key), record.value, record.ts, sink)
+                    found[piped[record.step] if step is None else step].append(result)
+
+        for number, step in enumerate(history.steps):
+            if step.advance_ms is not None:
+                read(None)
+                wall += step.advance_ms
+                driver.show_wall_clock(wall)
+                read(number)
+                continue
+            assert step.topic is not None, "a record has a topic"
+            piped.append(number)
+            driver.pipe(step.topic, step.key, step.value, ts=step.ts)
+            if self._cuts and len(piped) % self._cuts == 0:
+                read(None)
+        read(None)
+        return found
 
     def _topology(self, history: History) -> tuple[Topology, dict[str, str | None]]:
         key = topology_key(history)

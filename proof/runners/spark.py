@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from proof.oracle.records import Result
+from proof.oracle.streams.recorded_programs import BY_WALL
 from proof.recordings import History, topology_key
 from proof.runners.engine import by_step
 from proof.runners.library import ColumnLibrary
@@ -31,8 +32,8 @@ class SparkRunner:
         self._shards = shards
 
     def supports(self, history: History) -> str | None:
-        """Kinds whose operators exist."""
-        return unsupported(history)
+        """Kinds whose operators exist; a run is one batch, without a place for what the wall clock shows."""
+        return "no wall clock in one batch" if history.kind in BY_WALL else unsupported(history)
 
     def observed(self, history: History) -> History:
         """Whole changes are seen by their new values."""

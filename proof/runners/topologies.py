@@ -6,12 +6,14 @@ Owns the meaning of the kinds whose operators exist, in the order in which the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from proof.arrow import arrow_builder
 from proof.conformance_runners import untold
 from proof.oracle.combinations import cogrouped_folds
+from proof.oracle.streams.recorded_programs import RECORDED, maker, ttl_of
 from proof.oracle.topologies import known_kind
 from proof.oracle.vectors.untold import NotToldError
 from proof.oracle.windows.wtable_kinds import KINDS as WTABLES
@@ -23,6 +25,7 @@ from proof.runners.wtables import wtable_join
 from watersmeet.aggregates import python
 from watersmeet.builder import StreamsBuilder
 from watersmeet.errors import WatersmeetError
+from watersmeet.processors import MapStore, StoreDeclaration, ValueStore
 from watersmeet.windows import TimeWindows
 
 OUTPUT = "out"
@@ -76,6 +79,15 @@ class Recorded(Pieces):
 
     def _table_ops(self) -> None:
         self._operations(self._table("input"), self._params["ops"]).to(OUTPUT)
+
+    def _processor(self, *, kind: str) -> None:
+        made, ttl = maker(kind, self._params), ttl_of(kind, self._params)
+        lasts = None if ttl is None else timedelta(milliseconds=ttl)
+        stores: list[StoreDeclaration] = []
+        for name, (of, entry, value) in RECORDED[kind][0].stores.items():
+            is_map = of == "map"
+            stores.append(MapStore(name, entry, value, ttl=lasts) if is_map else ValueStore(name, value, ttl=lasts))
+        self._stream("input").process_values(made, value="string", stores=stores).to(OUTPUT)
 
     def _stream_table(self) -> None:
         self._looked_up().to(OUTPUT)
@@ -181,12 +193,23 @@ class Recorded(Pieces):
 
         as_written(wtable_join(kind, self._library, self._params, side)).to(OUTPUT)
 
+    def _distinct(self) -> None:
+        within = self._params["within_ms"]
+        key = self._ref if self._params["by"] == "reference" else None
+        lasting = None if within is None else timedelta(milliseconds=within)
+        self._stream("input").distinct(key, within=lasting).to(OUTPUT)
+
+    def _expiry(self) -> None:
+        ttl, since = timedelta(milliseconds=self._params["ttl_ms"]), self._params["since"]
+        self._stream("input").to_table(ttl=ttl, since=since).to(OUTPUT)
+
     def _rekey_stream_table(self) -> None:
         left = self._stream("left").select_key(self._ref)
         self._joined(left, self._table("right"), self._params["type"]).to(OUTPUT)
 
 
 KINDS: dict[str, Callable[[Recorded], None]] = {
+    **{kind: partial(Recorded._processor, kind=kind) for kind in RECORDED},
     "table_table": Recorded._table_table,
     "three_way": Recorded._three_way,
     "table_chain_same": Recorded._table_chain_same,
@@ -198,6 +221,8 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "stream_stream": Recorded._stream_stream,
     "self_join": Recorded._self_join,
     "rekey_stream_stream": Recorded._rekey_stream_stream,
+    "distinct": Recorded._distinct,
+    "expiry": Recorded._expiry,
     "rekey_stream_table": Recorded._rekey_stream_table,
     "stream_aggregate": Recorded._stream_aggregate,
     "table_aggregate": Recorded._table_aggregate,

@@ -1,20 +1,22 @@
 """watersmeet: the table-and-stream model of Kafka Streams on Spark, for people who write PySpark.
 
-Layers, imports go down only::
+Layers; imports go down only::
 
-builder, topology, testing, cli     what the user says, and how it is tried
-    kstream, ktable (handle)            the handles
-    _spark                              where it runs
-    _engine                             what it does: numpy and pyarrow alone
-    _plan                               what it means
-    functions, origins, options, generation, errors     vocabulary
+    builder, topology, session, testing, cli        the interface for the user
+    handles                                         KStream, KTable, WTable, groups and their joins
+    _spark                                          the driver: frames, sources, sinks, checkpoints, queries
+    _worker                                         Spark's Python workers: packing, formats, writers
+    _engine                                         operators and their state, on numpy and pyarrow
+    _plan                                           the meaning of a topology
+    functions, aggregates, processors, io           declarations of functions, inputs and outputs
+    windows, generation, names, errors              windows, versions of the semantics, names, errors
 
 Example::
 
-import watersmeet as wm
+    import watersmeet as wm
     from pyspark.sql import functions as F
 
-spark = wm.session("orders")
+    spark = wm.session("orders")
     builder = wm.StreamsBuilder("orders")
     orders = builder.table("orders", key="long", value=wm.json("customer string, amount double"))
     payments = builder.table("payments", key="long", value=wm.json("paid double"))
@@ -33,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
 
 from watersmeet._plan.change.change import Change
+from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
@@ -99,6 +102,7 @@ from watersmeet.session import session
 from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
     BufferConfig,
+    CalendarWindows,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
@@ -114,6 +118,7 @@ __all__ = [
     "Backfill",
     "BatchInfo",
     "BufferConfig",
+    "CalendarWindows",
     "CatalogTable",
     "Change",
     "ChangedTopology",
@@ -198,6 +203,7 @@ __all__ = [
     "sum",
     "time_windowed",
     "top_k",
+    "window_text",
 ]
 __version__ = "0.1.0"
 

@@ -16,6 +16,8 @@ from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.io.formats import Format
 
 Function = Callable[..., Any]
+RECORD = "record"
+"""What a function's parameter is called that gets the record."""
 
 
 class FunctionBackend(Protocol):
@@ -31,6 +33,14 @@ class FunctionBackend(Protocol):
 
     def pair_type(self, function: Function, arguments: Sequence[Any], role: str) -> tuple[Any, Any]:
         """Types of the (key, value) pair that `function` returns."""
+        ...
+
+    def milliseconds(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function` as one of milliseconds since 1970; raises FunctionError where it gives no time."""
+        ...
+
+    def headers(self, function: Function, arguments: Sequence[Any], role: str) -> Function:
+        """`function` as one of headers; raises FunctionError where it gives none."""
         ...
 
     def element_type(self, function: Function, arguments: Sequence[Any], role: str) -> Any:
@@ -55,6 +65,17 @@ class FunctionBackend(Protocol):
         """Raise unless `function` returns a condition."""
         ...
 
+    def chosen_topic(
+        self, function: Function, arguments: Sequence[Any], topics: Sequence[str]
+    ) -> Mapping[str, Function]:
+        """For each of these topics a predicate: whether `function` names it; it raises where none of them is named.
+
+        Raises
+        ------
+        FunctionError : the function gives no texts.
+        """
+        ...
+
     def combined_type(self, prefix: Any, suffix: Any) -> Any:
         """Type of the combined key of a one-to-many join: a struct of `prefix` and `suffix`."""
         ...
@@ -65,6 +86,10 @@ class FunctionBackend(Protocol):
 
     def record(self, key: Any, parts: Mapping[str, Any]) -> Any:
         """A struct of named parts; where one is None, true for each record. `key` says how many there are."""
+        ...
+
+    def record_type(self) -> Any:
+        """Type of what functions see of the record itself: a struct of its time, headers, topic, partition, offset."""
         ...
 
     def windowed_type(self, key: Any) -> Any:
@@ -150,6 +175,7 @@ def adapt(
     backend: FunctionBackend | None = None,
     *,
     pair: bool = False,
+    sees_record: bool = False,
 ) -> Function:
     """`function` as one of all `parameters`, the first of which is the key and may be left out.
 
@@ -157,11 +183,18 @@ def adapt(
     ----------
     backend : where the function may be a plain one (`wm.python`), what makes it one of its own kind.
     pair : whether it gives a key and a value.
+    sees_record : whether it may have one parameter more, `record` by its name: then it is one of that, too
+        (`record_of`).
 
     Raises
     ------
     FunctionError : it is no function, or takes another number of arguments.
     """
+    if asks_for_record(function, parameters, role, allowed=sees_record):
+        assert backend is not None, "who shows records has a backend"
+        adapted = adapt(function, (*parameters, RECORD), role, backend, pair=pair)
+        given = getattr(function, "function", function) if type(function).__name__ == "PythonFunction" else function
+        return seeing_record(adapted, given, backend.record_type(), names_of(adapted, len(parameters) + 1))
     if backend is not None and type(function).__name__ == "PythonFunction":
         return _plain(function, parameters, role, backend, pair=pair)
     full, short = len(parameters), len(parameters) - 1
@@ -195,6 +228,56 @@ def _plain(given: Any, parameters: Sequence[str], role: str, backend: FunctionBa
     return belonging(
         backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters))
     )
+
+
+def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allowed: bool) -> bool:
+    """Whether a function has a parameter `record` behind those of `parameters`.
+
+    Raises
+    ------
+    FunctionError : it has, and gets no record; or its parameters can be read in two ways.
+    """
+    names = _names(getattr(function, "function", function) if type(function).__name__ == "PythonFunction" else function)
+    more = len(names) - len(parameters)
+    if names[-1:] != [RECORD] or more not in (0, 1):
+        return False
+    short, full = (", ".join((*some, RECORD)) for some in (parameters[1:], parameters))
+    if more == 0 and names[0] == "key":
+        if not allowed:
+            return False
+        raise FunctionError(
+            f"The {role} has a key and a record, and no {parameters[-1]}: it is not said what it gets.",
+            given=f"lambda {', '.join(names)}",
+            hint=f"A parameter `record` comes last: lambda {short}: ..., or lambda {full}: ...",
+        )
+    if allowed:
+        return True
+    if more == 0 and names[0] != parameters[1]:
+        return False
+    raise FunctionError(
+        f"The {role} asks for the record, which it does not see.",
+        given=f"lambda {', '.join(names)}",
+        hint="Functions of streams see it: map_values, map, filter, flat_map, select_key, group_by, split, and joiners "
+        "of a stream; of a table's changes, table.to_stream() comes first.",
+    )
+
+
+def seeing_record(adapted: Function, function: Function, kind: Any, names: Sequence[str]) -> Function:
+    """`adapted` as a function that gets the record, of this type, as its last argument."""
+    made = belonging(lambda *arguments: adapted(*arguments), function, names)
+    vars(made)["_record"] = kind
+    return made
+
+
+def record_of(function: Function) -> Any:
+    """Type of the record that a function gets as its last argument; None: it gets none."""
+    return getattr(function, "_record", None)
+
+
+def types_for(function: Function, types: Sequence[Any]) -> tuple[Any, ...]:
+    """Types of a function's arguments: these, and the record's, where it gets one."""
+    kind = record_of(function)
+    return tuple(types) if kind is None else (*types, kind)
 
 
 def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:

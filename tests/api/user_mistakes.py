@@ -30,7 +30,7 @@ def mistakes(builder: wm.StreamsBuilder, frame: DataFrame, spark: SparkSession) 
     builder.stream("f", key="long", value="string", store="s")  # refused: a stream keeps no store
     builder.stream(frame, key="id", timestamp="at")  # refused: a DataFrame has no name
     builder.stream(frame, name="g", key="id")  # refused: rows have a time
-    builder.table("h", key="long", value="string", timestamp="at")  # refused: records of a topic have theirs
+    builder.table("h", key="long", value="string", timestamp="at")  # refused: a function gives a topic's times
     builder.table(wm.Topic("i", "long", "string"), key="long")  # refused: a Topic carries its options
     builder.global_table("j", key="long", value="string", sotre="s")  # refused: no such parameter
     builder.global_table(5, key="long", value="string")  # refused: no source

@@ -11,7 +11,7 @@ from proof.conformance_runners import run_oracle
 from proof.engine import EngineDriver
 from proof.oracle import functions as text
 from proof.oracle.semantics import Semantics
-from proof.recordings import History, Step, read
+from proof.recordings import History, RecordedStep, read
 from proof.runners.library import ArrowLibrary
 from watersmeet.windows import JoinWindows
 
@@ -38,7 +38,7 @@ def joined(how: str, windows: JoinWindows, *, rekeyed: bool = False) -> Any:
     return builder
 
 
-def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, Any, int]]:
+def run(driver: EngineDriver, steps: list[RecordedStep], size: int) -> list[tuple[Any, Any, int]]:
     results = []
     for start in range(0, len(steps), size):
         for step in steps[start : start + size]:
@@ -50,17 +50,17 @@ def run(driver: EngineDriver, steps: list[Step], size: int) -> list[tuple[Any, A
 
 def steps_of(
     records: Sequence[tuple[str, str | None, bool, int]], topics: dict[str, str] | None = None, start: int = 20
-) -> list[Step]:
+) -> list[RecordedStep]:
     """Records whose timestamps are steps from one to the next; every seventh value is null."""
     steps, ts = [], start
     for number, (topic, key, present, step) in enumerate(records):
         ts = max(0, ts + step)
         value = f"{topic[0]}{number}" if present or number % 7 else None
-        steps.append(Step((topics or {}).get(topic, topic), key, value, ts, ()))
+        steps.append(RecordedStep((topics or {}).get(topic, topic), key, value, ts, ()))
     return steps
 
 
-def history_of(kind: str, how: str, window: tuple[int, int, int], eager: bool, steps: list[Step]) -> History:
+def history_of(kind: str, how: str, window: tuple[int, int, int], eager: bool, steps: list[RecordedStep]) -> History:
     params = {
         "type": how,
         "before_ms": window[0],

@@ -41,6 +41,10 @@ KINDS = (
     "aggregate_then_fk",
     "fk_chain_same",
     "window_then_aggregate",
+    "processor_dedup",
+    "processor_reorder",
+    "processor_expire",
+    "processor_totals",
 )
 # Where the engine may differ from a recording, by rows of section A (docs/semantics/differences.md): the faults of
 # stream joins (1, 2, 8, 14), of foreign-key joins (4, 5, 6) and global joins (9), of windowed aggregates (7, 10, 15 and

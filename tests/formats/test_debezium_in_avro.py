@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType
 
 import watersmeet as wm
 from dev.registry import SchemaRegistryServer
-from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
 from watersmeet._spark.formats import settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -32,7 +32,7 @@ ROW = {
 }
 SOURCE = {
     "type": "record",
-    "name": "Source",
+    "name": "SourceNode",
     "namespace": "io.debezium.connector.postgresql",
     "fields": [{"name": "connector", "type": "string"}, {"name": "ts_ms", "type": "long"}],
 }
@@ -107,7 +107,7 @@ def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(serv
     topic = wm.Topic("customers", key="long", value=wm.debezium(wm.avro(registry=registry)))
     form = Format.of(topic.value)
     check(form, number)
-    node = Source("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
+    node = SourceNode("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
     known = settled.settle([node], [], {})
     assert known["reads"]["customers/value"]["subject"] == "customers-value"
     (made,) = settled.settled_sources([node], known, settled.Registries(b"", (registry,)))
@@ -120,7 +120,7 @@ def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(s
     registry = wm.SchemaRegistry(server.url, max_retries=0)
     target = wm.TopicSink("counts", wm.time_windowed(wm.avro(registry=registry)), "long")
     key = type_of(wm.time_windowed("string"))
-    node = Sink("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
+    node = SinkNode("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
     known = settled.settle([], [node], {})
     (made,) = settled.settled_sinks([node], known)
     values = pa.array([{"key": "a", "start": 5, "end": 15}, None], arrow_type(key))

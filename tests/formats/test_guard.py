@@ -113,7 +113,7 @@ def test_the_records_that_end_a_process_are_found_by_halving(bad: list[int]) -> 
 
 def test_a_process_that_is_killed_from_outside_says_nothing_of_its_records() -> None:
     found = trial.parts(lambda given: os.kill(os.getpid(), signal.SIGKILL), pa.array([b"a", b"b"], pa.binary()))
-    assert found == [trial.Part(0, 2)]
+    assert found == [trial.TrialPart(0, 2)]
 
 
 def frame(raw: list[bytes | None], first: int = 100) -> pa.Table:

@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, LongType
 
 from dev.registry import SchemaRegistryServer
 from tests.formats.test_json_schema import ORDER, ROW, form, read, written
-from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
 from watersmeet._spark.formats import settled
 from watersmeet._worker.formats import schemas
 from watersmeet.errors import ChangedTopology, ConfigError
@@ -44,7 +44,7 @@ def by_confluent(server: SchemaRegistryServer, schema: Any, value: Any) -> bytes
 
 def sink_of(server: SchemaRegistryServer, kind: DataType, schema: Any = None, **options: Any) -> SchemaFormat:
     target = TopicSink("orders", "long", json_schema(schema, registry=registry(server), **options))
-    node = Sink("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
+    node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
     (made,) = settled.settled_sinks([node], settled.settle([], [node], {}))
     assert isinstance(made.target.value, SchemaFormat)
     return made.target.value
@@ -116,7 +116,9 @@ def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryS
         one = form(None, registry=registry(server))
         kind = schemas.type_of(one)
         origin = Topic("orders", key="long", value=one)
-        return settled.settle([Source("orders", (), Shape("stream", kind, kind), input="o", origin=origin)], [], known)
+        return settled.settle(
+            [SourceNode("orders", (), Shape("stream", kind, kind), input="o", origin=origin)], [], known
+        )
 
     server.add("orders-value", ORDER, "JSON")
     first = settle({})

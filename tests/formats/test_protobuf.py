@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
-from watersmeet._plan.nodes import Shape, Sink
+from watersmeet._plan.nodes import Shape, SinkNode
 from watersmeet._spark.formats import settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -175,7 +175,7 @@ def test_what_confluents_serializer_writes_is_read(server: SchemaRegistryServer)
 def test_confluents_deserializer_reads_what_is_written(server: SchemaRegistryServer) -> None:
     kind = schemas.type_of(form())
     target = TopicSink("orders", "long", protobuf(ORDER, registry=registry(server)))
-    node = Sink("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
+    node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
     (sink,) = settled.settled_sinks([node], settled.settle([], [node], {}))
     (raw,) = schemas.writer(sink.target.value, kind)(rows_of(ORDER, [PLAIN])).to_pylist()
     found = ProtobufDeserializer(ORDER, {"use.deprecated.format": False})(raw, VALUE)
@@ -240,6 +240,6 @@ def test_a_sink_whose_file_needs_others_is_refused(server: SchemaRegistryServer)
     made = GetMessageClass(pool.FindMessageTypeByName("shop.Empty"))
     kind = schemas.type_of(form(made))
     target = TopicSink("orders", "long", protobuf(made, registry=registry(server)))
-    node = Sink("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
+    node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
     with pytest.raises(ConfigError, match=r"base\.proto"):
         settled.settle([], [node], {})

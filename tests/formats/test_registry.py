@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dev.registry import SchemaRegistryServer
-from watersmeet._plan.nodes import Shape, Sink, Source
+from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
 from watersmeet._spark.formats import settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -83,8 +83,8 @@ def test_confluents_deserializer_reads_what_is_written(server: SchemaRegistrySer
     assert AvroDeserializer(SchemaRegistryClient({"url": server.url}))(raw, VALUE) == ROW
 
 
-def sink_node(kind: Any, form: Any) -> Sink:
-    return Sink("to", ("above",), Shape("stream", kind, kind), output="o", target=TopicSink("orders", "long", form))
+def sink_node(kind: Any, form: Any) -> SinkNode:
+    return SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=TopicSink("orders", "long", form))
 
 
 def written_by(server: SchemaRegistryServer, kind: Any, schema: Any = None, **options: Any) -> SchemaFormat:
@@ -198,7 +198,7 @@ def source_node(form: SchemaFormat) -> Any:
 
     kind = schemas.type_of(form)
     origin = Topic("orders", key="long", value=form)
-    return Source("orders", (), Shape("stream", kind, kind), input="orders", origin=origin)
+    return SourceNode("orders", (), Shape("stream", kind, kind), input="orders", origin=origin)
 
 
 def settled_read(server: SchemaRegistryServer, known: Any, **options: Any) -> Any:

@@ -16,7 +16,7 @@ from proof.histories.blueprint import beside
 from proof.histories.check import by_step, run_oracle
 from proof.histories.draw import draw_case, draw_records
 from proof.histories.kinds.choices import Choices, Dice
-from proof.histories.kinds.functions import ArrowFunctions
+from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.kind import Params
 from proof.histories.kinds.registry import KINDS, build
 from proof.histories.report import page
@@ -112,7 +112,7 @@ def test_a_row_whose_tombstone_was_lost_refers_to_nothing(cuts: tuple[int, ...])
     ops = *LOST, op("table"), op("foreign_key", 1, 2, how="left"), op("table_to", 3)
     case = Case(Blueprint(ops), (ADDED, GONE, OTHER, ADDED), cuts)
     builder = arrow_builder("histories")
-    build(case.blueprint, builder, ArrowFunctions())
+    build(case.blueprint, builder, ArrowLifts())
     driver = EngineDriver(builder.build())
     for batch, _ in case.batches():
         for record in batch:

@@ -41,7 +41,7 @@ EXPRESSIONS: dict[Callable[..., Any], Callable[..., Column]] = {
 }
 
 
-class WithExpressions(functions.ColumnFunctions):
+class WithExpressions(functions.ColumnLifts):
     """Lifts to expressions what has one here, all else to UDFs."""
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from proof.histories.draw_order import with_partitions
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.registry import holds_back, is_limited, sources_of
 from proof.histories.report import page
-from proof.histories.sequence import Merge, cuts_in_sequence
+from proof.histories.sequence import BatchMerge, cuts_in_sequence
 from proof.histories.settled import all_above
 from tests.histories.ops import op
 
@@ -67,7 +67,7 @@ def test_a_cut_history_is_merged_batch_by_batch_into_the_order_in_which_it_is_wr
         cuts = cuts_in_sequence(case, sources, first, [True] * len(case.records))
         assert set(case.cuts) <= set(cuts)
         for begin, end in pairwise([0, *cuts, len(case.records)]):
-            merge = Merge(sources, first)
+            merge = BatchMerge(sources, first)
             places = [merge.place(record) for record in case.records[begin:end]]
             assert places == sorted(places)
         several += any(end - begin > 1 for begin, end in pairwise([0, *cuts, len(case.records)]))

@@ -7,7 +7,7 @@ import pytest
 from proof.histories import check
 from proof.histories.case import of_json, to_json
 from proof.histories.report import page
-from proof.histories.shared_windows import shared_case_of
+from proof.histories.subjects.shared_windows import shared_case_of
 
 SEED = 26
 COUNT = 40

@@ -10,7 +10,7 @@ import pytest
 from proof.histories import Blueprint, Case, Input, check
 from proof.histories.case import of_json, to_json
 from proof.histories.draw import case_of
-from proof.histories.kinds.shapes import KEYS, NAN, OTHER_NAN, VALUES, Named, Shape, frozen
+from proof.histories.kinds.shapes import KEYS, NAN, OTHER_NAN, VALUES, NamedKey, TypeShape, frozen
 from tests.histories.ops import op
 from watersmeet._engine.aggregates import limited_changes
 from watersmeet._engine.keys.keys import equal_keys
@@ -45,10 +45,10 @@ def test_a_case_of_any_types_is_the_same_as_data() -> None:
 @pytest.mark.parametrize("keys", KEYS)
 def test_what_codes_a_key_or_a_value_is_read_back_and_nothing_else_is(keys: str) -> None:
     for values in (each for each in VALUES if each not in (keys, "string")):
-        shape = Shape(keys, values)
+        shape = TypeShape(keys, values)
         for text in ("a", "b", "a\x00", "", "é", "1", "a|b|7"):
             assert shape.read_value(shape.coded(text)) == text
-            assert shape.read_key(shape.piped_key(text)) == Named(keys, text)
+            assert shape.read_key(shape.piped_key(text)) == NamedKey(keys, text)
         with pytest.raises(ValueError, match="nothing is coded"):
             shape.read_value(object())
 

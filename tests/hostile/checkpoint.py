@@ -11,7 +11,7 @@ from typing import Any
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
 from watersmeet._spark.checkpoint import batches, checkpoint
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, look
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import on_this_machine
 from watersmeet._spark.metrics import kept
 from watersmeet._spark.metrics.totals import Counted, Totals
@@ -24,7 +24,7 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
         folder = on_this_machine(name)
         assert folder is not None
         (Path(name) / "watersmeet").mkdir()
-        facts = Facts("topology", "4.3", 4, 2, {"blob": 1}, {"in": 2}, addresses={"n": {"t": [1, 2]}})
+        facts = CheckpointFacts("topology", "4.3", 4, 2, {"blob": 1}, {"in": 2}, addresses={"n": {"t": [1, 2]}})
         place = Checkpoint(folder, "0" * 32, facts)
         place.record()
         (Path(name) / "offsets").mkdir()

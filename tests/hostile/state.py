@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.engine.state_kit import EAGER
+from tests.engine.state.state_kit import EAGER
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows import blob
@@ -168,7 +168,7 @@ def _with_run(manifest: mf.Manifest, run: mf.Run, now: mf.Run) -> mf.Manifest:
     def layer(pieces: mf.Layer) -> mf.Layer:
         return tuple(replace(piece, run=now) if piece.run.id == run.id else piece for piece in pieces)
 
-    def level(given: mf.Level) -> mf.Level:
+    def level(given: mf.RunLayer) -> mf.RunLayer:
         return replace(given, layers=tuple(map(layer, given.layers)), done=layer(given.done))
 
     tables = {name: replace(t, levels=tuple(map(level, t.levels))) for name, t in manifest.tables.items()}

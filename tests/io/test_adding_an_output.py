@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.io.appended.kind import Lines
 from tests.io.appended.target import AppendedLines
-from tests.spark.test_streaming import put, reader
+from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._plan.change.described import described
 from watersmeet._spark.sinks import kinds
 from watersmeet.errors import ConfigError, TopologyError
@@ -78,7 +78,7 @@ def test_what_it_does_not_write_is_refused_where_it_is_written(spark: SparkSessi
     stream: Any = builder.stream("in", key="string", value="long")
     with pytest.raises(TopologyError, match="A line has no place for values of this type"):
         stream.map_values(lambda value: F.struct(value.alias("field"))).to(AppendedLines("/data/out"), name="lines")
-    with pytest.raises(TopologyError, match="This sink has no name of its own"):
+    with pytest.raises(TopologyError, match="has no name of its own: name=None"):
         stream.to(AppendedLines("/data/out"))
     stream.to(AppendedLines("/data/out"), name="one")
     with pytest.raises(TopologyError, match="Two outputs write one file"):

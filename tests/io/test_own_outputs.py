@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.io.test_adding_an_output import FailsOnce, run
-from tests.spark.test_streaming import put, reader
+from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.dataflow.selection import Selection
-from watersmeet._spark.sinks.kind import Batch, Chosen
+from watersmeet._spark.sinks.kind import Chosen, OutputBatch
 from watersmeet._spark.sinks.own import OwnPass
 from watersmeet.errors import ConfigError, SinkError, TopologyError
 from watersmeet.io.outputs import OwnOutput
@@ -165,11 +165,11 @@ def test_a_checkpoint_that_is_older_than_the_output_is_refused(spark: SparkSessi
     tasks = Has(-1, "tasks")
     passing(tasks, -1).begin()
     assert tasks.asked == ["app-1-0", "app-1-1"]
-    passing(Has(3), 3).write(frame, Batch(3))
+    passing(Has(3), 3).write(frame, OutputBatch(3))
     with pytest.raises(ConfigError, match=r"(?s)older than the output.*batch 2 is to be written, batch 3 is in"):
-        passing(Has(3), 3).write(frame, Batch(2))
+        passing(Has(3), 3).write(frame, OutputBatch(2))
     with pytest.raises(SinkError, match=r"(?s)it has the batch.*Has.write, line \d+ of .*batch 4"):
-        passing(Has(3), 3).write(frame, Batch(4))
+        passing(Has(3), 3).write(frame, OutputBatch(4))
 
 
 class Rows(wm.Output):
@@ -213,11 +213,11 @@ def test_what_it_cannot_write_is_refused_on_the_line_that_writes_to_it(spark: Sp
     table: Any = builder.table("in", key="string", value="long")
     with pytest.raises(TopologyError, match="Keys are texts"):
         builder.table("numbers", key="long", value="long").to(Rows(), name="numbers")
-    with pytest.raises(TopologyError, match="A stream is no table"):
+    with pytest.raises(TopologyError, match="A stream is not kept as a table"):
         table.to_stream().to(Rows(), name="rows")
     with pytest.raises(TopologyError, match=r"This is the class: make an output of it, stream.to\(Rows\(...\)"):
         table.to(Rows, name="rows")
-    with pytest.raises(TopologyError, match="This sink has no name of its own"):
+    with pytest.raises(TopologyError, match="has no name of its own: name=None"):
         table.to(Rows())
     with pytest.raises(TopologyError, match=r"Give them to Rows\(...\)"):
         table.to(Rows(), name="rows", value="long")

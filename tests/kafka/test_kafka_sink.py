@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
-from tests.kafka.ends import ENDS, closing_sinks
+from tests.kafka.faults.ends import ENDS, closing_sinks
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.sinks.sinks import BatchSinks

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
-from watersmeet._plan.nodes import Kind, Shape, Source
-from watersmeet._spark.dataflow.compile import Layout, compile_plan
+from watersmeet._plan.nodes import Kind, Shape, SourceNode
+from watersmeet._spark.dataflow.compile import SparkLayout, compile_plan
 from watersmeet._spark.sources import topics as kafka_topics
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.sources import partition_counts, scan
@@ -34,8 +34,8 @@ from watersmeet.io.topics import Topic
 _NAMES = (f"topic-{n}" for n in itertools.count())
 
 
-def source(name: str, topic: Topic, kind: Kind = "stream") -> Source:
-    return Source(name, (), Shape(kind, type_of(topic.key), type_of(topic.value)), input=name, origin=topic)
+def source(name: str, topic: Topic, kind: Kind = "stream") -> SourceNode:
+    return SourceNode(name, (), Shape(kind, type_of(topic.key), type_of(topic.value)), input=name, origin=topic)
 
 
 def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
@@ -325,7 +325,7 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
         b.stream("t", key="string", value="string").map_values(mapper).to("out")
         physical = b.build().physical
         rows = kafka_topics.topic_rows(records, list(enumerate(physical.plan.sources)), headers=False)
-        layout = Layout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame, True)
+        layout = SparkLayout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame, True)
         compile_plan(physical, [Scan(rows, tuple(s.name for s in physical.plan.sources))], layout)
         return "frame" in vars(rows)
 

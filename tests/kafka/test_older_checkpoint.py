@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
-from tests.spark.test_streaming import put, reader
+from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from dev.broker import KafkaBroker
-from tests.kafka.test_exactly_once import send, values
+from tests.kafka.faults.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
 from watersmeet._engine.rows import blob
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, planned

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.test_kafka_source import drained, new_topic, source
-from tests.spark.test_streaming import Collector, by_key
+from tests.spark.inputs_and_outputs.test_streaming import Collector, by_key
 from watersmeet._spark.sources.sources import scan
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
@@ -117,3 +117,28 @@ def test_a_stream_of_a_topic_goes_on_behind_its_history(
             "a": [("past-",), ("nextA",)],
             "b": [("gone-",), ("newB",)],
         }
+
+
+def test_each_topic_may_say_itself_where_it_begins_and_its_records_their_times(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    one, other, third = new_topic(broker, 2), new_topic(broker), new_topic(broker)
+    produce(broker, one, *((n % 2, b"k", b"%d" % n, 1_000 + n) for n in range(6)))
+    produce(broker, other, *((0, b"k", b"%d" % n, 1_000 + n) for n in range(6)))
+    produce(broker, third, (0, b"k", b"90", 1_000))
+    builder = wm.StreamsBuilder("starts")
+    read: dict[str, Any] = {"key": "string", "value": "string", "timestamp": lambda value: value.cast("long") * 10}
+    first = builder.stream(one, **read, starting_offsets={0: 2, 1: 1})
+    rest = builder.stream([other, third], **read, starting_offsets="earliest")
+    shown = lambda value, record: F.concat_ws(  # noqa: E731
+        "/", record["topic"], record["partition"].cast("string"), record["offset"].cast("string"), value
+    )
+    collector = Collector()
+    first.merge(rest).map_values(shown).to(wm.ForeachBatch(collector), name="out")
+    latest = Kafka(kafka.bootstrap_servers, starting_offsets="latest")
+    query = builder.build().start(spark, checkpoint=tmp_path / "cp", kafka=latest, available_now=True)
+    query.awaitTermination()
+    found = sorted((value, int(at.timestamp() * 1000)) for _, value, at in collector.rows())
+    wanted = [(f"{one}/0/2/4", 40), (f"{one}/1/1/3", 30), (f"{one}/1/2/5", 50), (f"{third}/0/0/90", 900)]
+    wanted += [(f"{other}/0/{n}/{n}", n * 10) for n in range(6)]
+    assert found == sorted(wanted)

@@ -13,7 +13,7 @@ import pytest
 
 from watersmeet._engine.aggregates import contributions, fold, held_changes
 from watersmeet._engine.aggregates.fold import Folded
-from watersmeet._engine.aggregates.functions import ArrayFold, CogroupFold
+from watersmeet._engine.aggregates.functions import ArrayFold, CogroupedFunctions
 from watersmeet._engine.operators.aggregates import suppress
 from watersmeet._plan.operators.aggregates import suppress as suppress_spec
 
@@ -55,13 +55,13 @@ def time_falls_back(patch: Patch) -> None:
 
 def begins_anew_each_batch(patch: Patch) -> None:
     """What state holds of an aggregate is not read."""
-    of = contributions.Standing.of
+    of = contributions.StandingAggregates.of
 
     def nothing(found: Any, by: Any) -> Any:
         standing = of(found, by)
         return replace(standing, states=pa.nulls(len(standing.states), by.state))
 
-    patch.setattr(contributions.Standing, "of", nothing)
+    patch.setattr(contributions.StandingAggregates, "of", nothing)
 
 
 def last_of_the_batch_only(patch: Patch) -> None:
@@ -72,22 +72,22 @@ def last_of_the_batch_only(patch: Patch) -> None:
 
 def one_function_for_all_streams(patch: Patch) -> None:
     """Cogrouped streams are all folded by the first one's function."""
-    init = CogroupFold.__init__
+    init = CogroupedFunctions.__init__
 
     def first_only(self: Any, how: Any, state: Any) -> None:
         init(self, replace(how, adders=how.adders[:1] * len(how.adders)), state)
 
-    patch.setattr(CogroupFold, "__init__", first_only)
+    patch.setattr(CogroupedFunctions, "__init__", first_only)
 
 
 def _put(patch: Patch, changed: Callable[..., tuple[Any, ...]]) -> None:
     """Entries of suppress are held back otherwise: `changed` gives other arguments."""
-    put = held_changes.Changes.put
+    put = held_changes.HeldChanges.put
 
     def wrong(self: Any, held: Any, *arguments: Any) -> None:
         put(self, held, *changed(self, *arguments))
 
-    patch.setattr(held_changes.Changes, "put", wrong)
+    patch.setattr(held_changes.HeldChanges, "put", wrong)
 
 
 def sends_what_came_first(patch: Patch) -> None:
@@ -117,13 +117,13 @@ def waits_a_moment_more(patch: Patch) -> None:
 
 def forgets_what_waits(patch: Patch) -> None:
     """A change begins an entry of its own although one of an earlier batch waits."""
-    stored = held_changes.Changes.stored
+    stored = held_changes.HeldChanges.stored
 
     def none(self: Any, pairs: Any) -> Any:
         found = stored(self, pairs)
         return replace(found, due=np.full(len(pairs), held_changes.NEVER), place=np.full(len(pairs), -1))
 
-    patch.setattr(held_changes.Changes, "stored", none)
+    patch.setattr(held_changes.HeldChanges, "stored", none)
 
 
 def tombstones_are_final(patch: Patch) -> None:

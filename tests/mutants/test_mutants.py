@@ -41,7 +41,7 @@ from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state import merge, runs
 from watersmeet._engine.state import table as state_table
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.layout import Layout
+from watersmeet._engine.state.layout import TableLayout
 from watersmeet._engine.state.manifest import Manifest
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
@@ -231,7 +231,7 @@ def merged_the_wrong_way(patch: Patch) -> None:
     """A merge keeps the older row of a key."""
     newest = merge.newest
 
-    def older(rows: pa.RecordBatch, layout: Layout, **options: bool) -> np.ndarray:
+    def older(rows: pa.RecordBatch, layout: TableLayout, **options: bool) -> np.ndarray:
         backwards = np.arange(len(rows))[::-1]
         return backwards[newest(rows.take(pa.array(backwards)), layout, **options)]
 
@@ -263,18 +263,18 @@ def seconds_in_32_bits(patch: Patch) -> None:
 
 def zero_is_no_time(patch: Patch) -> None:
     """A record at time zero is taken for one without a time and dropped."""
-    piped = engine.Batch.run_sources
-    patch.setattr(engine.Batch, "run_sources", lambda self, rows: piped(self, [row for row in rows if row.ts]))
+    piped = engine.EngineBatch.run_sources
+    patch.setattr(engine.EngineBatch, "run_sources", lambda self, rows: piped(self, [row for row in rows if row.ts]))
 
 
 def negative_is_a_time(patch: Patch) -> None:
     """Records before 1970 go through."""
-    piped = engine.Batch.run_sources
+    piped = engine.EngineBatch.run_sources
 
     def moved(self: Any, rows: list[Any]) -> None:
         piped(self, [replace(row, ts=abs(row.ts)) for row in rows])
 
-    patch.setattr(engine.Batch, "run_sources", moved)
+    patch.setattr(engine.EngineBatch, "run_sources", moved)
 
 
 def runner() -> Any:

@@ -60,7 +60,7 @@ def gap_is_not_included(patch: Patch) -> None:
 
 def no_right_window(patch: Patch) -> None:
     """A sliding record that comes behind later ones does not make the window that begins behind it."""
-    patch.setattr(sliding_out_of_order._Making, "_begin_right", lambda self, source, seen: None)
+    patch.setattr(sliding_out_of_order._SlidingOneByOne, "_begin_right", lambda self, source, seen: None)
 
 
 def ending_window_begins_empty(patch: Patch) -> None:

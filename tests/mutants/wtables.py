@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from watersmeet._engine.operators.wtables import window_join
-from watersmeet._engine.operators.wtables.results import Results, Standing
-from watersmeet._engine.operators.wtables.rows import Rows
+from watersmeet._engine.operators.wtables.results import LastResults, WindowResults
+from watersmeet._engine.operators.wtables.rows import SideRows
 
 Patch = pytest.MonkeyPatch
-JOIN = window_join._Join
+JOIN = window_join._WindowJoin
 
 
 def windows_live_for_ever(patch: Patch) -> None:
@@ -30,7 +30,7 @@ def one_window_hears(patch: Patch) -> None:
     """Of the windows of a key the latest one alone meets a change of its row."""
     told = JOIN._told
 
-    def last_of_each(self: Any, *rows: Any) -> Results:
+    def last_of_each(self: Any, *rows: Any) -> WindowResults:
         results = told(self, *rows).ordered()
         return results.where(np.append(np.diff(results.event) != 0, True)[: len(results.event)])
 
@@ -39,17 +39,17 @@ def one_window_hears(patch: Patch) -> None:
 
 def windows_in_any_order(patch: Patch) -> None:
     """A change gives its results with the latest window first."""
-    ordered = Results.ordered
-    patch.setattr(Results, "ordered", lambda self: _turned(ordered(self)))
+    ordered = WindowResults.ordered
+    patch.setattr(WindowResults, "ordered", lambda self: _turned(ordered(self)))
 
 
-def _turned(results: Results) -> Results:
+def _turned(results: WindowResults) -> WindowResults:
     return results.where(np.lexsort((-results.start, results.event)))
 
 
 def versions_stay(patch: Patch) -> None:
     """A left row is met as it was before, too, when another version of it has come in the same batch."""
-    patch.setattr(Rows, "until", property(lambda self: np.full(len(self), len(self.events))))
+    patch.setattr(SideRows, "until", property(lambda self: np.full(len(self), len(self.events))))
 
 
 def forgets_where_it_pointed(patch: Patch) -> None:
@@ -64,7 +64,7 @@ def forgets_where_it_pointed(patch: Patch) -> None:
 
 def old_results_are_forgotten(patch: Patch) -> None:
     """What stood before a batch is no old value of its results."""
-    patch.setattr(Standing, "_keep", lambda self, results, domain: None)
+    patch.setattr(LastResults, "_keep", lambda self, results, domain: None)
 
 
 OF_WTABLES = [

@@ -70,12 +70,12 @@ BAD = [
     ("watersmeet._engine.exchange.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
     ("watersmeet._spark.dataflow.compile", "found = [o for o in operators if o.spec is TABLE]"),
     ("watersmeet._spark.dataflow.compile", "JOINS = ('foreign_key_send',)"),
-    ("watersmeet._plan.tables", "if isinstance(node, StreamTable | Reference):\n    pass"),
-    ("watersmeet._spark.dataflow.stage", "if isinstance(node, nodes.GlobalLookup):\n    pass"),
-    ("watersmeet._spark.dataflow.stage", "if type(node) in (Map, FlatMap):\n    pass"),
-    ("watersmeet._plan.rewrite", "match node:\n    case Sink():\n        pass"),
+    ("watersmeet._plan.tables", "if isinstance(node, StreamTableNode | ReferenceNode):\n    pass"),
+    ("watersmeet._spark.dataflow.stage", "if isinstance(node, nodes.GlobalLookupNode):\n    pass"),
+    ("watersmeet._spark.dataflow.stage", "if type(node) in (MapNode, FlatMapNode):\n    pass"),
+    ("watersmeet._plan.rewrite", "match node:\n    case SinkNode():\n        pass"),
     ("watersmeet._plan.rewrite", "match operator.stem:\n    case other:\n        pass"),
-    ("proof.engine", "if isinstance(node, TableTable):\n    pass"),
+    ("proof.engine", "if isinstance(node, TableTableNode):\n    pass"),
 ]
 GOOD = [
     ("watersmeet._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
@@ -83,8 +83,8 @@ GOOD = [
         "watersmeet._engine.operators.level",
         "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]",
     ),
-    ("watersmeet._spark.dataflow.stage", "_STEPS = {Filter: _filter}\nstep = _STEPS.get(type(node))"),
-    ("watersmeet.handles.kstream", "if isinstance(node, GlobalView):\n    pass"),
+    ("watersmeet._spark.dataflow.stage", "_STEPS = {FilterNode: _filter}\nstep = _STEPS.get(type(node))"),
+    ("watersmeet.handles.kstream", "if isinstance(node, GlobalViewNode):\n    pass"),
     ("watersmeet._plan.explain", "text = f'{node.stem} {node.name}'"),
 ]
 

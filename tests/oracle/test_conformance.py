@@ -13,20 +13,20 @@ from proof.conformance_compare import first_difference, judge
 from proof.conformance_report import golden_table
 from proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
 from proof.oracle import Result, Semantics
-from proof.recordings import History, Step, read
+from proof.recordings import History, RecordedStep, read
 from tests.oracle.places import RECORDINGS
 
 FINDINGS = str(RECORDINGS / "histories" / "findings.jsonl.gz")
 
 
-def history(*steps: Step, kind: str = "table_ops", **params: object) -> History:
+def history(*steps: RecordedStep, kind: str = "table_ops", **params: object) -> History:
     return History("made", kind, params, "current", "4.3.0", steps)
 
 
 ECHO = history(
-    Step("input", "k", "a", 1, (Result("k", "a", 1),)),
-    Step("input", "k", "b", 2, (Result("k", "b", 2),)),
-    Step("input", "k", "c", 3, (Result("k", "c", 3),)),
+    RecordedStep("input", "k", "a", 1, (Result("k", "a", 1),)),
+    RecordedStep("input", "k", "b", 2, (Result("k", "b", 2),)),
+    RecordedStep("input", "k", "c", 3, (Result("k", "c", 3),)),
     ops=[],
 )
 
@@ -64,9 +64,9 @@ def test_a_difference_is_explained_by_the_smallest_set_of_rows() -> None:
 
 def test_two_rows_are_named_when_one_does_not_do() -> None:
     steps = [
-        Step("left", "x", "x", 100, ()),
-        Step("left", "k", "l", 80, (Result("k", "l+null", 80),)),
-        Step("right", None, "r", 500, ()),
+        RecordedStep("left", "x", "x", 100, ()),
+        RecordedStep("left", "k", "l", 80, (Result("k", "l+null", 80),)),
+        RecordedStep("right", None, "r", 500, ()),
     ]
     both = history(*steps, kind="stream_stream", type="left", before_ms=10, after_ms=10, grace_ms=100)
     repaired = run_oracle(both, Semantics(faithful=False))
@@ -82,7 +82,7 @@ def test_nothing_is_explained_where_the_faithful_oracle_is_wrong() -> None:
         jump.params,
         "current",
         "4.3.0",
-        (*jump.steps[:3], Step("input", "k", "x", 140, (Result("k", "?", 0),))),
+        (*jump.steps[:3], RecordedStep("input", "k", "x", 140, (Result("k", "?", 0),))),
     )
     verdict = judge(wrong, run_oracle(wrong, Semantics(faithful=False)))
     assert not verdict.equal

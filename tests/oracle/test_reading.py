@@ -11,7 +11,7 @@ import pytest
 
 from proof.oracle import Result
 from proof.oracle.records import Windowed
-from proof.recordings import History, RecordingError, Step, read
+from proof.recordings import History, RecordedStep, RecordingError, read
 
 LINE: dict[str, Any] = {
     "id": "one",
@@ -20,7 +20,7 @@ LINE: dict[str, Any] = {
     "steps": [{"topic": "input", "key": "k", "value": "v", "ts": 5, "expect": [{"key": "k", "value": "v", "ts": 5}]}],
 }
 HISTORY = History(
-    "one", "table_ops", {"ops": []}, "current", "4.3.0", (Step("input", "k", "v", 5, (Result("k", "v", 5),)),)
+    "one", "table_ops", {"ops": []}, "current", "4.3.0", (RecordedStep("input", "k", "v", 5, (Result("k", "v", 5),)),)
 )
 
 

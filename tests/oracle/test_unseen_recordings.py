@@ -19,7 +19,7 @@ from proof import conformance
 from proof.conformance_report import KindSummary, golden_table
 from proof.conformance_runners import OracleRunner, Runner
 from proof.oracle.vectors.untold import FACTS
-from proof.recordings import History, Step, read
+from proof.recordings import History, RecordedStep, read
 from proof.runners.engine import EngineRunner
 from tests.oracle.places import HISTORIES, VECTORS
 
@@ -107,7 +107,7 @@ ALTERED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: type(runner).__name__)
 @pytest.mark.parametrize(("params", "reason"), ALTERED)
 def test_a_parameter_that_is_not_known_is_named(runner: Runner, params: dict[str, Any], reason: str) -> None:
-    step = Step("left", "k", "v", 0, ())
+    step = RecordedStep("left", "k", "v", 0, ())
     history = History("made", "table_table", {"type": "inner", **params}, "current", "4.3.0", (step,))
     (summary,) = conformance.measure(runner, [history])
     assert [text for text in summary.failed if reason in text], summary.line()
@@ -115,11 +115,13 @@ def test_a_parameter_that_is_not_known_is_named(runner: Runner, params: dict[str
 
 @pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: type(runner).__name__)
 def test_steps_of_other_inputs_values_and_clocks_stop_nothing(runner: Runner) -> None:
-    other = Step("elsewhere", "k", "v", 0, ())
-    number = Step("left", "k", 7, 0, ())
-    clock = Step(None, None, None, 0, (), advance_ms=5)
+    other = RecordedStep("elsewhere", "k", "v", 0, ())
+    number = RecordedStep("left", "k", 7, 0, ())
+    clock = RecordedStep(None, None, None, 0, (), advance_ms=5)
     histories = [
-        History(name, "table_table", {"type": "inner"}, "current", "4.3.0", (Step("left", "k", "v", 0, ()), step))
+        History(
+            name, "table_table", {"type": "inner"}, "current", "4.3.0", (RecordedStep("left", "k", "v", 0, ()), step)
+        )
         for name, step in (("other", other), ("number", number), ("clock", clock))
     ]
     (summary,) = conformance.measure(runner, histories)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
-from watersmeet._engine.exchange.routing import Outlet, Seen
+from watersmeet._engine.exchange.routing import LookupOrigin, Outlet
 from watersmeet._plan.explain import explain
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical
 from watersmeet._plan.record_cache import with_record_cache
@@ -144,7 +144,7 @@ def _said(physical: Physical, edge: Edge, outlet: Outlet) -> Outlet:
     """The outlet, saying also where it is not asked for that it would be seen from the root's own place."""
     from_root = physical.flows[edge.flow].store_path is None
     assert outlet.seen is None or outlet.seen.from_root == from_root
-    return replace(outlet, seen=Seen(None, from_root)) if outlet.seen is None else outlet  # type: ignore[arg-type]
+    return replace(outlet, seen=LookupOrigin(None, from_root)) if outlet.seen is None else outlet  # type: ignore[arg-type]
 
 
 def _naming(flow: Flow) -> FlowColumns:
@@ -152,7 +152,7 @@ def _naming(flow: Flow) -> FlowColumns:
 
 
 def _carried(physical: Physical, edge: Edge) -> str:
-    side = physical.side(edge)
+    side = edge.reads
     carries = " carries" if side.function is not None else ""
     return carries + (f" reason={side.null_reason}" if side.null_reason else "")
 
@@ -198,7 +198,7 @@ def _fact(thing: object, name: str, default: object) -> object:
     if name == "timing":
         time = getattr(thing, "time", None)
         return default if time is None else "every" if time.every else "latest"
-    parts = (thing, getattr(thing, "params", None), getattr(thing, "time", None))
+    parts = (thing, *(getattr(thing, part, None) for part in ("params", "time", "reads")))
     return next((getattr(part, name) for part in parts if hasattr(part, name)), default)
 
 

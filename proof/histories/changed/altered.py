@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from proof.histories.blueprint import Blueprint, Op, Ref, beside, name_of
-from proof.histories.changed.changes import Changed, Part, draw_around, through
+from proof.histories.changed.changes import BlueprintPart, Changed, draw_around, through
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS, SOURCES
@@ -76,8 +76,8 @@ def draw_altered(seed: str) -> Altered | None:
     grown, was = _with_another(replace(whole, ops=(*whole.ops, *added)), number, op, len(whole.ops))
     gone = set(was.values())
     called = {new: name_of(old) for new, old in was.items() if not _writes(whole.ops[old])}
-    old = Part(grown, tuple(range(len(whole.ops))))
-    new = Part(grown, tuple(n for n in range(len(grown.ops)) if n not in gone), called)
+    old = BlueprintPart(grown, tuple(range(len(whole.ops))))
+    new = BlueprintPart(grown, tuple(n for n in range(len(grown.ops)) if n not in gone), called)
     return Altered(draw_around(dice, old, new), op.kind, how, was)
 
 

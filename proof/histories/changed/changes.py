@@ -21,9 +21,9 @@ from proof.histories.changed.oracle import ChangedOracle
 from proof.histories.check import Steps, by_step, first_difference, lines_of
 from proof.histories.draw import draw_blueprint, draw_records, with_shape
 from proof.histories.kinds.choices import Choices, Dice
-from proof.histories.kinds.functions import ArrowFunctions
+from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.registry import KINDS, build, is_limited, shape_of
-from proof.histories.kinds.shapes import Shape
+from proof.histories.kinds.shapes import TypeShape
 from proof.histories.settled import (
     all_above,
     first_unsettled,
@@ -31,7 +31,7 @@ from proof.histories.settled import (
     standing,
     takes_one_way,
 )
-from watersmeet._engine.state.carry import Carried, carry
+from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
@@ -40,7 +40,7 @@ from watersmeet.topology import Topology
 
 
 @dataclass(frozen=True)
-class Part:
+class BlueprintPart:
     """Some operators of a blueprint, as a topology of their own, called as they are in the whole.
 
     Parameters
@@ -83,7 +83,7 @@ class Part:
     def topology(self) -> Topology:
         """It, with Arrow functions."""
         builder = arrow_builder("changes", generation=self.whole.generation)
-        build(self.blueprint, builder, ArrowFunctions(shape_of(self.whole)), self.named, self._stored)
+        build(self.blueprint, builder, ArrowLifts(shape_of(self.whole)), self.named, self._stored)
         return builder.build()
 
 
@@ -99,28 +99,28 @@ class Changed:
     cuts : numbers of records, of all, before which a batch ends, beside the change.
     """
 
-    old: Part
-    new: Part
+    old: BlueprintPart
+    new: BlueprintPart
     before: tuple[Input, ...]
     after: tuple[Input, ...]
     shards: int = 2
     cuts: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> Part:
+    def kept(self) -> BlueprintPart:
         """What is in both."""
-        return Part(self.old.whole, tuple(number for number in self.old.ops if number in self.new.ops))
+        return BlueprintPart(self.old.whole, tuple(number for number in self.old.ops if number in self.new.ops))
 
     @property
-    def fresh(self) -> Part:
+    def fresh(self) -> BlueprintPart:
         """What is new and reads nothing of what is kept."""
-        return Part(self.new.whole, self._begun(streams=False))
+        return BlueprintPart(self.new.whole, self._begun(streams=False))
 
     @property
     def joined(self) -> tuple[str, ...]:
         """Outputs that are new and read of what is kept streams alone, at least one."""
         begun, apart = self._begun(streams=True), set(self.fresh.names(sources=False))
-        return tuple(name for name in Part(self.new.whole, begun).names(sources=False) if name not in apart)
+        return tuple(name for name in BlueprintPart(self.new.whole, begun).names(sources=False) if name not in apart)
 
     def _begun(self, *, streams: bool) -> tuple[int, ...]:
         """What is new and reads nothing of what is kept; or streams of it alone."""
@@ -144,14 +144,14 @@ def draw_changed(seed: str) -> Changed | None:
     whole = with_shape(Dice(f"{seed}/shape"), whole)
     gone, come = _below(dice, whole), _below(dice, whole)
     everything = range(len(whole.ops))
-    old = Part(whole, tuple(number for number in everything if number not in come))
-    new = Part(whole, tuple(number for number in everything if number not in gone))
+    old = BlueprintPart(whole, tuple(number for number in everything if number not in come))
+    new = BlueprintPart(whole, tuple(number for number in everything if number not in gone))
     if not all(part.names(sources=True) and part.names(sources=False) for part in (old, new)):
         return None
     return draw_around(dice, old, new)
 
 
-def draw_around(dice: Choices, old: Part, new: Part) -> Changed:
+def draw_around(dice: Choices, old: BlueprintPart, new: BlueprintPart) -> Changed:
     """A change with random records before and after it."""
     before = draw_records(dice, old.blueprint, most=16)
     after = draw_records(dice, new.blueprint, most=16)
@@ -183,22 +183,22 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
     if not change.possible:
         return change
     keepers = [{(o.node, table.name): (o.id, table) for o in p.operators for table in o.keeps} for p in (before, now)]
-    parts: dict[tuple[int, int], dict[int, Carried]] = {}
+    parts: dict[tuple[int, int], dict[int, CarriedTables]] = {}
     for taken in change.taken:
         source, _ = keepers[0][taken.from_node, taken.from_table]
         target, table = keepers[1][taken.node, taken.table]
         for shard in range(new.shards):
             mine = parts.setdefault((target, shard), {})
-            known = mine.get(source, Carried((), scalars=False))
+            known = mine.get(source, CarriedTables((), scalars=False))
             tables = (*known.tables, (taken.from_table, table))
-            mine[source] = Carried(tables, known.scalars or taken.scalars)
+            mine[source] = CarriedTables(tables, known.scalars or taken.scalars)
     for place, mine in parts.items():
         _take_over(old, new.stores[place], mine, place[1])
     new.follow(old)
     return change
 
 
-def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, Carried], shard: int) -> None:
+def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:
     stores = [(old.stores[source, shard], part) for source, part in mine.items()]
     there = [(kept, part, kept.manifest) for kept, part in stores if kept.manifest is not None]
     for kept, _, _ in there:
@@ -268,14 +268,14 @@ def _only(steps: Steps, sinks: frozenset[str]) -> Steps:
     return [[result for result in step if result.sink in sinks] for step in steps]
 
 
-def _parted(part: Part, ends: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+def _parted(part: BlueprintPart, ends: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     """Outputs of which each result is the oracle's, and those of which what stands is."""
     places = {part.named(place): place for place in range(len(part.ops))}
     exact = frozenset(name for name in ends if takes_one_way(part.blueprint, places[name]))
     return exact, frozenset(ends) - exact
 
 
-def _unaltered(old: EngineDriver, new: EngineDriver, part: Part) -> frozenset[str]:
+def _unaltered(old: EngineDriver, new: EngineDriver, part: BlueprintPart) -> frozenset[str]:
     """The outputs of a part for which operators of the same parameters work in both topologies."""
     blueprint, found = part.blueprint, set[str]()
     for sink in part.names(sources=False):
@@ -309,7 +309,7 @@ def _is_of(node: str, names: set[str]) -> bool:
     return node in names or bool(names.intersection(node.split("-")))
 
 
-def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int, shape: Shape) -> None:
+def _run(driver: EngineDriver, records: Iterable[Input], cuts: tuple[int, ...], start: int, shape: TypeShape) -> None:
     given = tuple(records)
     edges = [0, *sorted(cut - start for cut in cuts if 0 < cut - start < len(given)), len(given)]
     for begin, end in pairwise(edges):
@@ -330,8 +330,8 @@ def oracle_says(changed: Changed) -> Steps:
 
 
 __all__ = [
+    "BlueprintPart",
     "Changed",
-    "Part",
     "carry_over",
     "check_changed",
     "draw_around",

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from proof.histories.blueprint import Blueprint, beside, name_of
 from proof.histories.changed.changes import (
+    BlueprintPart,
     Changed,
-    Part,
     draw_around,
     oracle_says,
     steps_of,
@@ -54,8 +54,10 @@ def draw_renamed(seed: str) -> Renamed | None:
         return None
     chosen = [number for number in numbers if dice.chance(60)] or numbers[:1]
     everything = tuple(range(len(whole.ops)))
-    old = Part(whole, everything)
-    new = Part(whole, everything, {n: f"{name_of(n)}x" for n in chosen}, {n: f"{name_of(n)}-store" for n in chosen})
+    old = BlueprintPart(whole, everything)
+    new = BlueprintPart(
+        whole, everything, {n: f"{name_of(n)}x" for n in chosen}, {n: f"{name_of(n)}-store" for n in chosen}
+    )
     return Renamed(draw_around(dice, old, new), tuple(whole.ops[number].kind for number in chosen))
 
 

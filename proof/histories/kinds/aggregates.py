@@ -11,7 +11,7 @@ from typing import Any
 from proof.histories.kinds import functions as text
 from proof.histories.kinds import named
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, history_of, remembered, stored
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, history_of, remembered, stored
 from proof.oracle.tables.table_map_values import TableMapValues
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
@@ -33,7 +33,7 @@ def _value(key: Any) -> str | None:
     return None if not key else key[1:]
 
 
-def _counted(site: Site, grouped: Any, params: Params) -> Any:
+def _counted(site: BuildSite, grouped: Any, params: Params) -> Any:
     """Counts as text, so that any operator may stand behind them."""
     shown = site.library.lift(str, "string")
     counted = grouped.count(store=site.store(params), history=history_of(params))
@@ -52,7 +52,7 @@ def aggregator_of(fold: str) -> Aggregator:
     return named.aggregator(fold) if named.is_named(fold) else AGGREGATORS[fold]
 
 
-def _steps(site: Site, fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
+def _steps(site: BuildSite, fold: Aggregator, *, takes_back: bool) -> tuple[Any, ...]:
     """Adder and, of a table, subtractor: of (aggregate, value) for a reduce, else of (value, aggregate)."""
     functions = [fold.add, fold.subtract] if takes_back else [fold.add]
     if fold.initial is None:
@@ -64,7 +64,7 @@ def _swapped(function: Any) -> Any:
     return lambda value, aggregate: function(aggregate, value)
 
 
-def folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> list[Any]:
+def folded(site: BuildSite, grouped: Any, params: Params, *, takes_back: bool) -> list[Any]:
     """The aggregate of what is grouped, by the fold that was drawn."""
     if params["fold"] == "count":
         return [_counted(site, grouped, params)]
@@ -79,7 +79,7 @@ def folded(site: Site, grouped: Any, params: Params, *, takes_back: bool) -> lis
     return [grouped.aggregate(site.shape.initial(fold.initial), *steps, **options)]
 
 
-def _stream(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _stream(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     return folded(site, inputs[0].group_by_key(), params, takes_back=False)
 
 
@@ -96,14 +96,14 @@ def cogrouped_folds() -> tuple[Aggregator, Aggregator]:
     return fold, replace(fold, add=fold.subtract)
 
 
-def cogrouped(site: Site, streams: list[Any]) -> Any:
+def cogrouped(site: BuildSite, streams: list[Any]) -> Any:
     """Two streams, cogrouped."""
     one, other = (python(site.shape.plain(_swapped(fold.add))) for fold in cogrouped_folds())
     first, second = (stream.group_by_key() for stream in streams)
     return first.cogroup(one).cogroup(second, other)
 
 
-def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _cogroup(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     initial = cogrouped_folds()[0].initial
     assert initial is not None, "a log begins with something"
     begin = site.shape.initial(initial)
@@ -115,7 +115,7 @@ def _cogroup_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     return [StreamAggregate(site.topology, inputs[0], one, (inputs[1], other))]
 
 
-def _table(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _table(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     group, value = site.library.lift(text.referrer(site.keys), site.keys), site.library.lift(_value, "string")
     grouped = inputs[0].group_by(lambda row: (group(row), value(row)), name=f"{site.name}-group")
     return folded(site, grouped, params, takes_back=True)
@@ -135,12 +135,14 @@ def grouped_node(site: OracleSite, groups: GroupTable, params: Params) -> list[A
 
 
 CURRENT = ("current",)
-KINDS: dict[str, Kind] = {
-    "stream_aggregate": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "stream_aggregate": OperatorKind(
         ("stream",), ("table",), _stream, _stream_node, _fold_of(OF_STREAMS, named.OF_STREAMS), weight=6
     ),
-    "cogroup": Kind(("stream",) * 2, ("table",), _cogroup, _cogroup_node, stored, weight=3, generations=CURRENT),
-    "table_aggregate": Kind(
+    "cogroup": OperatorKind(
+        ("stream",) * 2, ("table",), _cogroup, _cogroup_node, stored, weight=3, generations=CURRENT
+    ),
+    "table_aggregate": OperatorKind(
         ("table",),
         ("table",),
         _table,

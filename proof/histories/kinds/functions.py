@@ -41,6 +41,29 @@ def mapped(value: str | None) -> str | None:
     return None if value is None else text.mapped(value)
 
 
+_FIRST, _STEP, _NONE = "1", 13, "x"
+
+
+def time_of(value: str | None) -> int | None:
+    """The time that a value tells: of a digit 0 to 117; none where it has no digit; before 1970 for "x"."""
+    if value is None or value == _NONE:
+        return None if value is None else -1
+    digits = [letter for letter in value if letter.isdigit()]
+    return (int(digits[-1]) - int(_FIRST)) * _STEP if digits else None
+
+
+def with_time(value: str | None, time: Any) -> str | None:
+    """The value with its record's time; of none, and at no time, nothing."""
+    return None if value is None or time is None else f"{value}@{int(time)}"
+
+
+def as_number(times: Any) -> Any:
+    """Times as numbers of a type that keys and values of no shape have."""
+    return (
+        times.cast(pa.decimal128(25, 0)) if isinstance(times, pa.Array | pa.ChunkedArray) else times.cast("decimal(25)")
+    )
+
+
 def pieces(value: str | None) -> list[str | None] | None:
     """The parts between bars; none for "x", a null among several."""
     if value is None or value == "x":
@@ -67,10 +90,10 @@ def both_keys(keys: str) -> Callable[[Any, Any], Any]:
     return text_of_both if keys == "string" else number_of_both
 
 
-def _name_of_both(keys: str, prefix: shapes.Named | None, suffix: shapes.Named | None) -> shapes.Named | None:
+def _name_of_both(keys: str, prefix: shapes.NamedKey | None, suffix: shapes.NamedKey | None) -> shapes.NamedKey | None:
     """The key that is named by both."""
     name = None if prefix is None or suffix is None else text_of_both(prefix.name, suffix.name)
-    return None if name is None else shapes.Named(keys, name)
+    return None if name is None else shapes.NamedKey(keys, name)
 
 
 def text_of_both(prefix: str | None, suffix: str | None) -> str | None:
@@ -88,13 +111,13 @@ def referrer(keys: str) -> Callable[[str | None], Any]:
     if keys == "string":
         return text.ref
     if keys in shapes.KEYS:
-        return lambda value: None if text.ref(value) is None else shapes.Named(keys, text.ref(value) or "")
+        return lambda value: None if text.ref(value) is None else shapes.NamedKey(keys, text.ref(value) or "")
     return refer_to_number
 
 
 def one_key(keys: str) -> Callable[[str | None], Any]:
     """The same key for every value."""
-    first: Any = LONG_KEYS[0] if keys == "long" else shapes.Shape(keys).key(TEXT_KEYS[0])
+    first: Any = LONG_KEYS[0] if keys == "long" else shapes.TypeShape(keys).key(TEXT_KEYS[0])
     return lambda value: None if value is None else first
 
 
@@ -104,20 +127,20 @@ def refer_to_number(value: str | None) -> int | None:
     return None if name is None else LONG_KEYS[len(name) % 2 if name != "b" else 0]
 
 
-class Library(Protocol):
+class Lifts(Protocol):
     """Lifts functions of values to functions of columns, of keys and values of this shape."""
 
-    shape: shapes.Shape
+    shape: shapes.TypeShape
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """`function` as one of columns; `kind` is its result's type, in Spark's words, or "text": not coded."""
         ...
 
 
-class ArrowFunctions:
+class ArrowLifts:
     """Lifts to functions of Arrow arrays, of keys and values of any types."""
 
-    def __init__(self, shape: shapes.Shape = shapes.PLAIN) -> None:
+    def __init__(self, shape: shapes.TypeShape = shapes.PLAIN) -> None:
         self.shape = shape
         value, key = shape.value_type, shape.key_type
         pairs = pa.list_(pa.struct([("key", key), ("value", value)]))
@@ -133,7 +156,7 @@ class ArrowFunctions:
         }
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        """See `Library`."""
+        """See `Lifts`."""
         made, shape = self._types[kind], self.shape
         coded = shapes.PLAIN.coded if kind == "text" else shape.coded
 
@@ -144,13 +167,13 @@ class ArrowFunctions:
         return over_arrays
 
 
-class ColumnFunctions:
+class ColumnLifts:
     """Lifts to Python UDFs over Spark Columns; keys and values are texts, or keys numbers."""
 
     shape = shapes.PLAIN
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        """See `Library`."""
+        """See `Lifts`."""
         from watersmeet._spark.functions.functions import python_udf
 
         return python_udf(function, "string" if kind == "text" else kind)

@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any
 
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.functions import Library
-from proof.histories.kinds.shapes import PLAIN, Shape
+from proof.histories.kinds.functions import Lifts, time_of
+from proof.histories.kinds.shapes import PLAIN, TypeShape
 from proof.oracle.graph import Topology
 from proof.runners.library import as_written
 from watersmeet.builder import StreamsBuilder
@@ -24,7 +24,7 @@ Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Site:
+class BuildSite:
     """Where an operator is built by handles.
 
     Parameters
@@ -38,10 +38,10 @@ class Site:
     """
 
     builder: StreamsBuilder
-    library: Library
+    library: Lifts
     name: str
     keys: str
-    shape: Shape = PLAIN
+    shape: TypeShape = PLAIN
     kept: str | None = None
 
     def formats(self) -> dict[str, Any]:
@@ -70,11 +70,11 @@ class OracleSite:
     name: str
     keys: str
     relaxed: bool
-    shape: Shape = PLAIN
+    shape: TypeShape = PLAIN
 
 
 Draw = Callable[[Choices, str], Params]
-Handles = Callable[[Site, list[Any], Params], list[Any]]
+Handles = Callable[[BuildSite, list[Any], Params], list[Any]]
 Nodes = Callable[[OracleSite, list[Any], Params], list[Any]]
 
 
@@ -86,6 +86,13 @@ def perhaps_history(choices: Choices, generation: str) -> Params:
 def history_of(params: Params) -> timedelta | None:
     """The history as handles take it."""
     return timedelta(milliseconds=params["history"]) if "history" in params else None
+
+
+def options_of(site: BuildSite, params: Params) -> dict[str, Any]:
+    """The options with which an input is read that has its times so."""
+    if "time" not in params:
+        return {}
+    return {"timestamp": site.library.lift(time_of, "long"), "on_invalid_timestamp": params["time"]}
 
 
 def nothing(_choices: Choices, _generation: str) -> Params:
@@ -109,7 +116,7 @@ def how(*types: str) -> Draw:
 
 
 @dataclass(frozen=True)
-class Kind:
+class OperatorKind:
     """One kind of operator.
 
     Parameters
@@ -142,7 +149,7 @@ class Kind:
     generations: tuple[str, ...] = ("current", "spurious", "old")
 
 
-def sink(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def sink(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     """Write the input out, under the operator's name."""
     as_written(inputs[0]).to(site.name)
     return []

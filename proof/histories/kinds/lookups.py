@@ -9,7 +9,7 @@ from typing import Any
 
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of, stored
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, method_of, options_of, stored
 from proof.oracle.records import Key, Value
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import (
@@ -30,16 +30,16 @@ def _how_stored(choices: Choices, generation: str) -> Params:
     return {**_how(choices, generation), **stored(choices, generation)}
 
 
-def _plus(site: Site) -> Any:
+def _plus(site: BuildSite) -> Any:
     lifted = site.library.lift(text.plus, "string")
     return lambda left, right: lifted(left, right)
 
 
-def _extractor(site: Site) -> Any:
+def _extractor(site: BuildSite) -> Any:
     return site.library.lift(text.referrer(site.keys), site.keys)
 
 
-def _foreign_key(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _foreign_key(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     join = getattr(inputs[0], method_of(params["how"]))
     options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
     return [join(inputs[1], _plus(site), **options)]
@@ -53,7 +53,7 @@ def _foreign_key_node(site: OracleSite, inputs: list[Any], params: Params) -> li
     return [result]
 
 
-def _one_to_many(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _one_to_many(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     combined = site.library.lift(text.both_keys(site.keys), site.keys)
     options = {"key": _extractor(site), "name": site.name, "store": site.store(params)}
     result_key = lambda prefix, suffix: combined(prefix, suffix)  # noqa: E731
@@ -67,8 +67,10 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
     return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
 
 
-def _global(site: Site, _: list[Any], params: Params) -> list[Any]:
-    return [site.builder.global_table(site.name, **site.formats(), store=site.store(params))]
+def _global(site: BuildSite, _: list[Any], params: Params) -> list[Any]:
+    return [
+        site.builder.global_table(site.name, **site.formats(), store=site.store(params), **options_of(site, params))
+    ]
 
 
 def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:
@@ -77,12 +79,12 @@ def _global_node(site: OracleSite, _: list[Any], __: Params) -> list[Any]:
     return [table]
 
 
-def _stream_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _stream_global(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     join = getattr(inputs[0], method_of(params["how"]))
     return [join(inputs[1], _plus(site), key=_extractor(site), name=site.name)]
 
 
-def _table_global(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _table_global(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     join = getattr(inputs[0], method_of(params["how"]))
     options = {"foreign_key": _extractor(site), "name": site.name, "store": site.store(params)}
     return [join(inputs[1], _plus(site), **options)]
@@ -111,7 +113,7 @@ def _how_of_view(choices: Choices, generation: str) -> Params:
 def _through_view(lookup: Any) -> Any:
     """The lookup of a view of two global tables, instead of one."""
 
-    def handles(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+    def handles(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
         join = getattr(inputs[1], method_of(params["view"]))
         view = join(inputs[2], _plus(site), key=_extractor(site), name=f"{site.name}-view")
         made: list[Any] = lookup(site, [inputs[0], view], params)
@@ -131,9 +133,9 @@ def _view_node(made: Any) -> Any:
 
 STREAM, TABLE, GLOBAL = ("stream",), ("table",), ("global",)
 CURRENT = ("current",)
-KINDS: dict[str, Kind] = {
-    "global": Kind((), GLOBAL, _global, _global_node, stored, generations=CURRENT),
-    "foreign_key": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "global": OperatorKind((), GLOBAL, _global, _global_node, stored, generations=CURRENT),
+    "foreign_key": OperatorKind(
         TABLE * 2,
         TABLE,
         _foreign_key,
@@ -143,7 +145,7 @@ KINDS: dict[str, Kind] = {
         deferred=True,
         generations=CURRENT,
     ),
-    "one_to_many": Kind(
+    "one_to_many": OperatorKind(
         TABLE * 2,
         TABLE,
         _one_to_many,
@@ -153,7 +155,7 @@ KINDS: dict[str, Kind] = {
         deferred=True,
         generations=CURRENT,
     ),
-    "stream_global": Kind(
+    "stream_global": OperatorKind(
         STREAM + GLOBAL,
         STREAM,
         _stream_global,
@@ -163,7 +165,7 @@ KINDS: dict[str, Kind] = {
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         generations=CURRENT,
     ),
-    "table_global": Kind(
+    "table_global": OperatorKind(
         TABLE + GLOBAL,
         TABLE,
         _table_global,
@@ -172,7 +174,7 @@ KINDS: dict[str, Kind] = {
         weight=3,
         generations=CURRENT,
     ),
-    "stream_view": Kind(
+    "stream_view": OperatorKind(
         STREAM + GLOBAL * 2,
         STREAM,
         _through_view(_stream_global),
@@ -182,7 +184,7 @@ KINDS: dict[str, Kind] = {
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         generations=CURRENT,
     ),
-    "table_view": Kind(
+    "table_view": OperatorKind(
         TABLE + GLOBAL * 2,
         TABLE,
         _through_view(_table_global),

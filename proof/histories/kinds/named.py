@@ -12,7 +12,7 @@ from typing import Any
 
 import watersmeet.aggregates as by_name
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.functions import Library
+from proof.histories.kinds.functions import Lifts
 from proof.oracle.aggregates import RESULTS, aggregator_of, shown
 from proof.oracle.windows.aggregation import Aggregator
 
@@ -26,15 +26,12 @@ class Joined(by_name.Aggregate):
     state = result = "string"
 
     def init(self) -> Any:
-        """See `Aggregate`."""
         return "[]"
 
     def add(self, state: Any, value: Any) -> Any:
-        """See `Aggregate`."""
         return json.dumps([*json.loads(state), value])
 
     def subtract(self, state: Any, value: Any) -> Any:
-        """See `Aggregate`."""
         values = json.loads(state)
         # a group may not have had it: of a table whose past has ended
         if value in values:
@@ -42,11 +39,9 @@ class Joined(by_name.Aggregate):
         return json.dumps(values)
 
     def merge(self, one: Any, other: Any) -> Any:
-        """See `Aggregate`."""
         return json.dumps(json.loads(one) + json.loads(other))
 
     def finish(self, state: Any) -> Any:
-        """See `Aggregate`."""
         return "/".join(json.loads(state))
 
 
@@ -86,7 +81,7 @@ def drawn(choices: Choices, names: tuple[str, ...], named: tuple[str, ...]) -> s
     return choices.pick(named) if choices.chance(40) else choices.pick(names)
 
 
-def handles(library: Library, grouped: Any, fold: str, **options: Any) -> Any:
+def handles(library: Lifts, grouped: Any, fold: str, **options: Any) -> Any:
     """`agg` of what is grouped, its result as text, so that any operator may stand behind it."""
     name = options.pop("name")
     called = fold.removeprefix("wm.")
@@ -108,7 +103,7 @@ def finish(fold: str) -> Callable[[Any], str]:
     return lambda kept: str(result(kept))
 
 
-def _aggregate(library: Library, called: str) -> by_name.AnyAggregate:
+def _aggregate(library: Lifts, called: str) -> by_name.AnyAggregate:
     if called == "own":
         return Joined(library.lift(whole, "text"))
     function, kind = _ARGUMENTS.get(called, (whole, "string" if called in _WHOLE else "text"))

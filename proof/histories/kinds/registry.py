@@ -20,14 +20,14 @@ from proof.histories.kinds import (
     windows,
     wtables,
 )
-from proof.histories.kinds.functions import Library
-from proof.histories.kinds.kind import Kind, OracleSite, Site
-from proof.histories.kinds.shapes import Shape
+from proof.histories.kinds.functions import Lifts
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite
+from proof.histories.kinds.shapes import TypeShape
 from proof.oracle.graph import Node, Topology
 from proof.oracle.semantics import AS_BY_TOPICS, Semantics
 from watersmeet.builder import StreamsBuilder
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, OperatorKind] = {
     **streams.KINDS,
     **tables.KINDS,
     **windows.KINDS,
@@ -46,7 +46,7 @@ SINKS = tuple(name for name, kind in KINDS.items() if not kind.gives or kind.wri
 def build(
     blueprint: Blueprint,
     builder: StreamsBuilder,
-    library: Library,
+    library: Lifts,
     named: Callable[[int], str] = name_of,
     kept: Callable[[int], str | None] = lambda _: None,
 ) -> None:
@@ -59,7 +59,7 @@ def build(
     """
     made: list[list[Any]] = []
     for number, op in enumerate(blueprint.ops):
-        site = Site(builder, library, named(number), blueprint.keys, shape_of(blueprint), kept(number))
+        site = BuildSite(builder, library, named(number), blueprint.keys, shape_of(blueprint), kept(number))
         made.append(KINDS[op.kind].handles(site, [made[r.op][r.port] for r in op.inputs], op.params))
 
 
@@ -89,9 +89,9 @@ def _built(blueprint: Blueprint, topology: Topology, named: Callable[[int], str]
         yield made[-1]
 
 
-def shape_of(blueprint: Blueprint) -> Shape:
+def shape_of(blueprint: Blueprint) -> TypeShape:
     """The types of the blueprint's keys and values."""
-    return Shape(blueprint.keys, blueprint.values)
+    return TypeShape(blueprint.keys, blueprint.values)
 
 
 def sources_of(blueprint: Blueprint) -> tuple[str, ...]:
@@ -117,6 +117,11 @@ def holds_back(op: Op) -> bool:
 def timed(blueprint: Blueprint) -> bool:
     """Whether an operator keeps rows until time has passed."""
     return any(KINDS[op.kind].timed or "history" in op.params for op in blueprint.ops)
+
+
+def goes_by_wall(blueprint: Blueprint) -> bool:
+    """Whether an operator waits for the wall clock."""
+    return any(op.params.get("wall") for op in blueprint.ops)
 
 
 def is_limited(blueprint: Blueprint) -> bool:

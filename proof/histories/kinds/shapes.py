@@ -71,7 +71,7 @@ _VALUES_OF: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedKey:
     """A key that the oracle knows by its name: the one of this type that the name stands for."""
 
     kind: str
@@ -92,7 +92,7 @@ class ArrowFormat(Format):
 
 
 @dataclass(frozen=True)
-class Shape:
+class TypeShape:
     """The types of the keys and values of a topology.
 
     Parameters
@@ -124,7 +124,7 @@ class Shape:
 
     def key(self, given: Any) -> Any:
         """A record's key as the oracle has it."""
-        return Named(self.keys, given) if self.keys in TYPES and given is not None else given
+        return NamedKey(self.keys, given) if self.keys in TYPES and given is not None else given
 
     def piped_key(self, given: Any) -> Any:
         """A record's key as the engine gets it, which may be written otherwise than functions write it."""
@@ -135,7 +135,7 @@ class Shape:
 
     def coded(self, given: Any) -> Any:
         """What stands in Arrow for a key, a value, a list of these or a struct of both."""
-        if isinstance(given, Named):
+        if isinstance(given, NamedKey):
             return coded_key(given)
         if isinstance(given, str):
             return given if self.values == "string" else _coded_value(self.values, given)
@@ -181,15 +181,15 @@ class Shape:
         known = _TEXTS.get((what, kind, frozen(given)))
         if known is None:
             raise ValueError(f"nothing is coded as this {what} of type {kind}: {given!r}")
-        return Named(kind, known) if what == "key" else known
+        return NamedKey(kind, known) if what == "key" else known
 
 
-PLAIN = Shape()
+PLAIN = TypeShape()
 _TEXTS: dict[tuple[str, str, Hashable], str] = {}
 """By (key or value, type, what codes it) the text that is coded."""
 
 
-def coded_key(key: Named) -> Any:
+def coded_key(key: NamedKey) -> Any:
     """What a key is in Python."""
     known = _KEYS_OF[key.kind]
     made = known[key.name] if key.name in known else _KEY_CODES[key.kind](key.name)

@@ -13,18 +13,22 @@ from typing import Any
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import (
-    Kind,
+    BuildSite,
+    OperatorKind,
     OracleSite,
     Params,
-    Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
+    stored,
 )
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
+from proof.oracle.streams.distinct import distinct
+from proof.oracle.streams.expiry import expiry
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 
@@ -59,11 +63,11 @@ def _predicate(choices: Choices, _generation: str) -> Params:
     return {"holds": choices.pick(tuple(PREDICATES)), "negate": choices.chance(40)}
 
 
-def _lifted(site: Site, params: Params, name: str = "holds") -> Any:
+def _lifted(site: BuildSite, params: Params, name: str = "holds") -> Any:
     return site.library.lift(PREDICATES[params[name]], "boolean")
 
 
-def _filter(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _filter(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     method = inputs[0].filter_not if params["negate"] else inputs[0].filter
     return [method(_lifted(site, params), name=site.name)]
 
@@ -73,15 +77,21 @@ def _filter_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[A
     return [MapRecord(inputs[0], lambda r: r if bool(holds(r.value)) != params["negate"] else None)]
 
 
-def _map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
-    return [inputs[0].map_values(site.library.lift(text.mapped, "string"), name=site.name)]
+def _map_values(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    mapper = site.library.lift(text.mapped, "string")
+    if params.get("sees"):
+        timed, field = site.library.lift(text.with_time, "string"), site.builder._construction.functions.field
+        mapper = lambda value, record: timed(value, text.as_number(field(record, "timestamp")))  # noqa: E731
+    return [inputs[0].map_values(mapper, name=site.name)]
 
 
-def _map_values_node(_site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
+def _map_values_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    if params.get("sees"):
+        return [MapRecord(inputs[0], lambda record: replace(record, value=text.with_time(record.value, record.ts)))]
     return [MapRecord(inputs[0], lambda record: replace(record, value=text.mapped(record.value)))]
 
 
-def _select_key(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _select_key(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = site.library.lift(text.referrer(site.keys), site.keys)
     return [inputs[0].select_key(selector, name=site.name)]
 
@@ -91,7 +101,7 @@ def _select_key_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
 
 
-def _select_one(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _select_one(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = site.library.lift(text.one_key(site.keys), site.keys)
     return [inputs[0].select_key(selector, name=site.name)]
 
@@ -106,7 +116,7 @@ def _seen(_key: Any, value: Any) -> None:
     text.even(str(value))
 
 
-def _map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _map(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = site.library.lift(text.referrer(site.keys), site.keys)
     mapper = site.library.lift(text.mapped, "string")
     return [inputs[0].map(lambda value: (selector(value), mapper(value)), name=site.name)]
@@ -117,13 +127,13 @@ def _map_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any]:
     return [MapRecord(inputs[0], lambda r: replace(r, key=selector(r.value), value=text.mapped(r.value))).moves()]
 
 
-def _flat_map(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _flat_map(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     kind = {"long": "bigint"}.get(site.keys, site.keys)
     mapper = site.library.lift(text.pairs(site.keys), f"array<struct<key:{kind},value:string>>")
     return [inputs[0].flat_map(mapper, name=site.name)]
 
 
-def _flat_map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _flat_map_values(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     return [inputs[0].flat_map_values(site.library.lift(text.pieces, "array<string>"), name=site.name)]
 
 
@@ -138,7 +148,7 @@ def _split_params(choices: Choices, _generation: str) -> Params:
     return {"first": choices.pick(("even", "long")), "rest": choices.chance(60)}
 
 
-def _split(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _split(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     names = _branches(params)
     branches = {name: _lifted(site, {"holds": name}) for name in names}
     streams = inputs[0].split(branches, default="rest" if params["rest"] else None, name=site.name)
@@ -171,6 +181,22 @@ def _through_node(site: OracleSite, inputs: list[Any], params: Params) -> list[A
     return _repartition_node(site, inputs, params)
 
 
+def _expiring_params(choices: Choices, generation: str) -> Params:
+    return {**stored(choices, generation), "ttl": choices.pick((1, 5, 20)), "record": choices.chance(40)}
+
+
+def _expiring(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    ttl, since = timedelta(milliseconds=params["ttl"]), "record" if params["record"] else "update"
+    return [inputs[0].to_table(name=site.name, store=site.store(params), ttl=ttl, since=since)]
+
+
+def _expiring_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    changes = expiry(site.topology, inputs[0], params["ttl"], of_record=params["record"])
+    table = TableSource(site.topology, materialized=bool(params.get("stored")))
+    changes.feed(table)
+    return [table]
+
+
 def _to_table_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     table = TableSource(site.topology, materialized=bool(params.get("stored")), history_ms=params.get("history"))
     inputs[0].feed(table)
@@ -182,7 +208,7 @@ def _join_type(choices: Choices, generation: str) -> Params:
     return {**how, "grace": choices.pick((0, 1, 4, 25))} if generation == "current" else how
 
 
-def _join(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     join, table = getattr(inputs[0], method_of(params["how"])), inputs[1]
     grace = _grace(params, table._construction.history_of(table._node))
     kept = None if grace is None else timedelta(milliseconds=grace)
@@ -209,35 +235,57 @@ def _history(table: Any) -> int | None:
     return int(table.history_ms)
 
 
+def _distinct_params(choices: Choices, _generation: str) -> Params:
+    return {"within": choices.pick((None, 1, 5, 20, 60)), "by": choices.pick(("key", "key", "reference", "value"))}
+
+
+def _told_by(params: Params, keys: str) -> Any:
+    return text.referrer(keys) if params["by"] == "reference" else lambda value: value
+
+
+def _distinct(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    within = None if params["within"] is None else timedelta(milliseconds=params["within"])
+    key = None
+    if params["by"] != "key":
+        kind = site.keys if params["by"] == "reference" else "string"
+        key = site.library.lift(_told_by(params, site.keys), kind)
+    return [inputs[0].distinct(key, within=within, name=site.name)]
+
+
+def _distinct_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    key = None if params["by"] == "key" else _told_by(params, site.keys)
+    return [distinct(site.topology, inputs[0], params["within"], key)]
+
+
 STREAM, TABLE = ("stream",), ("table",)
-KINDS: dict[str, Kind] = {
-    "stream": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "stream": OperatorKind(
         (),
         STREAM,
-        lambda site, _, __: [site.builder.stream(site.name, **site.formats())],
+        lambda site, _, params: [site.builder.stream(site.name, **site.formats(), **options_of(site, params))],
         lambda site, _, __: [source(site.topology, site.name)],
     ),
-    "filter": Kind(STREAM, STREAM, _filter, _filter_node, _predicate),
-    "map_values": Kind(STREAM, STREAM, _map_values, _map_values_node),
-    "select_key": Kind(STREAM, STREAM, _select_key, _select_key_node),
-    "select_one": Kind(STREAM, STREAM, _select_one, _select_one_node, weight=1),
-    "flat_map_values": Kind(STREAM, STREAM, _flat_map_values, lambda _, inputs, __: [Spread(inputs[0])]),
-    "map": Kind(STREAM, STREAM, _map, _map_node, weight=1),
-    "flat_map": Kind(
+    "filter": OperatorKind(STREAM, STREAM, _filter, _filter_node, _predicate),
+    "map_values": OperatorKind(STREAM, STREAM, _map_values, _map_values_node),
+    "select_key": OperatorKind(STREAM, STREAM, _select_key, _select_key_node),
+    "select_one": OperatorKind(STREAM, STREAM, _select_one, _select_one_node, weight=1),
+    "flat_map_values": OperatorKind(STREAM, STREAM, _flat_map_values, lambda _, inputs, __: [Spread(inputs[0])]),
+    "map": OperatorKind(STREAM, STREAM, _map, _map_node, weight=1),
+    "flat_map": OperatorKind(
         STREAM,
         STREAM,
         _flat_map,
         lambda site, inputs, _: [Spread(inputs[0], text.referrer(site.keys)).moves()],
         weight=1,
     ),
-    "peek": Kind(
+    "peek": OperatorKind(
         STREAM,
         STREAM,
         lambda site, inputs, _: [inputs[0].peek(_seen, name=site.name)],
         lambda _site, inputs, _: [MapRecord(inputs[0], lambda record: record)],
         weight=1,
     ),
-    "through": Kind(
+    "through": OperatorKind(
         STREAM,
         STREAM,
         lambda site, inputs, _: [inputs[0].through(site.name)],
@@ -245,21 +293,21 @@ KINDS: dict[str, Kind] = {
         weight=1,
         writes=True,
     ),
-    "merge": Kind(
+    "merge": OperatorKind(
         STREAM * 2,
         STREAM,
         lambda site, inputs, _: [inputs[0].merge(inputs[1], name=site.name)],
         _merge_node,
     ),
-    "split": Kind(STREAM, STREAM * 2, _split, _split_node, _split_params),
-    "repartition": Kind(
+    "split": OperatorKind(STREAM, STREAM * 2, _split, _split_node, _split_params),
+    "repartition": OperatorKind(
         STREAM,
         STREAM,
         lambda site, inputs, _: [inputs[0].repartition(name=site.name)],
         _repartition_node,
         weight=1,
     ),
-    "to_table": Kind(
+    "to_table": OperatorKind(
         STREAM,
         TABLE,
         lambda site, inputs, params: [
@@ -269,7 +317,18 @@ KINDS: dict[str, Kind] = {
         remembered,
         weight=4,
     ),
-    "stream_table": Kind(
+    "expiring": OperatorKind(
+        STREAM,
+        TABLE,
+        _expiring,
+        _expiring_node,
+        _expiring_params,
+        weight=3,
+        timed=True,
+        holds=lambda _: True,
+        generations=("current",),
+    ),
+    "stream_table": OperatorKind(
         STREAM + TABLE,
         STREAM,
         _join,
@@ -279,7 +338,18 @@ KINDS: dict[str, Kind] = {
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         holds=lambda params: params.get("grace", 0) > 0,
     ),
-    "to": Kind(
+    "distinct": OperatorKind(
+        STREAM,
+        STREAM,
+        _distinct,
+        _distinct_node,
+        _distinct_params,
+        weight=4,
+        timed=True,
+        relaxes=lambda _params, _generation: True,
+        generations=("current",),
+    ),
+    "to": OperatorKind(
         STREAM,
         (),
         sink,

@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params
 from proof.oracle.records import Windowed, key_bytes
 from proof.oracle.windows.suppress import Room, Suppress
 from watersmeet.windows import BufferConfig, Suppressed, UnlimitedWindows
@@ -47,7 +47,7 @@ def _windowed_limit(choices: Choices, generation: str) -> Params:
     return {**_limit(choices, generation), "close": choices.chance(60)}
 
 
-def _suppress(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _suppress(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     return [inputs[0].suppress(Suppressed(params["ms"], _strict(params)), name=site.name)]
 
 
@@ -55,7 +55,7 @@ def _suppress_node(site: OracleSite, inputs: list[Any], params: Params) -> list[
     return [Suppress(site.topology, inputs[0], params["ms"], room=_room(site, params))]
 
 
-def _windowed(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _windowed(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     closes = params["close"] and not isinstance(inputs[0]._windows, UnlimitedWindows)
     limited = Suppressed(params["ms"], _strict(params))
     final = Suppressed.until_window_closes(_strict(params) if params.get("refuses") else UNBOUNDED)
@@ -89,11 +89,11 @@ def _struct_bytes(key: Windowed) -> bytes:
 
 TABLE, WINDOWED = ("table",), ("windowed",)
 CURRENT = ("current",)
-KINDS: dict[str, Kind] = {
-    "suppress": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "suppress": OperatorKind(
         TABLE, TABLE, _suppress, _suppress_node, _limit, weight=4, timed=True, holds=lambda _: True, generations=CURRENT
     ),
-    "windowed_suppress": Kind(
+    "windowed_suppress": OperatorKind(
         WINDOWED,
         WINDOWED,
         _windowed,

@@ -10,12 +10,13 @@ from typing import Any
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import (
-    Kind,
+    BuildSite,
+    OperatorKind,
     OracleSite,
     Params,
-    Site,
     history_of,
     method_of,
+    options_of,
     remembered,
     sink,
     sink_node,
@@ -34,8 +35,8 @@ def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
     return [table]
 
 
-def _source(site: Site, _: list[Any], params: Params) -> list[Any]:
-    options: Any = {"store": site.store(params), "history": history_of(params)}
+def _source(site: BuildSite, _: list[Any], params: Params) -> list[Any]:
+    options: Any = {"store": site.store(params), "history": history_of(params), **options_of(site, params)}
     return [site.builder.table(site.name, **site.formats(), **options)]
 
 
@@ -43,7 +44,7 @@ def _filter_params(choices: Choices, generation: str) -> Params:
     return {"negate": choices.chance(40), **stored(choices, generation)}
 
 
-def _filter(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _filter(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     method = inputs[0].filter_not if params["negate"] else inputs[0].filter
     return [method(site.library.lift(text.even, "boolean"), name=site.name, store=site.store(params))]
 
@@ -56,7 +57,7 @@ def _filter_node(site: OracleSite, inputs: list[Any], params: Params) -> list[An
     return [TableFilter(inputs[0], holds, negate=params["negate"], materialized=kept, topology=site.topology)]
 
 
-def _map_values(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _map_values(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     mapper = site.library.lift(text.mapped, "string")
     return [inputs[0].map_values(mapper, name=site.name, store=site.store(params))]
 
@@ -75,7 +76,7 @@ def _join_params(choices: Choices, generation: str) -> Params:
     return {"how": choices.pick(("inner", "left", "outer")), **stored(choices, generation)}
 
 
-def _join(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     join = getattr(inputs[0], method_of(params["how"]))
     joiner = site.library.lift(text.plus, "string")
     return [join(inputs[1], joiner, name=site.name, store=site.store(params))]
@@ -87,18 +88,18 @@ def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]
 
 
 STREAM, TABLE = ("stream",), ("table",)
-KINDS: dict[str, Kind] = {
-    "table": Kind((), TABLE, _source, _source_node, remembered),
-    "table_filter": Kind(TABLE, TABLE, _filter, _filter_node, _filter_params),
-    "table_map_values": Kind(TABLE, TABLE, _map_values, _map_values_node, stored),
-    "to_stream": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "table": OperatorKind((), TABLE, _source, _source_node, remembered),
+    "table_filter": OperatorKind(TABLE, TABLE, _filter, _filter_node, _filter_params),
+    "table_map_values": OperatorKind(TABLE, TABLE, _map_values, _map_values_node, stored),
+    "to_stream": OperatorKind(
         TABLE,
         STREAM,
         lambda site, inputs, _: [inputs[0].to_stream(name=site.name)],
         _to_stream_node,
     ),
-    "table_table": Kind(TABLE * 2, TABLE, _join, _join_node, _join_params, weight=8),
-    "table_to": Kind(
+    "table_table": OperatorKind(TABLE * 2, TABLE, _join, _join_node, _join_params, weight=8),
+    "table_to": OperatorKind(
         TABLE,
         (),
         sink,

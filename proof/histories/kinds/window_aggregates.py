@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from proof.histories import calendar
 from proof.histories.kinds import aggregates, named, tables
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, stored
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, stored
 from proof.oracle.graph import MapRecord
 from proof.oracle.tables.table import TableSource
 from proof.oracle.windows.aggregate import GroupTable
@@ -60,6 +61,8 @@ def _windows(params: Params) -> Any:
             return SessionWindows(size, grace)
         case "unlimited":
             return UnlimitedWindows(grace)
+        case "calendar":
+            return calendar.windows(params)
         case kind:
             return TimeWindows(size, _advance(kind, size), grace)
 
@@ -68,7 +71,7 @@ def _advance(kind: str, size: int) -> int:
     return size if kind == "tumbling" else (size + 1) // 2
 
 
-def _aggregate(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _aggregate(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     grouped = inputs[0].group_by_key().windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
     if params["fold"] == "count":
         return [grouped.count(store=site.store(params)).map_values(site.library.lift(str, "string"), name=site.name)]
@@ -99,6 +102,8 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
             node = SlidingWindowAggregate(*common, emission, *others, difference_ms=size, grace_ms=grace)
         case "session":
             node = SessionWindowAggregate(*common, emission, *others, gap_ms=size, grace_ms=grace)
+        case "calendar":
+            node = TimeWindowAggregate(*common, calendar.oracle(params), emission, *others)
         case "unlimited":
             node = TimeWindowAggregate(*common, OracleUnlimitedWindows(grace), emission, *others)
         case kind:
@@ -107,7 +112,7 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
     return aggregates.shown(node, params)
 
 
-def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _cogroup(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     streams = aggregates.cogrouped(site, inputs)
     grouped = streams.windowed_by(_windows(params)).emit_strategy(EmitStrategy(params["close"]))
     fold, _ = aggregates.cogrouped_folds()
@@ -118,7 +123,7 @@ def _cogroup(site: Site, inputs: list[Any], params: Params) -> list[Any]:
     return [grouped.aggregate(shape.initial(fold.initial), *steps, name=site.name, store=site.store(params))]
 
 
-def _stream(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _stream(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     selector = site.library.lift(text.referrer(site.keys), site.keys)
     return [inputs[0].to_stream(name=f"{site.name}-stream").select_key(selector, name=site.name)]
 
@@ -133,7 +138,7 @@ def _group_params(choices: Choices, generation: str) -> Params:
     return {**_GROUP.draw(choices, generation), "by": choices.pick(("value", "key"))}
 
 
-def _group(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _group(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     if params["by"] == "value":
         return _GROUP.handles(site, inputs, params)
     key_of = site.builder._construction.functions.field
@@ -159,12 +164,12 @@ def _as_table_nodes(site: OracleSite, inputs: list[Any]) -> list[Any]:
     return nodes
 
 
-def _filter(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _filter(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     method = inputs[0].filter_not if params["negate"] else inputs[0].filter
     return [method(site.library.lift(text.even, "boolean"), name=site.name)]
 
 
-def _map_values(site: Site, inputs: list[Any], _: Params) -> list[Any]:
+def _map_values(site: BuildSite, inputs: list[Any], _: Params) -> list[Any]:
     return [inputs[0].map_values(site.library.lift(text.mapped, "string"), name=site.name)]
 
 
@@ -176,8 +181,8 @@ WINDOWED, TABLE, STREAM = ("windowed",), ("table",), ("stream",)
 _FILTER, _MAPPED = (tables.KINDS[name] for name in ("table_filter", "table_map_values"))
 _GROUP = aggregates.KINDS["table_aggregate"]
 CURRENT = ("current",)
-KINDS: dict[str, Kind] = {
-    "window_aggregate": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "window_aggregate": OperatorKind(
         STREAM,
         WINDOWED,
         _aggregate,
@@ -188,7 +193,7 @@ KINDS: dict[str, Kind] = {
         holds=_on_close,
         generations=CURRENT,
     ),
-    "window_cogroup": Kind(
+    "window_cogroup": OperatorKind(
         STREAM * 2,
         WINDOWED,
         _cogroup,
@@ -199,9 +204,9 @@ KINDS: dict[str, Kind] = {
         holds=_on_close,
         generations=CURRENT,
     ),
-    "windowed_filter": Kind(WINDOWED, WINDOWED, _filter, _FILTER.nodes, _negate, weight=1, generations=CURRENT),
-    "windowed_map_values": Kind(WINDOWED, WINDOWED, _map_values, _MAPPED.nodes, weight=1, generations=CURRENT),
-    "windowed_stream": Kind(WINDOWED, STREAM, _stream, _stream_node, weight=4, generations=CURRENT),
+    "windowed_filter": OperatorKind(WINDOWED, WINDOWED, _filter, _FILTER.nodes, _negate, weight=1, generations=CURRENT),
+    "windowed_map_values": OperatorKind(WINDOWED, WINDOWED, _map_values, _MAPPED.nodes, weight=1, generations=CURRENT),
+    "windowed_stream": OperatorKind(WINDOWED, STREAM, _stream, _stream_node, weight=4, generations=CURRENT),
     "windowed_group": replace(_GROUP, takes=WINDOWED, handles=_group, nodes=_group_node, draw=_group_params),
     "windowed_table_group": replace(
         _GROUP,

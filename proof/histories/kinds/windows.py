@@ -9,7 +9,7 @@ from typing import Any
 
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, method_of
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from watersmeet.windows import DAY_MS, JoinWindows
 
@@ -30,7 +30,7 @@ def _how(choices: Choices) -> str:
     return choices.pick(("inner", "left", "outer"))
 
 
-def _join(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     windows = JoinWindows(params["before"], params["after"], params["grace"])
     join = getattr(inputs[0], method_of(params["how"]))
     return [join(inputs[1], site.library.lift(text.plus, "string"), windows, name=site.name)]
@@ -48,8 +48,8 @@ def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]
 
 
 STREAM = ("stream",)
-KINDS: dict[str, Kind] = {
-    "stream_stream": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "stream_stream": OperatorKind(
         STREAM * 2,
         STREAM,
         _join,

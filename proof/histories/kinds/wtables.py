@@ -12,8 +12,9 @@ from typing import Any
 
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.kind import Kind, OracleSite, Params, Site, method_of
+from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, method_of
 from proof.oracle.records import Key, Value
+from proof.oracle.windows.window_calendar import CalendarWindows as OracleCalendarWindows
 from proof.oracle.windows.window_time import UnlimitedWindows as OracleUnlimitedWindows
 from proof.oracle.windows.wtable import Window, WindowedSide, previous
 from proof.oracle.windows.wtable_joins import (
@@ -23,7 +24,8 @@ from proof.oracle.windows.wtable_joins import (
     WTableWTableJoin,
 )
 from watersmeet.handles.wtable import WTable
-from watersmeet.windows import Previous, TimeWindows, UnlimitedWindows
+from watersmeet.windows import CalendarWindows, Previous, TimeWindows, UnlimitedWindows
+from watersmeet.windows.calendar_windows import WEEKDAYS
 
 WINDOW = "struct<start:bigint,end:bigint>"
 STEP = 10
@@ -56,7 +58,7 @@ def _as_dict(window: Window | None) -> dict[str, int] | None:
     return None if window is None else window._asdict()
 
 
-def _named_column(site: Site) -> Any:
+def _named_column(site: BuildSite) -> Any:
     return site.library.lift(lambda value: _as_dict(_named(value)), WINDOW)
 
 
@@ -82,7 +84,7 @@ def _shift_params(choices: Choices, generation: str) -> Params:
 # -- of the library ------------------------------------------------------------------------------------------------
 
 
-def _joined(site: Site, inputs: list[Any], params: Params, **options: Any) -> list[Any]:
+def _joined(site: BuildSite, inputs: list[Any], params: Params, **options: Any) -> list[Any]:
     join = getattr(inputs[0], method_of(params["how"]))
     return [join(inputs[1], site.library.lift(text.plus, "string"), name=site.name, keep=_ms(params), **options)]
 
@@ -91,11 +93,11 @@ def _ms(params: Params) -> str:
     return f"{params['keep']} ms"
 
 
-def _pointing(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _pointing(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     return _joined(site, inputs, params, window_of=_named_column(site))
 
 
-def _windows(site: Site, inputs: list[Any], params: Params) -> list[Any]:
+def _windows(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     left, right = inputs
     how, shift = _meeting(params, _of_handle(left), _of_handle(right))
     if how == "outer" or shift is None:
@@ -119,6 +121,9 @@ def _of_handle(table: WTable) -> Any:
         return "time", windows.size_ms, windows.advance_ms
     if isinstance(windows, UnlimitedWindows):
         return "UnlimitedWindows", windows.start_ms
+    if isinstance(windows, CalendarWindows):
+        weekday = WEEKDAYS.index(windows.week_starts)
+        return "CalendarWindows", windows.period, windows.zone, windows.offset_ms, weekday
     return type(windows).__name__, getattr(windows, "gap_ms", getattr(windows, "difference_ms", 0))
 
 
@@ -148,6 +153,8 @@ def _of_node(table: Any) -> Any:
     spec = getattr(aggregate, "_spec", None)
     if isinstance(spec, OracleUnlimitedWindows):
         return "UnlimitedWindows", spec.start_ms
+    if isinstance(spec, OracleCalendarWindows):
+        return "CalendarWindows", spec.period, spec.zone, spec.offset_ms, spec.weekday
     if spec is not None:
         return "time", spec.size_ms, spec.advance_ms
     gap = getattr(aggregate, "_gap", None)
@@ -190,8 +197,8 @@ def _window_nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[A
 STREAM, TABLE, WINDOWED = ("stream",), ("table",), ("windowed",)
 CURRENT = ("current",)
 _HOW = _params("inner", "left")
-KINDS: dict[str, Kind] = {
-    "stream_wtable": Kind(
+KINDS: dict[str, OperatorKind] = {
+    "stream_wtable": OperatorKind(
         STREAM + WINDOWED,
         STREAM,
         _pointing,
@@ -202,9 +209,13 @@ KINDS: dict[str, Kind] = {
         timed=True,
         generations=CURRENT,
     ),
-    "table_wtable": Kind(TABLE + WINDOWED, TABLE, _pointing, _table_nodes, _HOW, 4, timed=True, generations=CURRENT),
-    "wtable_table": Kind(WINDOWED + TABLE, WINDOWED, _joined, _row_nodes, _HOW, 4, timed=True, generations=CURRENT),
-    "wtable_wtable": Kind(
+    "table_wtable": OperatorKind(
+        TABLE + WINDOWED, TABLE, _pointing, _table_nodes, _HOW, 4, timed=True, generations=CURRENT
+    ),
+    "wtable_table": OperatorKind(
+        WINDOWED + TABLE, WINDOWED, _joined, _row_nodes, _HOW, 4, timed=True, generations=CURRENT
+    ),
+    "wtable_wtable": OperatorKind(
         WINDOWED * 2, WINDOWED, _windows, _window_nodes, _shift_params, weight=6, timed=True, generations=CURRENT
     ),
 }

@@ -32,7 +32,8 @@ class Process(Node):
     Parameters
     ----------
     stores : kind of each store ("value", "list" or "map"), and for how long its entries last.
-    timers : whether it has any.
+    timers : whether it has any of stream time.
+    wall_timers : whether it has any of the wall clock.
     """
 
     stateful = True
@@ -46,15 +47,20 @@ class Process(Node):
         stores: Mapping[str, tuple[str, int | None]],
         *,
         timers: bool,
+        wall_timers: bool = False,
     ) -> None:
         """Read this parent."""
         super().__init__()
         self._topology = topology
         self._stores = {name: _STORES[kind](self, ttl) for name, (kind, ttl) in stores.items()}
-        self.waits = timers or any(ttl is not None for _, ttl in stores.values())
+        self.waits = timers or wall_timers or any(ttl is not None for _, ttl in stores.values())
         self._clock = SourceTime(topology, self, self._due, self._let_go, waits=self.waits)
         self._timers: dict[tuple[Key, int], int] = {}
-        self._now: list[int] = []
+        self._wall_timers: dict[tuple[Key, int], int] = {}
+        self._now: list[tuple[int, int, str]] = []
+        self._number = 0
+        if wall_timers:
+            topology.walled.append(self)
         self.key: Key = None
         self.stream_time = self._stamp = 0
         self._processor, self._context = make(), _Context(self)
@@ -84,10 +90,13 @@ class Process(Node):
 
     def _fire_at_once(self) -> None:
         while self._now:
-            moment = min(self._now)
-            self._now.remove(moment)
+            self._now.sort()
+            moment, _, clock = self._now.pop(0)
             self._stamp = moment
-            self._processor.on_timer(self.key, moment, self._context)
+            self._called(clock)(self.key, moment, self._context)
+
+    def _called(self, clock: str) -> Any:
+        return self._processor.on_timer if clock == "stream" else self._processor.on_wall_timer
 
     def _place(self, key: Key, moment: int) -> Place:
         last = moment - 1
@@ -106,6 +115,21 @@ class Process(Node):
                 self._fire_at_once()
                 return
 
+    def due_by_wall(self) -> tuple[int, bytes] | None:
+        """Moment and key bytes of the timer of the wall clock that is due next."""
+        due = ((moment, key_bytes(key)) for key, moment in self._wall_timers if moment <= self._topology.wall)
+        return min(due, default=None)
+
+    def let_go_by_wall(self) -> None:
+        """That timer."""
+        key, moment = min(self._wall_timers, key=lambda timer: (timer[1], key_bytes(timer[0])))
+        domain = self._wall_timers.pop((key, moment))
+        if self._clock.has_domains:
+            self._topology.partition = domain
+        self._at(key, moment, self._clock.at_last(domain))
+        self._processor.on_wall_timer(key, moment, self._context)
+        self._fire_at_once()
+
     # -- what a processor may ask and do -------------------------------------------------------------------
 
     def send(self, options: Mapping[str, Any]) -> None:
@@ -117,17 +141,27 @@ class Process(Node):
         """One of its stores."""
         return self._stores[name]
 
-    def set_timer(self, moment: int) -> None:
+    def set_timer(self, moment: int, clock: str = "stream") -> None:
         """Wait for a moment."""
-        if moment <= self.stream_time:
-            self._now += [] if moment in self._now else [moment]
+        if moment <= (self.stream_time if clock == "stream" else self._topology.wall_moment):
+            self._number += 1
+            known = any((when, which) == (moment, clock) for when, _, which in self._now)
+            self._now += [] if known else [(moment, self._number, clock)]
         else:
-            self._timers.setdefault((self.key, moment), self._clock.domain)
+            self._of(clock).setdefault((self.key, moment), self._clock.domain)
 
-    def delete_timer(self, moment: int) -> None:
+    def delete_timer(self, moment: int, clock: str = "stream") -> None:
         """Wait for it no more."""
-        self._now = [each for each in self._now if each != moment]
-        self._timers.pop((self.key, moment), None)
+        self._now = [each for each in self._now if (each[0], each[2]) != (moment, clock)]
+        self._of(clock).pop((self.key, moment), None)
+
+    def _of(self, clock: str) -> dict[tuple[Key, int], int]:
+        return self._timers if clock == "stream" else self._wall_timers
+
+    @property
+    def wall(self) -> int:
+        """What the wall clock shows."""
+        return self._topology.wall
 
     # -- what its stores ask -------------------------------------------------------------------------------
 
@@ -162,6 +196,10 @@ class _Context:
     @property
     def stream_time(self) -> int:
         return self._process.stream_time
+
+    @property
+    def wall_clock(self) -> int:
+        return self._process.wall
 
     def forward(self, **options: Any) -> None:
         self._process.send(options)

@@ -22,19 +22,23 @@ class Program:
 
     Parameters
     ----------
-    record, timer : what is done with each record, and when a timer is due.
+    record, timer, wall : what is done with each record, and when a timer is due, of stream time or the wall clock.
     rekey : makes the key of what is sent of the present one; None: it stays.
     """
 
     def __init__(
-        self, record: Sequence[Instruction], timer: Sequence[Instruction], rekey: Callable[[Any, int], Any] | None
+        self,
+        record: Sequence[Instruction],
+        timer: Sequence[Instruction],
+        rekey: Callable[[Any, int], Any] | None,
+        wall: Sequence[Instruction] = (),
     ) -> None:
         """Nothing is known yet."""
-        self._record, self._timer, self._rekey = record, timer, rekey
+        self._record, self._timer, self._rekey, self._wall = record, timer, rekey, wall
 
     def init(self, context: Any) -> None:
         """Find the stores that the instructions name."""
-        named = {STORE_OF[word] for word, *_ in (*self._record, *self._timer) if word in STORE_OF}
+        named = {STORE_OF[word] for word, *_ in (*self._record, *self._timer, *self._wall) if word in STORE_OF}
         self._stores = {name: context.get_store(name) for name in sorted(named)}
 
     def process(self, record: Any, context: Any) -> None:
@@ -44,7 +48,7 @@ class Program:
     def _do(self, instructions: Sequence[Instruction], value: str, ts: int, context: Any) -> None:
         for word, *numbers in instructions:
             store = self._stores[STORE_OF[word]] if word in STORE_OF else None
-            if WORDS[word](self, store, value, ts, context, *numbers) is STOP:
+            if (WORDS.get(word) or WALL_WORDS[word])(self, store, value, ts, context, *numbers) is STOP:
                 return
 
     def send(self, context: Any, value: str | None, **options: Any) -> None:
@@ -60,6 +64,18 @@ class Timed(Program):
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         """One timer."""
         self._do(self._timer, f"t{timestamp}", timestamp, context)
+
+
+class Walled(Program):
+    """With timers of the wall clock."""
+
+    def on_wall_timer(self, key: Any, timestamp: int, context: Any) -> None:
+        """One of them."""
+        self._do(self._wall, f"w{timestamp}", timestamp, context)
+
+
+class TimedAndWalled(Timed, Walled):
+    """With timers of both."""
 
 
 STOP = object()
@@ -152,6 +168,31 @@ def _again(program: Program, store: Any, value: str, ts: int, context: Any, more
         context.set_timer(max(0, ts + more))
 
 
+def _set_wall(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
+    context.set_timer(max(0, context.wall_clock + more), clock="wall")
+
+
+def _set_wall_near(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
+    """Of a moment that others have, too, and that may have passed."""
+    context.set_timer(context.wall_clock // 20 * 20 + max(0, more) * 4, clock="wall")
+
+
+def _delete_wall(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
+    context.delete_timer(context.wall_clock // 20 * 20 + max(0, more) * 4, clock="wall")
+
+
+def _again_wall(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
+    """A further timer, a few times in a row: the clock may have jumped far."""
+    done = (store.get() or 0) + 1
+    store.put(done)
+    if done % FURTHER:
+        context.set_timer(max(0, ts + more), clock="wall")
+
+
+def _wall(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    program.send(context, f"by {context.wall_clock}")
+
+
 WORDS: dict[str, Callable[..., Any]] = {
     "forward": _forward,
     "later": _later,
@@ -173,12 +214,20 @@ WORDS: dict[str, Callable[..., Any]] = {
     "delete": _delete,
     "again": _again,
 }
-"""What each word does."""
+WALL_WORDS: dict[str, Callable[..., Any]] = {
+    "set_wall": _set_wall,
+    "set_wall_near": _set_wall_near,
+    "delete_wall": _delete_wall,
+    "again_wall": _again_wall,
+    "wall": _wall,
+}
+"""What each word does: any program's, and those of programs with timers of the wall clock."""
 STORE_OF = {
-    **dict.fromkeys(("count", "counted", "reset", "again"), "v"),
+    **dict.fromkeys(("count", "counted", "reset", "again", "again_wall"), "v"),
     **dict.fromkeys(("append", "listed", "shorten"), "l"),
     **dict.fromkeys(("once", "latest", "forget", "first", "between"), "m"),
 }
 """The store of each word that has one."""
 SETS = ("set", "set_soon", "delete")
+WALL_SETS = ("set_wall", "set_wall_near", "delete_wall")
 """Words that only programs with timers have; `again` stands behind a timer alone, where it may not reset its count."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from proof.oracle.graph import Node, Topology
 from proof.oracle.records import Record, Windowed
 from proof.oracle.windows.aggregation import Aggregator, Cogrouped
+from proof.oracle.windows.window_calendar import CalendarWindows
 from proof.oracle.windows.windowed import Emission, WindowAggregate
 
 
@@ -29,6 +30,10 @@ class TimeWindows:
         first = max(0, ts - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, ts + 1, self.advance_ms)
 
+    def end(self, start: int) -> int:
+        """The end of the window that starts there."""
+        return start + self.size_ms
+
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedWindows:
@@ -46,6 +51,10 @@ class UnlimitedWindows:
         """The one window, for what is not before it."""
         return range(self.start_ms, self.start_ms + (ts >= self.start_ms))
 
+    def end(self, start: int) -> int:
+        """See `TimeWindows`."""
+        return start + self.size_ms
+
 
 class TimeWindowAggregate(WindowAggregate):
     """Aggregates each record into every open window that contains it."""
@@ -55,14 +64,14 @@ class TimeWindowAggregate(WindowAggregate):
         topology: Topology,
         parent: Node,
         aggregator: Aggregator,
-        spec: TimeWindows | UnlimitedWindows,
+        spec: TimeWindows | UnlimitedWindows | CalendarWindows,
         emission: Emission,
         *cogrouped: Cogrouped,
     ) -> None:
         """Read this stream."""
         super().__init__(topology, parent, aggregator, emission, *cogrouped)
         self._spec = spec
-        self.closes = isinstance(spec, TimeWindows)
+        self.closes = not isinstance(spec, UnlimitedWindows)
         self._newest_start = -1
         self._retention = emission.retention_ms
         if self._retention is None:
@@ -84,7 +93,7 @@ class TimeWindowAggregate(WindowAggregate):
     def aggregate(self, record: Record) -> bool:
         """Update the windows that are still open, ascending."""
         for start in self._spec.starts(record.ts):
-            window = Windowed(record.key, start, start + self._spec.size_ms)
+            window = Windowed(record.key, start, self._spec.end(start))
             if window.end <= self.close():
                 continue
             before = self.shown(window)

@@ -216,7 +216,7 @@ class Events:
         return out
 
 
-class Values:
+class SideValues:
     """Values of one side: the batch's rows, then those found in state, then the old values that rows carry.
 
     Pointers count over all three.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Node, Shape, Sink, Source
+from watersmeet._plan.nodes import Node, Shape, SinkNode, SourceNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.io.inputs import SortedOut
@@ -57,17 +57,22 @@ def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
     return {(s.dead_letters_of, s.origin.goes_to): n for n, s in numbered if s.dead_letters_of is not None}
 
 
-def undecodable_letters(plan: Plan, source: Source) -> int | None:
+def undecodable_letters(plan: Plan, source: SourceNode) -> int | None:
     """The number of the source that has an input's records which cannot be decoded, if there is one."""
     return _letters_for(plan, source, source.origin.policies.on_undecodable)
 
 
-def raised_letters(plan: Plan, source: Source) -> int | None:
+def raised_letters(plan: Plan, source: SourceNode) -> int | None:
     """The same of records for which a function raises."""
     return _letters_for(plan, source, source.origin.policies.on_error)
 
 
-def _letters_for(plan: Plan, source: Source, policy: Policy | None) -> int | None:
+def untimed_letters(plan: Plan, source: SourceNode) -> int | None:
+    """The same of records that an input's timestamp extractor gives no time."""
+    return _letters_for(plan, source, source.origin.policies.on_invalid_timestamp)
+
+
+def _letters_for(plan: Plan, source: SourceNode, policy: Policy | None) -> int | None:
     return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
@@ -84,7 +89,7 @@ def letters_kept(plan: Plan) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
-def _nodes(plan: Plan, source: Source, functions: FunctionBackend) -> Iterator[Node]:
+def _nodes(plan: Plan, source: SourceNode, functions: FunctionBackend) -> Iterator[Node]:
     yield from _written(plan, source.origin.policies.dead_letters, source.name, source.name, functions)
 
 
@@ -98,9 +103,9 @@ def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions:
             name += "-"
         taken.add(name)
         shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
-        yield Source(name, (), shape, input=name, origin=SortedOut(topic), dead_letters_of=of)
+        yield SourceNode(name, (), shape, input=name, origin=SortedOut(topic), dead_letters_of=of)
         target = TopicSink(topic, "bytes", "bytes")
-        yield Sink(f"{name}-sink", (name,), shape, output=topic, target=target)
+        yield SinkNode(f"{name}-sink", (name,), shape, output=topic, target=target)
 
 
 def _check(plan: Plan, called: str, topic: str) -> None:

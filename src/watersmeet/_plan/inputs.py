@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Node, Shape, Source
+from watersmeet._plan.nodes import Function, Node, Shape, SourceNode
 from watersmeet.errors import TopologyError
+from watersmeet.functions import adapt, types_for
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
+from watersmeet.io.inputs import Origin
 from watersmeet.io.origins import origin_of
 from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration
@@ -69,8 +72,36 @@ class Inputs:
         if bootstrap is not None:
             check_bootstrap(bootstrap, kind, origin, name)
             check_types(self._construction.functions.source_types(bootstrap, name), (key, value), name)
+        self._check_begin(origin, kind, name, bootstrap)
         shape = Shape(kind, key, value)
-        node = Source(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        node = SourceNode(name, (), shape, input=name, origin=origin, store=store, history_ms=kept, bootstrap=bootstrap)
+        node = replace(node, timestamp=self._extractor(origin, shape))
         self._construction.add(node)
         self.names.add(name)
         return node
+
+    def _check_begin(self, origin: Origin, kind: Any, name: str, bootstrap: Bootstrap | None) -> None:
+        """Raise where it is said twice, or to no end, from where a topic is read."""
+        if origin.begins_at is None:
+            return
+        given = f"starting_offsets={origin.begins_at!r} of {name!r}"
+        if kind == "global":
+            raise TopologyError(
+                "A global table is read from its topic's beginning at every start.",
+                given=given,
+                hint="Leave starting_offsets= out.",
+            )
+        if bootstrap is not None:
+            raise TopologyError(
+                "From where a topic goes on is said once, where its history or snapshot is.",
+                given=f"{given}, which has bootstrap=, too",
+                hint="Leave starting_offsets= of the topic out: that of the bootstrap says it.",
+            )
+
+    def _extractor(self, origin: Origin, shape: Shape) -> Function | None:
+        """The function of key and value that gives an input's records their times in ms, if one does."""
+        given, functions, role = origin.timestamp_extractor, self._construction.functions, "timestamp extractor"
+        if given is None:
+            return None
+        adapted = adapt(given, ("key", "value"), role, functions, sees_record=True)
+        return functions.milliseconds(adapted, types_for(adapted, (shape.key, shape.value)), role)

@@ -16,7 +16,7 @@ def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
         if any(_is_kept(physical, edge) for edge in edges) or flows.intersection(behind):
             flows.add(flow.id)
             # between the operators of one node nothing is evaluated
-            results.update(() if any(edge.direct for edge in edges) else (flow.node,))
+            results.update(() if any(edge.reads.direct for edge in edges) else (flow.node,))
     found = set()
     for node in physical.plan.nodes:
         # a table keeps what it refers to beside its rows

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from watersmeet._plan.nodes import Node, Sink, Source, UserFunction, sinks_among, sources_among
+from watersmeet._plan.nodes import Node, SinkNode, SourceNode, UserFunction, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
 from watersmeet.io.policies import Within
@@ -136,11 +136,11 @@ class Plan:
         return any(source.origin.keeps_headers for source in self.sources)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[SourceNode, ...]:
         """The inputs, in order of registration: the order that decides ties (section A row 13)."""
         return sources_among(self.nodes)
 
     @property
-    def sinks(self) -> tuple[Sink, ...]:
+    def sinks(self) -> tuple[SinkNode, ...]:
         """The outputs, in order of construction."""
         return sinks_among(self.nodes)

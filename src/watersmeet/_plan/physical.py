@@ -17,7 +17,7 @@ from typing import Any
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema
+from watersmeet._plan.operators.spec import Params, Reads, ResultColumns, Spec, SpecSide, SpecSite, TableSchema
 from watersmeet._plan.tables import TableRules
 
 TIME_SIDE = -1
@@ -86,7 +86,7 @@ class Edge:
     path : the number that the operator has below this flow's root: added to the row's slot.
     target : id of the operator.
     side : 0 left, 1 right.
-    drops_null_key, drops_null_value : records that end here, counted.
+    reads : what the operator says of that side.
     visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
@@ -96,9 +96,6 @@ class Edge:
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
     drops_late : whether changes end here that are not the latest of their key in a versioned table, counted.
-    direct : True between the two operators of one node: rows are packed where they are made, since no
-        function stands between.
-    broadcast : True for the updates of a global table, which go to every shard.
     """
 
     id: int
@@ -106,8 +103,7 @@ class Edge:
     path: int
     target: int
     side: int
-    drops_null_key: bool = False
-    drops_null_value: bool = False
+    reads: SpecSide
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
@@ -116,8 +112,6 @@ class Edge:
     silent: bool = False
     drops_silent: bool = False
     drops_late: bool = False
-    direct: bool = False
-    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +128,8 @@ class Time:
     hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
         them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
+    by_wall : whether it goes by the wall clock, too.
+    wall_ms : what the wall clock shows until it is told, in ms.
     """
 
     every: bool = False
@@ -142,6 +138,8 @@ class Time:
     domains: bool = False
     hold_back: int = 0
     idle_after_ms: int = 0
+    by_wall: bool = False
+    wall_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -220,19 +218,15 @@ class Physical:
         """The node of a flow."""
         return self.plan.by_name[flow.node]
 
-    def site(self, operator: Operator) -> Site[Any]:
+    def site(self, operator: Operator) -> SpecSite[Any]:
         """Where an operator stands."""
-        return Site(self.plan, self.rules, self.plan.by_name[operator.node])
+        return SpecSite(self.plan, self.rules, self.plan.by_name[operator.node])
 
     def reads(self, operator: Operator) -> Reads:
         """What comes into an operator."""
         return operator.spec.reads(self.site(operator))
 
-    def side(self, edge: Edge) -> Side:
-        """The side that an edge leads to."""
-        return self.reads(self.operators[edge.target]).sides[edge.side]
-
-    def results(self, operator: Operator) -> Results:
+    def results(self, operator: Operator) -> ResultColumns:
         """What an operator gives, and what is made of it."""
         return operator.spec.results(self.site(operator), old=operator.emits_old)
 
@@ -242,7 +236,7 @@ class Physical:
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
         """Edges that leave flows of a stage for operators."""
-        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.direct)
+        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         """(flow, sink name) pairs of a stage."""
@@ -321,10 +315,23 @@ class Physical:
         )
         return replace(self, operators=tuple(operators))
 
+    @property
+    def by_wall(self) -> bool:
+        """Whether an operator goes by the wall clock."""
+        return any(time.by_wall for _, time in self.timed)
+
+    def with_wall_clock(self, wall_ms: int) -> Physical:
+        """The same plan; until it is told, the wall clock shows this."""
+        operators = (
+            o if o.time is None or not o.time.by_wall else replace(o, time=replace(o.time, wall_ms=wall_ms))
+            for o in self.operators
+        )
+        return replace(self, operators=tuple(operators))
+
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges that take an operator's rows to the next operator of its node."""
         root = self.roots[operator.id].id
-        return tuple(e for e in self.edges if e.direct and e.flow == root)
+        return tuple(e for e in self.edges if e.reads.direct and e.flow == root)
 
     @cached_property
     def roots(self) -> dict[int, Flow]:

@@ -13,7 +13,7 @@ from typing import Any
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators import fans_out, keeper_of, operators_of
-from watersmeet._plan.operators.spec import Side, Site, Spec
+from watersmeet._plan.operators.spec import Spec, SpecSide, SpecSite
 from watersmeet._plan.operators.views import lookups_of
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time
 from watersmeet._plan.tables import TableRules, table_rules
@@ -70,8 +70,8 @@ class _Rewrite:
         """The operators of a node, first to last."""
         return (*operators_of(node), keeper_of(node)) if node.name in self._rules.kept else operators_of(node)
 
-    def _site(self, node: Node) -> Site[Any]:
-        return Site(self._plan, self._rules, node)
+    def _site(self, node: Node) -> SpecSite[Any]:
+        return SpecSite(self._plan, self._rules, node)
 
     def _stages_of(self, name: str) -> frozenset[int]:
         """Stages in which the node's rows stand, behind all its operators."""
@@ -103,7 +103,7 @@ class _Rewrite:
             emits_views=name in self._rules.split,
             shared_root=spec.meets(site),
             fan=1 + self._below(name) if spec.fans_out else 0,
-            time=None if timed is None else Time(),
+            time=None if timed is None else Time(by_wall=timed.by_wall),
             keeps=spec.keeps(site, taken),
         )
 
@@ -220,25 +220,18 @@ class _Rewrite:
             path,
             operator.id,
             side,
-            reads.drops_null_key,
-            reads.drops_null_value,
+            reads,
             old=flow.carries_old and self._brings_old(flow, reads),
             silent=flow.silent and reads.silent != "any",
             drops_silent=flow.silent and reads.silent == "dropped",
             drops_late=flow.late and reads.drops_late,
-            direct=reads.direct,
-            broadcast=reads.broadcast,
         )
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
 
-    def _brings_old(self, flow: Flow, side: Side) -> bool:
+    def _brings_old(self, flow: Flow, side: SpecSide) -> bool:
         return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
-
-    def _side(self, edge: Edge) -> Side:
-        operator = next(op for op in self._operators.values() if op.id == edge.target)
-        return operator.spec.reads(self._site(self._plan.by_name[operator.node])).sides[edge.side]
 
     # -- what is known only when all flows are there -----------------------------------------------------
 
@@ -268,7 +261,7 @@ class _Rewrite:
             if not (operator.shared_root or operator.emits_visible):
                 continue
             for edge in [e for e in self._edges if e.target == operator.id]:
-                if not self._side(edge).looked_up:
+                if not edge.reads.looked_up:
                     continue
                 self._edges[edge.id] = replace(edge, visible=True)
                 if self._is_computed(self._flows[edge.flow]):
@@ -276,7 +269,7 @@ class _Rewrite:
 
     def _settle_stored_ts(self) -> None:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
-        for edge in [e for e in self._edges if self._side(e).stored_ts]:
+        for edge in [e for e in self._edges if e.reads.stored_ts]:
             if self._is_joined(self._flows[edge.flow]):
                 self._edges[edge.id] = replace(edge, stored_ts=True)
                 self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
@@ -302,6 +295,8 @@ class _Rewrite:
         topics = [sink.place.topic for sink in self._plan.sinks if sink.place.topic is not None]
         if levels == 0 or len(set(fed)) < len(fed) or len(set(topics)) < len(topics):
             return True
+        if any(node.makes_headers for node in self._plan.nodes):
+            return True  # which rows have which headers is said where they leave
         ends = [self._flows[f] for f, _ in self._sink_edges]
         return any(f.stage != levels or self._changes_key(f) for f in ends)
 

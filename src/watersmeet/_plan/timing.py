@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.operators.spec import Site, Timed
+from watersmeet._plan.operators.spec import SpecSite, TimeOfSpec
 from watersmeet._plan.physical import Edge, Flow, Operator
 from watersmeet._plan.tables import TableRules
 
@@ -120,8 +120,8 @@ def _hold(plan: Plan, rules: TableRules, operator: Operator) -> int | None:
     return None if timed is None else timed.hold
 
 
-def _timed(plan: Plan, rules: TableRules, operator: Operator) -> Timed | None:
-    return operator.spec.timed(Site(plan, rules, plan.by_name[operator.node]))
+def _timed(plan: Plan, rules: TableRules, operator: Operator) -> TimeOfSpec | None:
+    return operator.spec.timed(SpecSite(plan, rules, plan.by_name[operator.node]))
 
 
 def _in_place(

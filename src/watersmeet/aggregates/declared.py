@@ -73,7 +73,7 @@ class AnyAggregate:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What it is told beside its arguments, as JSON has it."""
+        """Its parameters other than arguments, as JSON values."""
         return {}
 
     @property
@@ -127,21 +127,17 @@ class Declared(AnyAggregate):
 
     @property
     def arguments(self) -> Mapping[str, Function | None]:
-        """See `AnyAggregate`."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata.get("function")}
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """See `AnyAggregate`."""
         return {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata.get("function")}
 
     def bare(self) -> Self:
-        """See `AnyAggregate`."""
         return replace(self, **dict.fromkeys(self.arguments))
 
     @classmethod
     def read(cls, parameters: Any) -> AnyAggregate:
-        """See `AnyAggregate`."""
         names = [each.name for each in fields(cls) if not each.metadata.get("function")]
         return cls(**(dict(zip(names, [parameters], strict=True)) if len(names) == 1 else parameters or {}))
 
@@ -162,7 +158,6 @@ class OfTwo(Declared):
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return f"wm.{cls.name}(lambda value: {of}, by=lambda value: value['amount'])"
 
 

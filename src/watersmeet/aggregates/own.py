@@ -90,11 +90,9 @@ class Aggregate(AnyAggregate):
 
     @property
     def arguments(self) -> Mapping[str, Function | None]:
-        """See `AnyAggregate`."""
         return {"argument": _whole if self.argument is None else self.argument}
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`; which functions there are is known here, too."""
         for name in ("state", "result"):
             if getattr(self, name, None) is None:
                 raise TopologyError(
@@ -117,21 +115,19 @@ class Aggregate(AnyAggregate):
             )
 
     def bare(self) -> Self:
-        """See `AnyAggregate`."""
         other = copy(self)
         other.argument = None
         return other
 
     @classmethod
     def read(cls, parameters: Any) -> AnyAggregate:
-        """See `AnyAggregate`: its functions are the program's, so that what is kept is shown as it is."""
-        return Kept()
+        return OwnTypes()
 
     def __repr__(self) -> str:
         return f"{self.name}()"
 
 
-class Kept(Aggregate):
+class OwnTypes(Aggregate):
     """What a checkpoint knows of a user's own aggregate."""
 
     stem = "kept"

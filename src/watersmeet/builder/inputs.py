@@ -5,11 +5,13 @@ Overloads say which options go with which source; that they do is checked again 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.inputs import Inputs
+from watersmeet.functions import Function
+from watersmeet.handles.expiry import Since
 from watersmeet.handles.global_ktable import GlobalKTable
 from watersmeet.handles.kstream import KStream
 from watersmeet.handles.ktable import KTable
@@ -17,7 +19,8 @@ from watersmeet.handles.told import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.policies import OnError, OnUndecodable
+from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable
+from watersmeet.io.topic_names import StartingOffsets, are_topics, check_topics
 from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -46,8 +49,27 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
+        starting_offsets: StartingOffsets | None = None,
         name: str | None = None,
         bootstrap: Backfill | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def stream(
+        self,
+        source: list[str] | tuple[str, ...],
+        *,
+        key: Format | FormatName,
+        value: Format | FormatName,
+        on_undecodable: OnUndecodable | None = None,
+        on_error: OnError | None = None,
+        headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
+        starting_offsets: StartingOffsets | None = None,
+        name: str | None = None,
     ) -> KStream: ...
 
     @overload
@@ -60,7 +82,7 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         bootstrap: Backfill | None = None,
@@ -71,7 +93,7 @@ class InputReading:
 
     def stream(
         self,
-        source: str | Topic | Rows | DataFrame,
+        source: str | list[str] | tuple[str, ...] | Topic | Rows | DataFrame,
         *,
         name: str | None = None,
         key: Columns | Format | None = None,
@@ -79,7 +101,9 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
+        starting_offsets: StartingOffsets | None = None,
         order: str | Sequence[str] | None = None,
         bootstrap: Backfill | None = None,
     ) -> KStream:
@@ -87,8 +111,9 @@ class InputReading:
 
         Parameters
         ----------
-        source : a topic's name, a `Topic`, a DataFrame (streaming or static), or `Rows` of one.
-            All rows of a streaming one's batch come through one task, which puts them in order, above 256 MiB through
+        source : a topic's name, several names (all with the same options; functions that see the record tell them
+            apart by `record["topic"]`), a `Topic`, a DataFrame (streaming or static), or `Rows` of one. All rows of a
+            streaming one's batch come through one task, which puts them in order, above 256 MiB through
             a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
         key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
@@ -99,7 +124,14 @@ class InputReading:
             writes it there. Default: the builder's.
         on_error : of a topic, the same of records for which a function raises before the first operator with state.
         headers : of a topic, whether records keep their headers; default False.
-        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long.
+        timestamp : of a DataFrame, a column's name or a Column: a timestamp, or milliseconds since 1970 as a long. Of
+            either, a Column function of (value) or (key, value), or `wm.python`, that gives one: it is called before
+            the record's place among those of other inputs is known. Else a topic's records have the topic's times.
+        on_invalid_timestamp : of a topic with `timestamp`, what becomes of records for which it gives null, a time
+            before 1970 or one too large, or raises: "fail" (the usual one) stops the query and says where, "own" takes
+            the topic's own time, "skip" leaves the record out and counts it, `wm.DeadLetter("topic")` writes it there.
+        starting_offsets : of a topic, from where it is read where there is no checkpoint yet: "earliest", "latest", or
+            the first offset of each partition ({0: 1200, 1: 1187}). Default: as `Kafka(starting_offsets=)` says.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
             files, whose rows have an order of their own.
         bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
@@ -108,11 +140,29 @@ class InputReading:
         ------
         TopologyError : no such source, format, column or schema, the name is taken, or the history has rows of other
             types.
+        FunctionError : the function of timestamps gives no time.
+
+        Examples
+        --------
+        >>> read = {"key": "string", "value": wm.json("page string, at timestamp")}  # doctest: +SKIP
+        >>> builder.stream("visits", **read, timestamp=lambda value: value["at"])  # doctest: +SKIP
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp, "starting_offsets": starting_offsets}
+        if are_topics(source):
+            return self._of_topics(check_topics(source, bootstrap), name, options)
         node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
         return KStream(self._construction, node)
+
+    def _of_topics(self, topics: Sequence[str], name: str | None, options: Mapping[str, Any]) -> KStream:
+        """The records of several topics, each an input of its own name."""
+        alone = name if len(topics) == 1 else None
+        nodes = [self._inputs.add(topic, "stream", alone, None, options) for topic in topics]
+        first, *others = (KStream(self._construction, node) for node in nodes)
+        for number, other in enumerate(others, start=1):
+            first = first.merge(other, name=name if number == len(others) else None)
+        return first
 
     @overload
     def table(
@@ -124,10 +174,15 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
+        starting_offsets: StartingOffsets | None = None,
         name: str | None = None,
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -139,6 +194,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -148,12 +205,14 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @overload
@@ -165,6 +224,8 @@ class InputReading:
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable: ...
 
     @parameters_of(stream)
@@ -178,11 +239,15 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
+        starting_offsets: StartingOffsets | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
         history: Duration | None = None,
         bootstrap: Snapshot | Backfill | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
     ) -> KTable:
         """A KTable of a Kafka topic or a DataFrame: the latest value of each key; null deletes.
 
@@ -193,6 +258,10 @@ class InputReading:
             stream that is joined with it finds the value of its own time. Changes that are older are dropped, counted.
         bootstrap : what the table begins with, and from where its topic goes on: a `Snapshot`, or its history, a
             `Backfill`.
+        ttl : for how long a row lasts, in stream time, such as "1 day": then it is deleted, and a tombstone goes
+            downstream, where time passes that moment (docs/semantics/expiry.md; KIP-1225).
+        since : from when on: "update", the stream time at which its last update comes, or "record", that record's
+            timestamp. A record that is over when it comes deletes the row.
 
         Raises
         ------
@@ -203,6 +272,11 @@ class InputReading:
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp, "starting_offsets": starting_offsets}
+        if ttl is not None or since != "update":
+            node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
+            stream = KStream(self._construction, node)
+            return stream.to_table(store=store, history=history, ttl=ttl, since=since)
         node = self._inputs.add(source, "table", name, store, options, history, bootstrap)
         return KTable(self._construction, node)
 
@@ -216,6 +290,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool = False,
+        timestamp: Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         name: str | None = None,
         store: str | None = None,
     ) -> GlobalKTable: ...
@@ -230,7 +306,7 @@ class InputReading:
         *,
         name: str,
         key: Columns,
-        timestamp: str | Column,
+        timestamp: str | Column | Function,
         value: Columns | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
@@ -250,7 +326,8 @@ class InputReading:
         on_undecodable: OnUndecodable | None = None,
         on_error: OnError | None = None,
         headers: bool | None = None,
-        timestamp: str | Column | None = None,
+        timestamp: str | Column | Function | None = None,
+        on_invalid_timestamp: OnInvalidTimestamp | None = None,
         order: str | Sequence[str] | None = None,
         store: str | None = None,
     ) -> GlobalKTable:
@@ -272,4 +349,5 @@ class InputReading:
         """
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
+        options |= {"on_invalid_timestamp": on_invalid_timestamp}
         return GlobalKTable(self._construction, self._inputs.add(source, "global", name, store, options))

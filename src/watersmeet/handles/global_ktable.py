@@ -25,8 +25,8 @@ class GlobalKTable(Handle):
     def join(self, other: GlobalKTable, joiner: Function, *, key: Function, name: str | None = None) -> GlobalKTable:
         """Inner join with another global table, as a view (KIP-99): a row where both have one.
 
-        It is resolved whenever it is looked up, and gives no results of its own accord. Whoever looks it up needs
-        no further exchange for the second table.
+        It is resolved at each lookup, and gives no results of its own. A lookup needs no further exchange for the
+        second table.
 
         Parameters
         ----------

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Filter, MapValues, Node, Shape
+from watersmeet._plan.nodes import FilterNode, MapValuesNode, Node, Shape
 from watersmeet._plan.pictures.picture import picture_above
 from watersmeet._plan.pictures.svg import svg
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import Function, adapt, types_for
 from watersmeet.handles.side import Side, type_text
 from watersmeet.names import NoValue, answering
 
@@ -64,6 +64,11 @@ class Handle(NoValue):
         """What comes into a step that may keep a table."""
         return (self.name,) if self._node.shape.kind == "table" else ()
 
+    @property
+    def _is_stream(self) -> bool:
+        """Whether records are facts of their own, which functions may see."""
+        return self._node.shape.kind == "stream"
+
     def _types(self) -> tuple[Any, Any]:
         return self._node.shape.key, self._node.shape.value
 
@@ -72,18 +77,18 @@ class Handle(NoValue):
 
     def _filtered(self, predicate: Function, *, negate: bool, name: str | None, store: str | None) -> Node:
         role = "predicate"
-        predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
-        self._construction.functions.check_predicate(predicate, self._types(), role)
+        predicate = adapt(predicate, ("key", "value"), role, self._construction.functions, sees_record=self._is_stream)
+        self._construction.functions.check_predicate(predicate, types_for(predicate, self._types()), role)
         name = self._construction.name(name, "filter", *self._kept)
-        node = Filter(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
+        node = FilterNode(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
     def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:
-        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions)
-        value = self._construction.functions.value_type(mapper, self._types(), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, sees_record=self._is_stream)
+        value = self._construction.functions.value_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
         name = self._construction.name(name, "map_values", *self._kept)
-        return self._attach(MapValues(name, (self._node.name,), shape, mapper=mapper, store=store))
+        return self._attach(MapValuesNode(name, (self._node.name,), shape, mapper=mapper, store=store))
 
 
 def side_of(given: Any) -> Side | None:

@@ -8,16 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import Branch, FlatMap, Map, Merge, Peek, SelectKey, Shape, ToTable
+from watersmeet._plan.nodes import (
+    BranchNode,
+    FlatMapNode,
+    MapHeadersNode,
+    MapNode,
+    MergeNode,
+    PeekNode,
+    SelectKeyNode,
+    Shape,
+    ToTableNode,
+)
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, check_branches
+from watersmeet.functions import Function, adapt, check_branches, types_for
 from watersmeet.handles import made
+from watersmeet.handles.distinct import Deduplicating
+from watersmeet.handles.expiry import Since, expiring
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, require_same_key, told_apart
+from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -28,7 +40,7 @@ if TYPE_CHECKING:
 
 @made_as("stream")
 @answering
-class KStream(StreamGrouping, StreamJoins, StreamOutputs):
+class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
@@ -50,19 +62,48 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         ----------
         mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
         """
-        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True)
-        key, value = self._construction.functions.pair_type(mapper, self._types(), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True, sees_record=True)
+        key, value = self._construction.functions.pair_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape("stream", key, value)
-        node = Map(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        node = MapNode(self._construction.name(name, "map"), (self._node.name,), shape, mapper=mapper)
+        return KStream(self._construction, self._attach(node))
+
+    def map_headers(self, mapper: Function, *, name: str | None = None) -> KStream:
+        """Each record with other headers, which operators and outputs below have from it.
+
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value), and of the `record` behind them, that gives an array of
+            structs of a text and bytes; null is none.
+
+        Raises
+        ------
+        TopologyError : no topic that has been read keeps its headers.
+        FunctionError : what the mapper gives are no headers.
+
+        Examples
+        --------
+        >>> visits = builder.stream("visits", key="string", value="string", headers=True)  # doctest: +SKIP
+        >>> visits.map_headers(lambda v, record: F.slice(record["headers"], 1, 1))  # doctest: +SKIP
+        """
+        check_headers(self._construction.nodes)
+        functions, role = self._construction.functions, "header mapper"
+        mapper = adapt(mapper, ("key", "value"), role, functions, sees_record=True)
+        mapper = functions.headers(mapper, types_for(mapper, self._types()), role)
+        name = self._construction.name(name, "map_headers")
+        node = MapHeadersNode(name, (self._node.name,), self._node.shape, mapper=mapper)
         return KStream(self._construction, self._attach(node))
 
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
         """Each record under a new key: a Column function of (value) or (key, value)."""
-        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
-        key = self._construction.functions.value_type(selector, self._types(), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
+        types = types_for(selector, self._types())
+        key = self._construction.functions.value_type(selector, types, "key selector")
         shape = Shape("stream", key, self.value_type)
         name = self._construction.name(name, "select_key")
-        return KStream(self._construction, self._attach(SelectKey(name, (self._node.name,), shape, selector=selector)))
+        return KStream(
+            self._construction, self._attach(SelectKeyNode(name, (self._node.name,), shape, selector=selector))
+        )
 
     def flat_map(self, mapper: Function, *, name: str | None = None) -> KStream:
         """None, one or many records of each.
@@ -81,7 +122,7 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
     def merge(self, other: KStream, *, name: str | None = None) -> KStream:
         """The records of both streams (types must be the same)."""
         right = _merged(self._side, other)
-        node = Merge(self._construction.name(name, "merge"), (self.name, right.name), self._node.shape)
+        node = MergeNode(self._construction.name(name, "merge"), (self.name, right.name), self._node.shape)
         return KStream(self._construction, self._attach(node))
 
     def split(
@@ -110,8 +151,9 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         streams: dict[str, KStream] = {}
         for branch, predicate in branches.items():
             role = f"predicate of branch {branch!r}"
-            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions)
-            self._construction.functions.check_predicate(predicate, self._types(), f"predicate of {branch!r}")
+            predicate = adapt(predicate, ("key", "value"), role, self._construction.functions, sees_record=True)
+            types = types_for(predicate, self._types())
+            self._construction.functions.check_predicate(predicate, types, f"predicate of {branch!r}")
             streams[branch] = self._branch(f"{prefix}-{branch}", tuple(predicates), predicate)
             predicates.append(predicate)
         if default is not None:
@@ -130,32 +172,42 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         """
         action = adapt(action, ("key", "value"), "action")
         name = self._construction.name(name, "peek")
-        node = Peek(name, (self._node.name,), self._node.shape, action=action)
+        node = PeekNode(name, (self._node.name,), self._node.shape, action=action)
         return KStream(self._construction, self._attach(node))
 
-    def to_table(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+    def to_table(
+        self,
+        *,
+        name: str | None = None,
+        store: str | None = None,
+        history: Duration | None = None,
+        ttl: Duration | None = None,
+        since: Since = "update",
+    ) -> KTable:
         """The stream read as the changes of a table: the latest value of each key, null deletes.
 
         Parameters
         ----------
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+        ttl, since : for how long a row lasts, as for `StreamsBuilder.table`.
         """
         shape = Shape("table", self.key_type, self.value_type)
-        name = self._construction.name(name, "to_table", self.name)
+        above = expiring(self._construction, self._node, ttl, since, history=history)
+        name = self._construction.name(name, "to_table", above.name)
         kept = self._construction.history_ms(history)
-        node = ToTable(name, (self._node.name,), shape, store=store, history_ms=kept)
+        node = ToTableNode(name, (above.name,), shape, store=store, history_ms=kept)
         return made.table(self._construction, self._attach(node))
 
     # ------------------------------------------------------------------------------------------------------
 
     def _flat(self, mapper: Function, name: str | None, *, values_only: bool) -> KStream:
         functions = self._construction.functions
-        mapper = adapt(mapper, ("key", "value"), "mapper", functions)
-        element = functions.element_type(mapper, self._types(), "mapper")
+        mapper = adapt(mapper, ("key", "value"), "mapper", functions, sees_record=True)
+        element = functions.element_type(mapper, types_for(mapper, self._types()), "mapper")
         key, value = (self.key_type, element) if values_only else functions.element_pair(element, "mapper")
         stem = "flat_map_values" if values_only else "flat_map"
-        node = FlatMap(
+        node = FlatMapNode(
             self._construction.name(name, stem),
             (self._node.name,),
             Shape("stream", key, value),
@@ -165,7 +217,7 @@ class KStream(StreamGrouping, StreamJoins, StreamOutputs):
         return KStream(self._construction, self._attach(node))
 
     def _branch(self, name: str, earlier: tuple[Function, ...], predicate: Function | None) -> KStream:
-        node = Branch(name, (self._node.name,), self._node.shape, earlier=earlier, predicate=predicate)
+        node = BranchNode(name, (self._node.name,), self._node.shape, earlier=earlier, predicate=predicate)
         return KStream(self._construction, self._attach(node))
 
 

@@ -5,16 +5,19 @@ Handle layer. Functions take and return Spark Columns; a function never sees a t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from watersmeet.functions import Function
 from watersmeet.handles import made
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
+from watersmeet.handles.grouped.transforming import transformed
 from watersmeet.handles.joins.of_tables import TableJoins
 from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import TableOutputs, changes_of
 from watersmeet.handles.suppress import suppress_node
 from watersmeet.names import answering
+from watersmeet.processors import StoreDeclaration
 from watersmeet.windows import Suppressed
 
 if TYPE_CHECKING:
@@ -50,9 +53,59 @@ class KTable(TableJoins, TableOutputs):
         """
         return KTable(self._construction, self._mapped_values(mapper, name=name, store=store))
 
-    def to_stream(self, *, name: str | None = None) -> KStream:
-        """The changes of the table as a stream; a tombstone becomes a record with a null value."""
-        return made.stream(self._construction, changes_of(self._side, name))
+    def transform_values(
+        self,
+        transformer: Callable[[], Any],
+        *,
+        value: Any,
+        stores: Sequence[StoreDeclaration] = (),
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Each row with the value that a transformer gives it, which keeps state by key and sets timers.
+
+        It is a processor (docs/processors.md) with a method `transform(record, context)` in place of `process`: what
+        that gives is the row's new value, and None deletes the row. It is called for each change of the table,
+        deletions (a value of None) among them. What else it sends (`context.forward`), by a timer for one, are later
+        changes of the row. Kafka Streams has it as `KTable.transformValues` (KIP-149).
+
+        Parameters
+        ----------
+        transformer : a class, or a function without parameters that gives an object.
+        value : type of the values that it gives, in Spark's words or as a DataType.
+        stores : its stores: `wm.ValueStore`, `wm.ListStore` and `wm.MapStore`.
+        name, store : names of the operator and of the result's queryable table.
+
+        Raises
+        ------
+        TopologyError : it is no transformer, a store is none, or its name is taken.
+        FunctionError : there is no such type, or its methods take other arguments.
+
+        Examples
+        --------
+        >>> class Times:
+        ...     def init(self, context):
+        ...         self.times = context.get_store("times")
+        ...
+        ...     def transform(self, record, context):
+        ...         self.times.put((self.times.get() or 0) + 1)
+        ...         return None if record.value is None else f"{record.value}, change {self.times.get()}"
+        >>> times = wm.ValueStore("times", "long")  # doctest: +SKIP
+        >>> users.transform_values(Times, value="string", stores=[times])  # doctest: +SKIP
+        """
+        return transformed(self._side, transformer, value=value, stores=stores, name=name, store=store)
+
+    def to_stream(self, *, key: Function | None = None, name: str | None = None) -> KStream:
+        """The changes of the table as a stream; a tombstone becomes a record with a null value.
+
+        Parameters
+        ----------
+        key : a new key of each record: a Column function of (value) or (key, value), which sees null values, too; None:
+            the row's.
+        name : name of the operator.
+        """
+        stream = made.stream(self._construction, changes_of(self._side, name))
+        return stream if key is None else stream.select_key(key, name=f"{stream.name}-key")
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
         """The rows by group; a changed row leaves its group before it comes into one (docs/semantics, section 12).

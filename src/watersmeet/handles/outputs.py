@@ -5,11 +5,14 @@ Handle layer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from watersmeet._plan.nodes import Node, Repartition, Shape, Sink, ToStream
+from watersmeet._plan.nodes import Node, RepartitionNode, Shape, SinkNode, ToStreamNode
 from watersmeet.errors import TopologyError
+from watersmeet.functions import Function
 from watersmeet.handles import made
+from watersmeet.handles.chosen_topics import chosen
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.side import Side
 from watersmeet.handles.told import parameters_of
@@ -44,12 +47,25 @@ class StreamOutputs(Handle):
     def to(self, target: TopicSink, *, name: str | None = None) -> None: ...
 
     @overload
+    def to(
+        self,
+        target: Function,
+        *,
+        topics: Sequence[str],
+        key: Format | FormatName | None = None,
+        value: Format | FormatName | None = None,
+        delivery: Delivery = "exactly_once",
+        name: str | None = None,
+    ) -> None: ...
+
+    @overload
     def to(self, target: Writer | ForeachBatch | Output, *, name: str) -> None: ...
 
     def to(
         self,
-        target: str | TopicSink | Writer | ForeachBatch | Output,
+        target: str | TopicSink | Writer | ForeachBatch | Output | Function,
         *,
+        topics: Sequence[str] | None = None,
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery | None = None,
@@ -59,7 +75,11 @@ class StreamOutputs(Handle):
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own.
+        target : a topic's name, a `TopicSink`, a `Writer`, a `ForeachBatch` or an `Output` of your own; or, with
+            `topics`, a Column function of (value) or (key, value), and of the `record` behind them, that gives the name
+            of each record's topic.
+        topics : the topics that such a function may name; each is an output of its name. For a record for which it
+            names another one, or none, it raises: what becomes of it `on_error` says.
         key, value : of a topic, the formats; left out, they follow from the types: strings, ints, longs and bytes
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
@@ -69,8 +89,18 @@ class StreamOutputs(Handle):
         Raises
         ------
         TopologyError : no such target or format, or the name is taken.
+
+        Examples
+        --------
+        >>> to = lambda value: F.concat(F.lit("orders-"), value["country"])  # doctest: +SKIP
+        >>> orders.to(to, topics=["orders-de", "orders-fr"])  # doctest: +SKIP
         """
-        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+        options = {"key": key, "value": value, "delivery": delivery}
+        if topics is None:
+            written(self._side, target, options, name)
+            return
+        for topic, branch in chosen(self._side, target, topics, name).items():
+            written(branch, topic, options, None)
 
     @overload
     def through(
@@ -108,7 +138,7 @@ class StreamOutputs(Handle):
 
     def repartition(self, *, name: str | None = None) -> KStream:
         """The records at the shard of their key; null keys end here unless a join below takes them."""
-        node = Repartition(self._construction.name(name, Repartition.stem), (self.name,), self._node.shape)
+        node = RepartitionNode(self._construction.name(name, RepartitionNode.stem), (self.name,), self._node.shape)
         return made.stream(self._construction, self._attach(node))
 
 
@@ -183,13 +213,13 @@ def written(side: Side, target: Any, options: dict[str, Any], name: str | None) 
             f"The output {sink!r:.120} has no name of its own: name={name!r}.", hint="Give it one: to(..., name=...)."
         )
     called = construction.name(name, f"to-{output}") if name is None else name
-    return construction.add(Sink(called, (side.name,), side.node.shape, output=output, target=sink))
+    return construction.add(SinkNode(called, (side.name,), side.node.shape, output=output, target=sink))
 
 
 def changes_of(side: Side, name: str | None) -> Node:
     """The changes of a table as a stream: its node, attached."""
     shape = Shape("stream", side.key_type, side.value_type)
-    return side.construction.add(ToStream(side.construction.name(name, ToStream.stem), (side.name,), shape))
+    return side.construction.add(ToStreamNode(side.construction.name(name, ToStreamNode.stem), (side.name,), shape))
 
 
 def keeps_rows(target: Any) -> bool:

@@ -5,6 +5,7 @@ Handle layer. What is made of several handles (joins, merges, groups, outputs) i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -130,6 +131,20 @@ def told_apart(one: Any, other: Any) -> tuple[str, str]:
     """Two types as texts that differ: with what can be null, where they differ in nothing else."""
     texts = type_text(one), type_text(other)
     return texts if texts[0] != texts[1] else (str(one), str(other))
+
+
+def check_headers(nodes: Iterable[Node]) -> None:
+    """Raise unless a topic among the nodes keeps its headers.
+
+    Raises
+    ------
+    TopologyError : none does.
+    """
+    if not any(getattr(node.place, "keeps_headers", False) for node in nodes):
+        raise TopologyError(
+            "The records have no headers: no topic that has been read keeps them, headers=False.",
+            hint="Read the topic with its headers: builder.stream('topic', ..., headers=True).",
+        )
 
 
 def same_type(one: Any, other: Any) -> bool:

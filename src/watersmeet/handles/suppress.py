@@ -5,7 +5,7 @@ Handle layer.
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import Node, Suppress
+from watersmeet._plan.nodes import Node, SuppressNode
 from watersmeet.errors import TopologyError
 from watersmeet.handles.side import Side
 from watersmeet.windows import Suppressed
@@ -23,8 +23,8 @@ def suppress_node(table: Side, suppressed: Suppressed, name: str | None) -> Node
             f"suppress takes a Suppressed, which says until when, and not {suppressed!r:.80}.",
             hint="Take suppress(wm.Suppressed.until_time_limit('10 seconds', wm.BufferConfig.unbounded())).",
         )
-    node = Suppress(
-        table.construction.name(name, Suppress.stem, table.name),
+    node = SuppressNode(
+        table.construction.name(name, SuppressNode.stem, table.name),
         (table.name,),
         table.node.shape,
         limit_ms=suppressed.limit_ms,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Node, SelectKey
+from watersmeet._plan.nodes import Node, SelectKeyNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.handles import made
@@ -129,7 +129,7 @@ class WTable(WindowJoins):
         selector = self._selector(key)
         kind = construction.functions.value_type(selector, self._types(), "key selector")
         shape, called = replace(node.shape, key=kind), f"{node.name}-key"
-        return made.stream(construction, self._attach(SelectKey(called, (node.name,), shape, selector=selector)))
+        return made.stream(construction, self._attach(SelectKeyNode(called, (node.name,), shape, selector=selector)))
 
     def to(self, target: DatabaseTable | CatalogTable | Output, *, name: str | None = None) -> None:
         """Keep the table in one of a database or catalog; the key's columns are those of the key, `start` and `end`.

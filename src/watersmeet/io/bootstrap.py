@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.inputs import Origin
+from watersmeet.io.topic_names import StartingOffsets, check_offsets, is_number
 from watersmeet.names import answering
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 
 
 @answering
@@ -166,27 +165,13 @@ def _check_begin(begin: Bootstrap) -> None:
             hint="Leave one of them out.",
         )
     if begin.starting_offsets is not None:
-        _check_offsets(begin.starting_offsets)
+        check_offsets(begin.starting_offsets)
     if begin.starting_timestamp is not None:
         object.__setattr__(begin, "starting_timestamp", _milliseconds(begin.starting_timestamp))
 
 
-def _check_offsets(given: Any) -> None:
-    named = isinstance(given, Mapping) and all(_is_number(each) for pair in given.items() for each in pair)
-    if not (named and given) and given not in ("earliest", "latest"):
-        raise TopologyError(
-            "Offsets are numbers, by the numbers of the partitions.",
-            given=f"starting_offsets={given!r}",
-            hint='starting_offsets={0: 1200, 1: 1187}, "earliest" or "latest".',
-        )
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
-
-
 def _milliseconds(given: Any) -> int:
-    if _is_number(given):
+    if is_number(given):
         return int(given)
     if isinstance(given, datetime) and given.tzinfo is not None:
         return (given - _EPOCH) // timedelta(milliseconds=1)

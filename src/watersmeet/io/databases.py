@@ -51,20 +51,16 @@ class TableTarget(SinkTarget):
 
     @property
     def default_name(self) -> str:
-        """See `SinkTarget`."""
         return self.table
 
     @property
     def claim(self) -> tuple[str, str, str]:
-        """See `SinkTarget`."""
         return ("table", self.place, self.table)
 
     def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
-        """See `SinkTarget`."""
         functions.check_columns(self, key, value)
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
-        """See `SinkTarget`."""
         raise TopologyError(
             "Two outputs write one table: a table has one writer.",
             given=f"{self!r}: {names[0]!r} and {names[1]!r}",

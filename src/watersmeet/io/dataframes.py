@@ -96,11 +96,9 @@ class Writer(SinkTarget):
 
     @property
     def claim(self) -> tuple[str, str] | None:
-        """See `SinkTarget`."""
         return None if self.path is None else ("path", self.path)
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
-        """See `SinkTarget`."""
         raise TopologyError(
             "Two outputs write to one place: of each batch only one's rows would stay.",
             given=f"{self.path}: {names[0]!r} and {names[1]!r}",
@@ -108,7 +106,6 @@ class Writer(SinkTarget):
         )
 
     def recorded(self, *, alone: bool) -> Mapping[str, Any]:
-        """See `SinkTarget`: where the files lie, and whether Spark's own list of them lies there, too."""
         return {} if self.path is None else {"path": self.path, "listed": alone}
 
 

@@ -7,12 +7,15 @@ Vocabulary: nobody else asks which input something is. What reads it is found fr
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.policies import Policies
+from watersmeet.io.topic_names import StartingOffsets
+
+Function = Callable[..., Any]
 
 
 class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none of it otherwise
@@ -54,6 +57,16 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
     def policies(self) -> Policies:
         """What becomes of its bad records, where it has policies and says them."""
         return Policies()
+
+    @property
+    def begins_at(self) -> StartingOffsets | None:
+        """Where its topic is read from where there is no checkpoint yet; None: where the connection says."""
+        return None
+
+    @property
+    def timestamp_extractor(self) -> Function | None:
+        """The user's function that gives its records' times; None: they have their own."""
+        return None
 
     @property
     def drop_reasons(self) -> tuple[str, ...]:

@@ -198,5 +198,4 @@ class OwnOutput(SinkTarget):
         return self.output.keeps_rows
 
     def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
-        """See `SinkTarget`."""
         self.output.check_types(functions.as_arrow(key), functions.as_arrow(value))

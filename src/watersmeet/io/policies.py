@@ -17,8 +17,9 @@ _BAD = {
     "on_undecodable": "undecodable records",
     "on_error": "records for which a function raises",
     "on_drop": "records that are dropped",
+    "on_invalid_timestamp": "records whose timestamp is none",
 }
-_WORDS = {"on_drop": ("skip",)}
+_WORDS = {"on_drop": ("skip",), "on_invalid_timestamp": ("fail", "skip", "own")}
 
 
 @answering
@@ -44,7 +45,8 @@ class DeadLetter:
 OnUndecodable = Literal["fail", "skip"] | DeadLetter
 OnError = Literal["fail", "skip"] | DeadLetter
 OnDrop = Literal["skip"] | DeadLetter
-Policy = Literal["fail", "skip"] | DeadLetter
+OnInvalidTimestamp = Literal["fail", "skip", "own"] | DeadLetter
+Policy = Literal["fail", "skip", "own"] | DeadLetter
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,13 @@ class Policies:
     on_undecodable : those whose bytes are not of an input's formats.
     on_error : those for which a function raises, or that an output's format does not write.
     on_drop : those that are late, expired, or without the key or value that an operator needs.
+    on_invalid_timestamp : those for which an input's timestamp extractor gives no time, or raises.
     """
 
     on_undecodable: OnUndecodable | None = None
     on_error: OnError | None = None
     on_drop: OnDrop | None = None
+    on_invalid_timestamp: OnInvalidTimestamp | None = None
 
     @property
     def said(self) -> Mapping[str, Policy]:
@@ -103,9 +107,9 @@ class Policies:
         return tuple(dict.fromkeys(each.topic for each in self.said.values() if isinstance(each, DeadLetter)))
 
 
-USUAL = Policies("fail", "fail", "skip")
+USUAL = Policies("fail", "fail", "skip", "fail")
 """What holds where nothing is said."""
-OF_INPUTS = Policies("fail", "fail")
+OF_INPUTS = Policies("fail", "fail", on_invalid_timestamp="fail")
 """The policies that inputs have."""
 WITHIN = Policies(on_error="fail", on_drop="skip")
 """Those behind the inputs, of operators and outputs."""
@@ -170,7 +174,7 @@ def whole(on_undecodable: Any, on_error: Any, on_drop: Any) -> Policies:
     TopologyError : one is no policy.
     """
     given = Policies(on_undecodable, on_error, on_drop)
-    for option in _BAD:
+    for option in ("on_undecodable", "on_error", "on_drop"):
         _check(option, getattr(given, option))
     return given
 

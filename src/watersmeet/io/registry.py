@@ -61,7 +61,7 @@ class SchemaRegistry:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What confluent-kafka's client is told; it may hold secrets."""
+        """The settings of confluent-kafka's client; they may hold secrets."""
         return {"timeout": 30, **self.options, "url": self.url}
 
     def __repr__(self) -> str:

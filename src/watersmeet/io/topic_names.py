@@ -1,12 +1,14 @@
-"""What may be the name of a Kafka topic."""
+"""What a user may say of Kafka topics: their names, several of them as one stream, and from where they are read."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from watersmeet.errors import TopologyError
 
+StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 _PATH = re.compile(r"/|\\\\|\.(?:parquet|json|csv|avro|orc)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -35,3 +37,54 @@ def _topic_hint(name: Any, writes: bool) -> str:
     if isinstance(name, str) and re.search(r"[,*|;?]", name) and not writes:
         return f"{plain} Read each topic by its name, then merge: one.merge(other)."
     return plain
+
+
+def are_topics(source: Any) -> bool:
+    """Whether a source is a list of names, also one without any."""
+    return isinstance(source, list | tuple | set) and all(isinstance(each, str) for each in source)
+
+
+def check_topics(names: Any, bootstrap: Any) -> Sequence[str]:
+    """The names, each once and in an order of their own.
+
+    Raises
+    ------
+    TopologyError : there are none, one is there twice, they have no order, or a history is to be of all of them.
+    """
+    if isinstance(names, set):
+        raise TopologyError(
+            f"Topics have an order, which decides between records of one time, and a set has none: {names!r:.80}.",
+            hint=f"builder.stream({sorted(names)!r:.80}, ...)",
+        )
+    if not names:
+        raise TopologyError("A stream needs a topic: builder.stream([]).", hint="builder.stream(['orders'], ...)")
+    twice = next((name for name in names if list(names).count(name) > 1), None)
+    if twice is not None:
+        raise TopologyError(f"One topic is named twice: {twice!r}.", hint="Name each topic once.")
+    if bootstrap is not None:
+        raise TopologyError(
+            f"What a stream begins with is of one topic, and there are {len(names)}: bootstrap=....",
+            hint="Read each topic with its own bootstrap=, then merge: one.merge(other).",
+        )
+    return list(names)
+
+
+def check_offsets(given: Any) -> None:
+    """Raise unless these are places from where a topic is read.
+
+    Raises
+    ------
+    TopologyError : they are none.
+    """
+    named = isinstance(given, Mapping) and all(is_number(each) for pair in given.items() for each in pair)
+    if not (named and given) and given not in ("earliest", "latest"):
+        raise TopologyError(
+            "Offsets are numbers, by the numbers of the partitions.",
+            given=f"starting_offsets={given!r}",
+            hint='starting_offsets={0: 1200, 1: 1187}, "earliest" or "latest".',
+        )
+
+
+def is_number(given: Any) -> bool:
+    """Whether this is a number of a partition, an offset or a time."""
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -10,8 +10,8 @@ from watersmeet.errors import TopologyError
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
-from watersmeet.io.policies import OnError, OnUndecodable, Policies
-from watersmeet.io.topic_names import check_topic
+from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
+from watersmeet.io.topic_names import StartingOffsets, check_offsets, check_topic
 from watersmeet.names import answering
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class Topic(Origin):
         None: what the builder has for all its topics, which is "fail" where nothing was said.
     headers : whether records keep their headers.
     on_error : the same of records for which a function raises that stands before the first operator with state.
+    timestamp : a record's time: a Column function (or `wm.python`) of (value) or (key, value) that gives a timestamp,
+        or a long of milliseconds since 1970. None: records have the topic's own times.
+    on_invalid_timestamp : what becomes of a record for which `timestamp` gives null, a time before 1970 or beyond what
+        windows can hold, or raises: "fail" (the usual one), "skip", "own" (the topic's own time), `DeadLetter`.
+    starting_offsets : from where it is read where there is no checkpoint yet: "earliest", "latest", or the first offset
+        of each partition. None: as `Kafka(starting_offsets=)` says.
     """
 
     name: str
@@ -42,6 +48,9 @@ class Topic(Origin):
     on_undecodable: OnUndecodable | None = None
     headers: bool = False
     on_error: OnError | None = None
+    timestamp: Callable[..., Any] | None = None
+    on_invalid_timestamp: OnInvalidTimestamp | None = None
+    starting_offsets: StartingOffsets | None = None
 
     shown = "topic"
 
@@ -55,40 +64,62 @@ class Topic(Origin):
                 f"The option headers must be True or False: headers={self.headers!r}.",
                 hint="Take headers=True or headers=False.",
             )
+        self._check_timestamp()
+        if self.starting_offsets is not None:
+            check_offsets(self.starting_offsets)
 
     @property
     def default_name(self) -> str:
-        """See `Origin`."""
         return self.name
 
     @property
     def topic(self) -> str:
-        """See `Origin`."""
         return self.name
 
     @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
-        """See `Origin`."""
         return {"key": self.key, "value": self.value}
 
     @property
     def keeps_headers(self) -> bool:
-        """See `Origin`."""
         return self.headers
 
     @property
     def drop_reasons(self) -> tuple[str, ...]:
-        """See `Origin`."""
         return () if self.value is None else Format.of(self.value).drop_reasons
 
     @property
     def policies(self) -> Policies:
-        """See `Origin`."""
-        return Policies(self.on_undecodable, self.on_error)
+        return Policies(self.on_undecodable, self.on_error, on_invalid_timestamp=self.on_invalid_timestamp)
+
+    @property
+    def begins_at(self) -> StartingOffsets | None:
+        return self.starting_offsets
+
+    @property
+    def timestamp_extractor(self) -> Callable[..., Any] | None:
+        return self.timestamp
 
     def under(self, policies: Policies) -> Topic:
-        """See `Origin`."""
-        return replace(self, on_undecodable=policies.on_undecodable, on_error=policies.on_error)
+        times = policies.on_invalid_timestamp if self.timestamp is not None else None
+        return replace(
+            self, on_undecodable=policies.on_undecodable, on_error=policies.on_error, on_invalid_timestamp=times
+        )
+
+    def _check_timestamp(self) -> None:
+        given: Any = self.timestamp
+        if isinstance(given, str) or (given is not None and type(given).__name__ == "Column"):
+            field = given if isinstance(given, str) else "at"
+            raise TopologyError(
+                f"The timestamp of a topic is a function of its records: timestamp={given!r:.80}.",
+                hint=f"timestamp=lambda value: value[{field!r}], a timestamp, or a long of milliseconds since 1970.",
+            )
+        if given is None and self.on_invalid_timestamp is not None:
+            raise TopologyError(
+                "The option on_invalid_timestamp is for records whose time a function gives, and there is none: "
+                f"on_invalid_timestamp={self.on_invalid_timestamp!r}.",
+                hint="Give timestamp=lambda value: value['at'] too, or leave on_invalid_timestamp out.",
+            )
 
     def _set_format(self, part: str, given: Any) -> None:
         if given is None:
@@ -141,33 +172,27 @@ class TopicSink(SinkTarget):
 
     @property
     def default_name(self) -> str:
-        """See `SinkTarget`."""
         return self.name
 
     @property
     def topic(self) -> str:
-        """See `SinkTarget`."""
         return self.name
 
     @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
-        """See `SinkTarget`."""
         return {"key": self.key, "value": self.value}
 
     @property
     def claim(self) -> tuple[str, str]:
-        """See `SinkTarget`."""
         return ("topic", self.name)
 
     def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
-        """See `SinkTarget`."""
         for part, kind in (("key", key), ("value", value)):
             form: Format | None = getattr(self, part)
             if form is not None:
                 functions.check_written(form, kind, f"{part}s of the output {self.name!r}")
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
-        """See `SinkTarget`: so that the topic keeps one order, keys are written, and placed, in one way."""
         before, now = keys()
         if before != now:
             raise TopologyError(

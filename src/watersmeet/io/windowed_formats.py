@@ -58,7 +58,7 @@ def time_windowed(key: Format | FormatName, size: Duration | None = None) -> For
     Parameters
     ----------
     key : the format of the key within.
-    size : of the windows, to read them; whoever writes others than of this size is refused. A sink needs none.
+    size : of the windows, to read them; windows of another size are refused. A sink needs none.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Names and options that are not there, and what to write in their place.
 
-Vocabulary. Whoever writes `table.leftJoin`, `stream.join(table, on="id")` or `TimeWindows("1 hour")` is told what to
-write, in place of Python's bare "has no attribute" and "unexpected keyword argument".
+Vocabulary. `table.leftJoin`, `stream.join(table, on="id")` and `TimeWindows("1 hour")` fail with a hint that has the
+right name, instead of Python's bare "has no attribute" and "unexpected keyword argument".
 """
 
 from watersmeet.names.calls import answered, answered_as, answering, option_refused

@@ -21,14 +21,14 @@ _FIELDS = "map_values(lambda value: F.struct(...))"
 _ORDER = "nothing: records are processed in their order of position, and a table's store has its keys in order"
 _BUILT = "builder.build().start(spark, checkpoint=...)"
 _FIRST_OF_EACH = (
-    "group_by_key().agg(first=wm.first(lambda value: value), n=wm.count()).to_stream()"
-    ".filter(lambda row: row['n'] == 1).map_values(lambda row: row['first']), which passes the first record of each key"
+    "distinct(lambda value: value['id'], within='10 minutes'), which passes the first record of each; distinct() goes "
+    "by the records' keys"
 )
 _VALUES_OF_ROWS = (
     "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value and "
     "says how many rows have it"
 )
-_NO_DUPLICATES = ("distinct", "drop_duplicates", "drop_duplicates_within_watermark")
+_NO_DUPLICATES = ("deduplicate", "deduplicate_by_key", "drop_duplicates", "drop_duplicates_within_watermark")
 _STREAM = {
     **_PROCESSORS,
     **dict.fromkeys(_NO_DUPLICATES, _FIRST_OF_EACH),
@@ -120,7 +120,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         **_STREAM,
         **_TABLE,
         **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
-        **dict.fromkeys(_NO_DUPLICATES, _VALUES_OF_ROWS),
+        **dict.fromkeys(("distinct", *_NO_DUPLICATES), _VALUES_OF_ROWS),
         "agg": "group_by(selector).agg(n=wm.count(), ...)",
         "aggregate": "group_by(selector).aggregate(...)",
         "count": "group_by(selector).count()",

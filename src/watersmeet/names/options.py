@@ -4,13 +4,10 @@ from __future__ import annotations
 
 _KEY, _VALUE = "key=, a format such as 'long'", "value=, a format such as 'string' or wm.json('id long')"
 _STORE = "store= names the table that is kept"
-_OFFSETS = "wm.Kafka('host:9092', starting_offsets='earliest') says where topics begin, at the start"
+_OFFSETS = "starting_offsets='earliest' of a topic, or wm.Kafka('host:9092', starting_offsets='earliest') of all"
 _JOIN_KEY = "Records are joined by their keys: give both sides the key before, with select_key or foreign_key="
 _HOW = "The method says it: join, left_join or outer_join"
-_OWN_TIME = (
-    "Records of a topic have the topic's own timestamps. Where the time is a field, read the topic as a DataFrame: "
-    "builder.stream(frame, name=..., key=..., timestamp='field')"
-)
+_OWN_TIME = "timestamp=lambda value: value['at'], a timestamp or a long of milliseconds since 1970"
 _WINDOWS = "windows=wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
 _JOIN = {
     "on": _JOIN_KEY,
@@ -27,7 +24,7 @@ _BY_OWN_KEY = {
     "foreign_key": "key=, with a global table; a record finds a table's row by its own key: select_key(selector) before"
 }
 _READ = {
-    **dict.fromkeys(("timestamp", "timestamp_extractor", "time"), _OWN_TIME),
+    **dict.fromkeys(("timestamp_extractor", "time"), _OWN_TIME),
     **dict.fromkeys(("key_serde", "key_deserializer", "key_format", "key_type"), _KEY),
     **dict.fromkeys(("value_serde", "value_deserializer", "value_format", "value_type", "format"), _VALUE),
     "schema": "value=wm.json('id long, name string'): a format has its schema",
@@ -35,8 +32,10 @@ _READ = {
     "group_id": "The application_id of StreamsBuilder('orders') is part of every group",
     **dict.fromkeys(("offset", "offset_reset", "auto_offset_reset", "starting_offsets"), _OFFSETS),
     "topic": "The source is the first argument: builder.stream('topic', key=..., value=...)",
-    **dict.fromkeys(("topics", "pattern"), "Read each topic, then merge: one.merge(other)"),
-    "retention": "history='1 day': a versioned table",
+    "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
+    "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
+    "retention": "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
+    **dict.fromkeys(("expire", "expire_after", "time_to_live", "expiry"), "ttl='1 day', of table and to_table"),
     **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
 }
 _WRITTEN = {
@@ -139,7 +138,7 @@ USES: dict[str, str] = {
     "split": "For example split({'large': lambda value: value['amount'] > 100}, default='rest')",
     "group_by_key": "By another key: group_by(lambda value: value['field'])",
     "suppress": "For example suppress(wm.Suppressed.until_time_limit('1 hour', wm.BufferConfig.unbounded()))",
-    "KTable.to_stream": "With another key: to_stream().select_key(lambda key, value: ...)",
+    "KTable.to_stream": "With another key: to_stream(key=lambda key, value: ...)",
     "reduce": "For example reduce(lambda aggregate, value: ...)",
     "KGroupedTable.reduce": "For example reduce(lambda aggregate, value: ..., lambda aggregate, value: ...)",
     "aggregate": f"For example {_FOLD}",
@@ -161,6 +160,8 @@ USES: dict[str, str] = {
     "SessionWindows": "They are made by SessionWindows.of_inactivity_gap_and_grace('30 minutes', '5 minutes')",
     "JoinWindows": "They are made by JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')",
     "UnlimitedWindows": "They are made by UnlimitedWindows.of()",
+    "CalendarWindows": "For example CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours')",
+    "window_text": "For example to_stream(key=wm.window_text)",
     "of_size_and_grace": "For example of_size_and_grace('1 hour', '5 minutes'), or of_size_with_no_grace('1 hour')",
     "of_size_with_no_grace": "With a grace: of_size_and_grace('1 hour', '5 minutes')",
     "of_time_difference_and_grace": "For example of_time_difference_and_grace('5 minutes', '1 minute'), or "

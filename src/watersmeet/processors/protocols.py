@@ -111,11 +111,14 @@ class Context(Protocol):
     timestamp : of the present record, or of the timer, in ms.
     stream_time : the time of the stream at this place of the sequence, in ms: the largest timestamp so far, less what
         operators above hold back. Within `on_timer` it is the timer's own time.
+    wall_clock : what the wall clock shows in this batch, in ms since 1970; only where the processor has a method
+        `on_wall_timer`.
     """
 
     key: Any
     timestamp: int
     stream_time: int
+    wall_clock: int
 
     def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
         """Send a record.
@@ -136,16 +139,22 @@ class Context(Protocol):
         """The state of the present key in one of the processor's stores; may be asked for once, in `init`."""
         ...
 
-    def set_timer(self, timestamp: int) -> None:
+    def set_timer(self, timestamp: int, *, clock: str = "stream") -> None:
         """Have `on_timer` called for the present key when stream time reaches this moment, in ms.
 
         It is called directly before the record that moves time there is processed; at once, behind the present call, if
-        time is there already. A key has one timer of each moment.
+        time is there already. A key has one timer of each moment and clock.
+
+        Parameters
+        ----------
+        timestamp : the moment, in ms since 1970.
+        clock : "wall": `on_wall_timer` is called when the wall clock reaches it, at the beginning of a batch. What it
+            shows is recorded, and read about once a second.
         """
         ...
 
-    def delete_timer(self, timestamp: int) -> None:
-        """Forget the present key's timer of this moment, if there is one."""
+    def delete_timer(self, timestamp: int, *, clock: str = "stream") -> None:
+        """Forget the present key's timer of this moment and clock, if there is one."""
         ...
 
 
@@ -165,6 +174,9 @@ class Processor:
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         """A timer of this key is due."""
+
+    def on_wall_timer(self, key: Any, timestamp: int, context: Any) -> None:
+        """A timer of this key is due by the wall clock."""
 
     def close(self) -> None:
         """End."""

@@ -81,7 +81,6 @@ class ValueStore(StoreDeclaration):
 
     @property
     def types(self) -> tuple[Any, Any]:
-        """See `StoreDeclaration`."""
         return None, self.type
 
 
@@ -103,7 +102,6 @@ class ListStore(StoreDeclaration):
 
     @property
     def types(self) -> tuple[Any, Any]:
-        """See `StoreDeclaration`."""
         return "long", self.type
 
 
@@ -132,5 +130,4 @@ class MapStore(StoreDeclaration):
 
     @property
     def types(self) -> tuple[Any, Any]:
-        """See `StoreDeclaration`."""
         return self.key_type, self.value_type

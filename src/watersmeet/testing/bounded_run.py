@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from watersmeet._engine.rows.columns import HELD_KEY, position_columns
 from watersmeet._engine.rows.position import places_of
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.dataflow.compile import Compiled, Layout, compile_plan
+from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import Metrics, add, counted, drops_of
 from watersmeet._spark.sources.scans import Scan
@@ -71,7 +71,7 @@ class BoundedRun:
                 observations.append((observation, metrics))
             return counted(frame, observation, metrics)
 
-        layout = Layout(
+        layout = SparkLayout(
             labels=Labels(self.shards, target_count(self.physical)),
             tasks=TASKS,
             cache_root=None,
@@ -88,7 +88,9 @@ class BoundedRun:
             add(self.drops, drops_of(observation.get, metrics))
         return results
 
-    def _collect(self, compiled: Compiled, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
+    def _collect(
+        self, compiled: CompiledFrame, cases: Sequence[Sequence[Piped]]
+    ) -> dict[tuple[int, str], list[Collected]]:
         results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
         shared = len(compiled.selectors) > 1
         frame = compiled.frame.persist() if shared else compiled.frame

@@ -8,16 +8,22 @@ all records piped so far and returns what is new: a suite of hundreds of cases c
 
 Example::
 
-driver = TopologyTestDriver(topology)
+    import watersmeet as wm
+    from watersmeet.testing import TopologyTestDriver
+
+    spark = wm.session("tests")
+    builder = wm.StreamsBuilder("orders")
+    builder.table("orders", key="long", value=wm.json("customer string")).to("customers")
+    driver = TopologyTestDriver(builder.build())
     driver.pipe("orders", key=1, value={"customer": "ann"}, ts=0)
-    driver.read("enriched")        # [TestRecord(key=1, value=Row(...), ts=0, headers=None)]
+    driver.read("customers")  # [TestRecord(key=1, value=Row(customer='ann'), ts=0, headers=None)]
 
-and by the names of Kafka Streams' own driver::
+The methods of Kafka Streams' own driver are there as well::
 
-orders = driver.create_input_topic("orders")
-    enriched = driver.create_output_topic("enriched")
-    orders.pipe_input(1, {"customer": "ann"}, ts=0)
-    enriched.read_value()          # Row(customer='ann')
+    orders = driver.create_input_topic("orders")
+    customers = driver.create_output_topic("customers")
+    orders.pipe_input(1, {"customer": "bob"}, ts=1)
+    customers.read_value()  # Row(customer='bob')
 """
 
 from __future__ import annotations
@@ -29,15 +35,16 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters
+from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters, untimed_letters
 from watersmeet._plan.logical import Plan
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions.functions import session
 from watersmeet._spark.session.given import check_session
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops
 from watersmeet.testing.entry_stores import EntryStore, entries_of
-from watersmeet.testing.in_process import BySpark, LocalRun, local
+from watersmeet.testing.in_process import LocalRun, NotInProcess, local
 from watersmeet.testing.piped import Header, Inlet, Piped
 from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -76,16 +83,17 @@ class TopologyTestDriver:
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
         self._inlets = _inlets(topology.plan)
-        physical = topology.physical.with_one_domain()
+        physical = topology.physical.with_one_domain().with_wall_clock(initial_wall_clock_ms)
         self._why_spark = ""
         self._run: BoundedRun | LocalRun
         ready = (
-            BySpark("a session was given")
+            NotInProcess("a session was given")
             if spark is not None
             else local(session(), physical, shards=shards, headers=headers)
         )
-        if isinstance(ready, BySpark):
+        if isinstance(ready, NotInProcess):
             self._why_spark = ready.why
+            _refuse_wall(topology, self._why_spark)
             self._run = BoundedRun(spark or session(), physical, shards, headers)
         else:
             self._run = LocalRun(ready)
@@ -93,7 +101,7 @@ class TopologyTestDriver:
         self._ran: Counter[str] = Counter()
         self._seen: Counter[tuple[str, str]] = Counter()
         self._results: dict[tuple[int, str], list[Any]] | None = None
-        self._wall_clock_ms = initial_wall_clock_ms
+        self._wall_clock_ms, self._by_wall = initial_wall_clock_ms, physical.by_wall
         self._closed = False
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -267,13 +275,20 @@ class TopologyTestDriver:
         return TestOutputTopic(self, topic, case)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
-        """Move the driver's wall clock, which later input topics take their first timestamp from.
+        """Move the driver's wall clock: timers of it that are due then fire, in all cases.
 
-        Results go by event time alone: as in Kafka Streams, the wall clock moves nothing but what is punctuated by it,
-        and no operator is.
+        Later input topics take their first timestamp from it. All else goes by event time alone, as in Kafka Streams.
+
+        Raises
+        ------
+        Exception : whatever a processor raises, as in `read`; the clock stays then.
         """
         self._check_open()
-        self._wall_clock_ms += duration_ms(advance, "advance")
+        wall = self._wall_clock_ms + duration_ms(advance, "advance")
+        if self._by_wall and isinstance(self._run, LocalRun):
+            self._all_results()
+            self._results = self._run.show_wall_clock(wall)
+        self._wall_clock_ms = wall
 
     def close(self) -> None:
         """Let go of all records; the driver cannot be used any more."""
@@ -299,12 +314,27 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
-    keeps = letters_kept(plan) is not None
+    ends_later = letters_kept(plan) is not None
+
+    def keeps(source: SourceNode) -> bool:
+        later = (raised_letters(plan, source), untimed_letters(plan, source))
+        return ends_later or any(each is not None for each in later)
+
     return {
-        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps or raised_letters(plan, s) is not None)
+        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps(s))
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }
+
+
+def _refuse_wall(topology: Topology, why: str) -> None:
+    """Raise where a run by Spark, which is one batch of all records, would have no place for what the clock shows."""
+    if topology.physical.by_wall:
+        raise TopologyError(
+            "A driver runs timers of the wall clock in its own process, and this one would run on Spark.",
+            given=f"TopologyTestDriver(topology, ...); {why}",
+            hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+        )
 
 
 def _known(what: str, names: Iterable[str]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from watersmeet._plan.operators.process import ProcessParams
-from watersmeet.testing.stores import Entry, Kept, Store
+from watersmeet.testing.stores import DriverStore, Entry, StoredTable
 
 
-class EntryStore(Store):
+class EntryStore(DriverStore):
     """A processor's map or list; made by `TopologyTestDriver.get_store`."""
 
     def get(self, key: Any) -> Any:
@@ -40,7 +40,7 @@ class ListEntries(EntryStore):
         return [entry.value for entry in entries]
 
 
-def entries_of(kept: Kept, read: Callable[[], list[Entry]]) -> EntryStore:
+def entries_of(kept: StoredTable, read: Callable[[], list[Entry]]) -> EntryStore:
     """A processor's map or list."""
     params = kept.context.params(ProcessParams)
     kinds = {store.name: store.kind for store in params.stores}

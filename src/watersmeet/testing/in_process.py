@@ -8,42 +8,50 @@ for a topology. A run takes in what was piped since the last one (law 1: results
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.exchange.watermark import told_clock
 from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import held_keys, ints, position_columns, stacked
+from watersmeet._engine.rows.columns import AT_FIRST, held_keys, ints, position_columns, stacked
 from watersmeet._engine.rows.position import places_of
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore, Snapshot
+from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.analysis.analysed_plan import special
-from watersmeet._spark.dataflow.compile import context_of, global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.compile import context_of
 from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
 from watersmeet._spark.dataflow.places import told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
-from watersmeet._worker.packing.packing import Pack, WireRow
+from watersmeet._spark.sources.extracted import extractors_of
+from watersmeet._worker.packing.extracted import Extraction
+from watersmeet._worker.packing.packing import Pack, WireRow, wire_rows
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.encoding import encodings_of
 from watersmeet._worker.wire.letters import Letters, outliving, ways_of
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
-from watersmeet.testing.stores import Entry, Kept, stores_of
+from watersmeet.testing.stores import Entry, StoredTable, stores_of
 from watersmeet.testing.values import arrow_rows, python_rows
+
+_Found: TypeAlias = dict[tuple[int, str], list[Collected]]
+"""Results by case and sink name."""
 
 
 @dataclass(frozen=True)
-class BySpark:
+class NotInProcess:
     """Why a topology does not run in this process.
 
     Parameters
@@ -71,10 +79,10 @@ class Local:
     form: PipedFrame
     pack: Pack
     levels: tuple[LevelProcessor, ...]
-    stores: Mapping[str, Kept]
+    stores: Mapping[str, StoredTable]
 
 
-def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | BySpark:
+def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | NotInProcess:
     """The topology, ready to run here; or why it cannot.
 
     Parameters
@@ -91,7 +99,7 @@ def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool
         return _local(spark, physical, PipedFrame(physical, headers), Labels(shards, target_count(physical)))
 
 
-def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | BySpark:
+def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | NotInProcess:
     fusion = Fusion(spark, physical, direct_sinks=True)
     names = frozenset(source.name for source in physical.plan.sources)
     packed = fusion.of_sources(names, form.schema, decodes=True)
@@ -100,7 +108,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     if packed is None or not ready or len(fused) < len(physical.operators):
         lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
-        return BySpark("; ".join(lines or reasons))
+        return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
     common = Common(labels, metric_names(physical), None, ways_of(physical, piped=True), encodings)
     pack = Pack(
@@ -115,23 +123,24 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         first=global_roots(physical),
         letters=letter_roots(physical, stage),
         outliving=outliving(physical, roots_of(stage)),
+        extraction=Extraction(extractors_of(physical.plan, names), packed.timing),
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
         levels.append(LevelProcessor(mine, physical.side_of, common, None, fused))
-    broadcast = frozenset(edge.target for edge in physical.edges if edge.broadcast)
+    broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
 
-def _unlike(physical: Physical) -> BySpark | None:
+def _unlike(physical: Physical) -> NotInProcess | None:
     """Types whose values Spark alone makes."""
     for node in (*physical.plan.sources, *physical.plan.sinks):
         for kind in (node.shape.key, node.shape.value):
             why = special(kind)
             if why is not None:
-                return BySpark(f"{node.name} has {why}")
+                return NotInProcess(f"{node.name} has {why}")
     return None
 
 
@@ -152,6 +161,8 @@ class LocalRun:
         self.drops: dict[tuple[str, str], int] = {}
         self.stores: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self._ran: list[int] = []
+        self._batches = 0
+        self._wall: int | None = None
         self._results: dict[tuple[int, str], list[Collected]] = defaultdict(list)
         self._exits = Exits.of(topology.physical, topology.pack.common.labels)
         self._position = position_columns(topology.physical.slots)
@@ -162,34 +173,66 @@ class LocalRun:
         new = [records[ran:] for records, ran in zip(cases, self._ran, strict=True)]
         if not any(new):
             return self._results
-        before = {label: store.snapshot() for label, store in self.stores.items()}
-        try:
-            drops = Letters(self.topology.pack.common.ways)
-            found = self._run(new, drops)
-        except BaseException:
-            self._restore(before)
-            raise
-        for place, records in found.items():
-            self._results[place] += records
-        add(self.drops, drops)
+        self._advance(partial(self._run, new), self._ran)
         self._ran = [len(records) for records in cases]
         return self._results
 
-    def entries(self, store: Kept, case: int) -> list[Entry]:
+    def show_wall_clock(self, wall: int) -> dict[tuple[int, str], list[Collected]]:
+        """All results so far, when the wall clock has come to show this."""
+        before, self._wall = self._wall, wall
+        try:
+            self._advance(lambda drops: self._through(list(self._told()), drops), self._ran)
+        except BaseException:
+            self._wall = before
+            raise
+        return self._results
+
+    def _advance(self, run: Callable[[Letters], _Found], ran: Sequence[int]) -> None:
+        """Run a batch, or leave everything as it was."""
+        before = {label: store.snapshot() for label, store in self.stores.items()}
+        try:
+            drops = Letters(self.topology.pack.common.ways)
+            found = run(drops)
+        except BaseException:
+            self._restore(before)
+            raise
+        for (case, sink), records in found.items():
+            self._results[case, sink] += [self._behind(record, ran[case]) for record in records]
+        self._batches += 1
+        add(self.drops, drops)
+
+    def _behind(self, record: Collected, ran: int) -> Collected:
+        """A result behind those of the batches before; what the wall clock let go is of the last record before it."""
+        step = ran - 1 if record.position[0] == AT_FIRST else record.step
+        return replace(record, step=step, position=(self._batches, *record.position))
+
+    def _told(self) -> Iterator[WireRow]:
+        """What tells all shards that go by it what the wall clock shows, at the beginning of a batch."""
+        physical, labels = self.topology.physical, self.topology.pack.common.labels
+        for operator, time in physical.timed:
+            if time.by_wall and self._wall is not None:
+                shards = labels.shards * len(self._ran)
+                yield from wire_rows(
+                    told_clock(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
+                )
+
+    def entries(self, store: StoredTable, case: int) -> list[Entry]:
         """The rows of a store, as the last run has left them."""
         labels, target = self.topology.pack.common.labels, store.context.operator.id
         shards = range(case * labels.shards, (case + 1) * labels.shards)
         return store.entries(self._state(labels.label(target, shard)) for shard in shards)
 
-    def _restore(self, before: dict[int, Snapshot]) -> None:
+    def _restore(self, before: dict[int, StoreSnapshot]) -> None:
         self.stores = defaultdict(MemoryChunkStore, {label: self.stores[label] for label in before})
         for label, snapshot in before.items():
             self.stores[label].restore(snapshot)
 
-    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> dict[tuple[int, str], list[Collected]]:
+    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> _Found:
         form, pack = self.topology.form, self.topology.pack
         frame = arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
-        wire = self._counted(pack.packed(frame, Clock(), drops), drops)
+        return self._through([*self._told(), *self._counted(pack.packed(frame, Clock(), drops), drops)], drops)
+
+    def _through(self, wire: list[WireRow], drops: Letters) -> _Found:
         for level in self.topology.levels:
             rows: list[WireRow] = []
             for label, blobs in _by_label(wire).items():

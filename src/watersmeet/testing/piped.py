@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType
 
 from watersmeet._engine.rows.columns import array
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.values import Unfit, fitted
-from watersmeet._worker.formats.dead_letters import HEADERS, Origin
+from watersmeet._worker.formats.dead_letters import HEADERS, BadRecordOrigin
 from watersmeet._worker.formats.deserializers import IGNORED, UNDECODABLE, Deserializer
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.guarded import guard
@@ -56,7 +56,7 @@ class Inlet:
     """
 
     number: int
-    source: Source
+    source: SourceNode
     letters: int | None = None
     keeps: bool = False
 
@@ -85,7 +85,7 @@ class Inlet:
         if worst is not None and self.letters is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
-            place = Origin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
+            place = BadRecordOrigin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
             return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
@@ -95,26 +95,26 @@ class Inlet:
         kept = self._raws(given) if keeps else None
         return Piped(self.number, parts[0].value, parts[1].value, at, told, step, raw=kept)
 
-    def _part(self, part: str, given: Any, step: int) -> _Part:
+    def _part(self, part: str, given: Any, step: int) -> _PipedPart:
         """The key or the value: bytes of a topic are decoded."""
         kind = getattr(self.source.shape, part)
         origin = self.source.origin
         raw = isinstance(given, bytes | bytearray) and not isinstance(kind, BinaryType)
         form = origin.formats.get(part)
         if form is None or (given is not None and not raw):
-            return _Part(fitted(given, kind, part))
+            return _PipedPart(fitted(given, kind, part))
         serde = serde_of(form)
         found = guard.read(serde, pa.array([bytes(given) if raw else None], pa.binary()))
         if found.ignored is not None and found.ignored[0]:
-            return _Part(None, IGNORED)
+            return _PipedPart(None, IGNORED)
         if not found.bad[0]:
             value = found.values.to_pylist(maps_as_pydicts="strict")[0]
-            return _Part(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
+            return _PipedPart(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
         decoder = Deserializer(self.number, part, part, form.kind, origin.topic, origin.policies.fails, serde)
         error = decoder.refused(bytes(given), 0, step)
         if decoder.fails:
             raise error
-        return _Part(None, UNDECODABLE, error=error)
+        return _PipedPart(None, UNDECODABLE, error=error)
 
     def _raws(self, given: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:
         return self._raw("key", given["key"]), self._raw("value", given["value"])
@@ -129,7 +129,7 @@ class Inlet:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PipedPart:
     """A key or a value, why its record does not pass (0: it does), and the time in ms that it tells.
 
     `error` is what a record would be refused with that cannot be decoded.

@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredTable:
     """A table that is a store.
 
     Parameters
@@ -145,7 +145,7 @@ class Kept:
         return bytes(encode_keys(column)[0].as_py())
 
 
-def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) -> dict[str, Kept]:
+def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) -> dict[str, StoredTable]:
     """The stores of a topology, by name.
 
     Parameters
@@ -153,16 +153,16 @@ def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) ->
     contexts : of its operators.
     broadcast : operators whose tables every shard has whole.
     """
-    found: dict[str, Kept] = {}
+    found: dict[str, StoredTable] = {}
     for context in contexts:
         for schema in context.kept:
             if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
-                found.setdefault(schema.name, Kept(context, schema, context.operator.id in broadcast))
+                found.setdefault(schema.name, StoredTable(context, schema, context.operator.id in broadcast))
     return found
 
 
 @dataclass(frozen=True)
-class Store:
+class DriverStore:
     """What stores have in common.
 
     Parameters
@@ -171,7 +171,7 @@ class Store:
     read : gives its rows as they are now.
     """
 
-    kept: Kept
+    kept: StoredTable
     read: Callable[[], list[Entry]]
 
     @property
@@ -188,7 +188,7 @@ class Store:
         return len(self._rows())
 
 
-class KeyValueStore(Store):
+class KeyValueStore(DriverStore):
     """A store with a row for each key; made by `TopologyTestDriver.get_store`."""
 
     def get(self, key: Any) -> Any:
@@ -249,7 +249,7 @@ class VersionedKeyValueStore(KeyValueStore):
         return [entry for entry in last.values() if entry.value is not None]
 
 
-class WindowStore(Store):
+class WindowStore(DriverStore):
     """A store with a row for each key and window, or session; made by `TopologyTestDriver.get_store`.
 
     A window is given as its start, a session as (start, end); in ms.

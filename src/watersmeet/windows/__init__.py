@@ -11,6 +11,7 @@ from watersmeet.windows.aggregate_windows import (
     UnlimitedWindows,
     Windows,
 )
+from watersmeet.windows.calendar_windows import CalendarWindows
 from watersmeet.windows.durations import DAY_MS, Duration, duration_ms
 from watersmeet.windows.join_windows import JoinWindows
 from watersmeet.windows.shifts import Previous, previous
@@ -19,6 +20,7 @@ from watersmeet.windows.suppressed import BufferConfig, Suppressed
 __all__ = [
     "DAY_MS",
     "BufferConfig",
+    "CalendarWindows",
     "Duration",
     "EmitStrategy",
     "JoinWindows",

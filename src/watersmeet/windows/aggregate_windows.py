@@ -11,7 +11,8 @@ from typing import Any
 
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
-from watersmeet.windows.durations import Duration, Named, duration_ms, not_negative, positive
+from watersmeet.windows.calendar_windows import CalendarWindows
+from watersmeet.windows.durations import Duration, KafkaName, duration_ms, not_negative, positive
 
 _OF_SIZE = "TimeWindows.of_size_and_grace('1 hour', '5 minutes')"
 _OF_DIFFERENCE = "SlidingWindows.of_time_difference_and_grace('1 hour', '5 minutes')"
@@ -21,7 +22,7 @@ _START = "start_on(datetime(2026, 1, 31)), or ms since 1970, 0 or more"
 
 @answering
 @dataclass(frozen=True)
-class TimeWindows(metaclass=Named):
+class TimeWindows(metaclass=KafkaName):
     """Windows of one size that begin every `advance`, from 1970 on: tumbling, or hopping where they overlap.
 
     A window holds records with start <= ts < start + size (docs/semantics, section 13).
@@ -69,7 +70,7 @@ class TimeWindows(metaclass=Named):
 
 @answering
 @dataclass(frozen=True)
-class SlidingWindows(metaclass=Named):
+class SlidingWindows(metaclass=KafkaName):
     """A window for each set of records at most `difference` apart, both ends included (KIP-450).
 
     Parameters
@@ -99,7 +100,7 @@ class SlidingWindows(metaclass=Named):
 
 @answering
 @dataclass(frozen=True)
-class SessionWindows(metaclass=Named):
+class SessionWindows(metaclass=KafkaName):
     """A window for each stretch of records without a gap of inactivity, both ends included (KIP-94).
 
     Parameters
@@ -128,7 +129,7 @@ class SessionWindows(metaclass=Named):
 
 @answering
 @dataclass(frozen=True)
-class UnlimitedWindows(metaclass=Named):
+class UnlimitedWindows(metaclass=KafkaName):
     """One window that begins at a moment and never ends; records before it are in none.
 
     Parameters
@@ -157,13 +158,13 @@ class UnlimitedWindows(metaclass=Named):
         return replace(self, start_ms=start)
 
 
-Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows | CalendarWindows
 """What `windowed_by` takes."""
 
 
 @answering
 @dataclass(frozen=True)
-class EmitStrategy(metaclass=Named):
+class EmitStrategy(metaclass=KafkaName):
     """When a windowed aggregate sends results (KIP-825): at each update, or once a window has closed."""
 
     on_close: bool

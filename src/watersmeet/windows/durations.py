@@ -59,8 +59,8 @@ def _singular(unit: str) -> str:
     return unit if unit == "ms" else unit.removesuffix("s")
 
 
-class Named(type):
-    """Tells whoever writes `JoinWindows.ofTimeDifferenceAndGrace` what it is called here."""
+class KafkaName(type):
+    """Answers `JoinWindows.ofTimeDifferenceAndGrace` with its name here."""
 
     if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 

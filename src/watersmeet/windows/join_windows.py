@@ -10,14 +10,14 @@ from typing import Any
 
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
-from watersmeet.windows.durations import DAY_MS, Duration, Named, duration_ms, not_negative
+from watersmeet.windows.durations import DAY_MS, Duration, KafkaName, duration_ms, not_negative
 
 _MADE = "JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
 
 
 @answering
 @dataclass(frozen=True)
-class JoinWindows(metaclass=Named):
+class JoinWindows(metaclass=KafkaName):
     """Which records of two streams meet: right.ts in [left.ts - before, left.ts + after], both ends included.
 
     Made by `of_time_difference_and_grace` or `of_time_difference_with_no_grace`; `before` and `after` then

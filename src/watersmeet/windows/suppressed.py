@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
-from watersmeet.windows.durations import Duration, Named, duration_ms, not_negative
+from watersmeet.windows.durations import Duration, KafkaName, duration_ms, not_negative
 
 WhenFull = Literal["emit", "shut down", "grow"]
 
 
 @answering
 @dataclass(frozen=True)
-class BufferConfig(metaclass=Named):
+class BufferConfig(metaclass=KafkaName):
     """How much is held back at most, and what happens then.
 
     Parameters
@@ -93,7 +93,7 @@ class BufferConfig(metaclass=Named):
 
 @answering
 @dataclass(frozen=True)
-class Suppressed(metaclass=Named):
+class Suppressed(metaclass=KafkaName):
     """What `KTable.suppress` holds back.
 
     Parameters

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from tests.aggregates.product.declared import Product as Declared
 from watersmeet._engine.aggregates.kernels.bag import Bag
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 
 
-def kernel(how: Declared, kept: Kept) -> Part:
+def kernel(how: Declared, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     if kept.takes_back:
         return Bag(kept.state, finish=lambda states: _products(states, how.modulo))
@@ -23,7 +23,7 @@ def _products(states: pa.Array, modulo: int) -> pa.Array:
     return pa.array([math.prod(each or ()) % modulo for each in states.to_pylist()])
 
 
-class Product(Part):
+class Product(AggregateKernel):
     """The product so far."""
 
     def __init__(self, state: pa.DataType, modulo: int) -> None:
@@ -31,15 +31,15 @@ class Product(Part):
         self._modulo = modulo
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
+        """See `AggregateKernel`."""
         return pa.repeat(pa.scalar(1, pa.int64()), count)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
+        """See `AggregateKernel`."""
         return self._rest(pc.multiply(kept, pc.coalesce(values, pa.scalar(1, pa.int64()))))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
+        """See `AggregateKernel`."""
         return self._rest(pc.multiply(kept, other))
 
     def _rest(self, numbers: pa.Array) -> pa.Array:

@@ -26,7 +26,7 @@ ROWS: list[Row] = [
     ("builder.stream('t', 'long', 'string')", "stream .. 'long' .. 'string'", "key='long', value='string'"),
     ("builder.table('t', 'long', 'string')", "table .. 'long'", "key='long', value='string'"),
     ("builder.global_table('t', 'long', 'string')", "global_table", "key='long', value='string'"),
-    ("builder.stream('t', key='long', value='string', timestamp='at')", "timestamp='at'", "topic"),
+    ("builder.stream('t', key='long', value='string', timestamp='at')", "timestamp='at'", "lambda value: value['at']"),
     ("builder.stream('t', key='long', value='string', timestamp_extractor=len)", "timestamp_extractor=", "timestamp"),
     ("builder.stream('t', key='long', value='string', timestampExtractor=len)", "timestampExtractor=", "timestamp"),
     ("builder.stream('t', key='long', value='string', key_serde='long')", "key_serde='long'", "key="),

@@ -39,8 +39,8 @@ ROWS: list[Row] = [
     ("users.suppress(wm.Suppressed.until_window_closes(wm.BufferConfig.unbounded()))", "window", "until_time_limit"),
     ("builder.table('t', key='long', value='string', history='ever')", "history .. 'ever'", "timedelta"),
     # inputs
-    ("builder.stream(['a', 'b'], key='long', value='string')", "['a', 'b']", "merge"),
-    ("builder.stream(('a', 'b'), key='long', value='string')", "('a', 'b')", "merge"),
+    ("builder.stream(['a', 'a'], key='long', value='string')", "'a'", "once"),
+    ("builder.stream({'a', 'b'}, key='long', value='string')", "set", "['a', 'b']"),
     ("builder.stream('orders.*', key='long', value='string')", "orders.*", "Letters"),
     ("builder.stream('a,b', key='long', value='string')", "a,b", "merge"),
     ("builder.stream('/data/orders', key='long', value='string')", "/data/orders", "spark.readStream"),

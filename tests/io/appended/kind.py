@@ -9,28 +9,28 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Kind, OnePass, Pass
+from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 from watersmeet.errors import ConfigError
 
 
-class Lines(Kind):
+class Lines(OutputKind):
     """Files of lines."""
 
     def check(self, spark: SparkSession, targets: Sequence[Any], *, alone: bool) -> None:
-        """See `Kind`."""
+        """See `OutputKind`."""
         for target in targets:
             if not Path(target.file).parent.is_dir():
                 raise ConfigError("The file's folder is not there.", given=target.file, hint="Make it.")
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
+        """See `OutputKind`."""
         return [LinesPass(each) for each in chosen]
 
 
 class LinesPass(OnePass):
     """Writes one file."""
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         """See `Pass`."""
         rows = self.chosen.selection.visible(frame, batch.number).toArrow().select(["key", "value"])
         file = Path(self.chosen.target.file)

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from tests.operators.delayed.node import Delayed as Node
 from watersmeet._plan.operators.held import held_schema
-from watersmeet._plan.operators.spec import Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
+from watersmeet._plan.operators.spec import (
+    Params,
+    Reads,
+    ResultColumns,
+    Spec,
+    SpecSide,
+    SpecSite,
+    TableSchema,
+    TimeOfSpec,
+)
 
 
 @dataclass(frozen=True)
@@ -23,25 +32,25 @@ class Delayed(Spec[Node]):
     stem = "delayed"
     fans_out = True
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """See `Spec`."""
         shape = site.node.shape
-        return Reads(shape.key, (Side(shape.value, drops_null_value=True, looked_up=False),))
+        return Reads(shape.key, (SpecSide(shape.value, drops_null_value=True, looked_up=False),))
 
-    def params(self, site: Site[Node]) -> DelayParams:
+    def params(self, site: SpecSite[Node]) -> DelayParams:
         """See `Spec`."""
         return DelayParams(site.node.wait, site.node.last)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The records that wait."""
         node = site.node
         columns = (("value", node.shape.value),)
         return (held_schema(f"{node.name}.held", node.shape.key, columns, replaced=node.last),)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         """See `Spec`."""
-        return Results((("value", site.node.shape.value),))
+        return ResultColumns((("value", site.node.shape.value),))
 
-    def timed(self, site: Site[Node]) -> Timed:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """See `Spec`."""
-        return Timed(hold=site.node.wait)
+        return TimeOfSpec(hold=site.node.wait)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, kept_table, store_last
 from watersmeet._engine.rows.sizes import in_pieces
 from watersmeet._engine.state.runs import State
 
@@ -20,7 +20,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     table = kept_table(context, state)
-    values = Values(events, 0, table)
+    values = SideValues(events, 0, table)
     store_last(events, 0, events.groups.last, values.prior, table)
     now, before = (values.picked(pointers) for pointers in (events.own, Sides(events, [values, values]).own_before()))
     whole = [each.part(0, len(events)) for each in (now, before)]

@@ -48,7 +48,7 @@ class Filling:
 
 
 @dataclass(frozen=True)
-class Entries:
+class BufferEntries:
     """All entries, the ones that waited first, in their order.
 
     Parameters
@@ -72,7 +72,7 @@ class Entries:
     refused: bool
 
 
-def fill(limits: Limits, waiting: Filling, others: int, rows: Filling, moment: Int64s) -> Entries:
+def fill(limits: Limits, waiting: Filling, others: int, rows: Filling, moment: Int64s) -> BufferEntries:
     """What rows make of a buffer.
 
     Parameters
@@ -149,9 +149,9 @@ class _Buffer:
         del self._of_key[self._key[number]]
         return number
 
-    def entries(self) -> Entries:
+    def entries(self) -> BufferEntries:
         """What has become of all."""
         columns = (self._begin, self._last, self._key, self._due, self._gone, self._place, self._at_once)
         begin, last, key, due, gone, place, at_once = (np.array(column, dtype=np.int64) for column in columns)
         held = (self._count, self._bytes)
-        return Entries(begin, last, key, due, gone, place, at_once, held, self.overflows)
+        return BufferEntries(begin, last, key, due, gone, place, at_once, held, self.overflows)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.fold import Fold, Folded, Work, in_time
+from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, in_time
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Events, Failed, failed_rows, sent
 from watersmeet._engine.rows.columns import array_of, gather, ints, joined
@@ -54,20 +54,26 @@ class Contributions:
         """The key of each aggregate."""
         return self.identity["key"]
 
+    @property
+    def at(self) -> Int64s:
+        """Of each window what tells it from others of its key: the last column of the identity."""
+        found: Int64s = next(reversed(self.identity.values())).to_numpy()  # type: ignore[call-overload]
+        return found
+
     def ordered(self, begin: int, end: int) -> Int64s:
         """These contributions, aggregate after aggregate, in their order within each."""
         return begin + np.argsort(self.group[begin:end], kind="stable")
 
 
 @dataclass
-class Standing:
+class StandingAggregates:
     """What stands for each aggregate: its state (null: none) and timestamp."""
 
     states: pa.Array
     ts: Int64s
 
     @classmethod
-    def of(cls, found: Lookup, fold: Fold) -> Standing:
+    def of(cls, found: Lookup, fold: FoldKernel) -> StandingAggregates:
         """What the state holds."""
         ts = np.append(ints(found.rows, "ts"), 0)[found.index]
         return cls(array_of(found.aligned("value"), fold.state), ts)
@@ -80,7 +86,7 @@ def stored(rows: Contributions, table: Table) -> Lookup:
 
 
 def folded(
-    rows: Contributions, fold: Fold, standing: Standing, *, whole: bool, floor: Int64s | None = None
+    rows: Contributions, fold: FoldKernel, standing: StandingAggregates, *, whole: bool, floor: Int64s | None = None
 ) -> Iterator[tuple[Int64s, Folded]]:
     """(contributions, what became of them), stretch after stretch; `standing` goes along.
 
@@ -115,7 +121,7 @@ def _of_whole_rows(rows: Contributions, spans: Iterable[tuple[int, int]]) -> Ite
         begin = until
 
 
-def _outlived(fold: Fold, work: Work, of: Int64s) -> Folded:
+def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
     """What becomes of contributions, where those of a row for which a function raises for one of them all end.
 
     Which rows these are depends on those before them that do not end. So what has been found is taken for so, and
@@ -168,7 +174,7 @@ def grown(groups: Int64s, states: Int64s, sizes: Int64s) -> int:
     return int((counts * (states[present] + counts * value // 2)).sum())
 
 
-def _work(rows: Contributions, chosen: Int64s, standing: Standing) -> Work:
+def _work(rows: Contributions, chosen: Int64s, standing: StandingAggregates) -> Work:
     """These contributions, which stand aggregate after aggregate, as the fold takes them."""
     groups = rows.group[chosen]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
@@ -206,7 +212,7 @@ def sizes_of(events: Events) -> Int64s:
     return sizes
 
 
-def _settle(rows: Contributions, chosen: Int64s, done: Folded, standing: Standing) -> None:
+def _settle(rows: Contributions, chosen: Int64s, done: Folded, standing: StandingAggregates) -> None:
     """What stands behind these contributions."""
     groups = rows.group[chosen]
     lasts = np.flatnonzero(np.append(np.diff(groups), 1))
@@ -239,7 +245,7 @@ def failures(rows: Contributions, chosen: Int64s, done: Folded) -> Iterator[Fail
     yield from failed_rows(rows.events, {int(rows.row[chosen[at]]): done.failed[at] for at in latest_first})
 
 
-def changes(rows: Contributions, fold: Fold, chosen: Int64s, done: Folded, meta: Meta) -> Iterator[pa.Table]:
+def changes(rows: Contributions, fold: FoldKernel, chosen: Int64s, done: Folded, meta: Meta) -> Iterator[pa.Table]:
     """The result of each contribution, in order of position; with the record cache each aggregate's last."""
     wanted = np.sort(chosen if done.void is None else chosen[~done.void])
     before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
@@ -249,7 +255,7 @@ def changes(rows: Contributions, fold: Fold, chosen: Int64s, done: Folded, meta:
 
 def told(
     operator: Operator,
-    fold: Fold,
+    fold: FoldKernel,
     group: Int64s,
     rows: Int64s,
     states: pa.Array | pa.ChunkedArray,
@@ -278,7 +284,7 @@ def told(
     yield from in_pieces(out)
 
 
-def finished(fold: Fold, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def finished(fold: FoldKernel, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """What is shown of states."""
     if isinstance(states, pa.ChunkedArray):
         return joined([fold.finish(chunk) for chunk in states.chunks], fold.result)
@@ -286,7 +292,7 @@ def finished(fold: Fold, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Ch
 
 
 @dataclass(frozen=True)
-class Stored:
+class WrittenAggregates:
     """What is written of a batch: rows of aggregates, in the table's columns, and which of them are deleted.
 
     `group` has the number of each one's aggregate.
@@ -307,7 +313,9 @@ class Stored:
         return {name: taken(column, rows) for name, column in self.columns.items()}
 
 
-def to_store(rows: Contributions, before: pa.Array, standing: Standing, **others: Int64s) -> Stored:
+def to_store(
+    rows: Contributions, before: pa.Array, standing: StandingAggregates, **others: Int64s
+) -> WrittenAggregates:
     """What stands; what stood and does not any more is deleted.
 
     Parameters
@@ -321,4 +329,4 @@ def to_store(rows: Contributions, before: pa.Array, standing: Standing, **others
     columns: dict[str, pa.Array | Picked] = {name: column.take(at) for name, column in rows.identity.items()}
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
     columns |= {name: pa.array(numbers[groups]) for name, numbers in others.items()}
-    return Stored(columns, ~stands[groups], groups)
+    return WrittenAggregates(columns, ~stands[groups], groups)

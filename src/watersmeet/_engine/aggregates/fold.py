@@ -100,7 +100,7 @@ class Folded:
     void: Bools | None = None
 
 
-class Fold:
+class FoldKernel:
     """Base of the folds.
 
     Attributes
@@ -169,7 +169,7 @@ class Fold:
         return self.tried(work)
 
 
-def in_time(fold: Fold, work: Work, floor: Int64s) -> Folded:
+def in_time(fold: FoldKernel, work: Work, floor: Int64s) -> Folded:
     """All rows folded but those whose result would have a timestamp below the row's floor; these are void.
 
     What has a result in time depends on whether the rows before it have left an aggregate. So what has been found is
@@ -246,7 +246,7 @@ def segmented_maximum(values: Int64s, begins: Bools) -> Int64s:
     return np.asarray(levels[highest - segment * len(levels)])
 
 
-def in_rounds(fold: Fold, work: Work, failed: dict[int, Exception] | None = None) -> Folded:
+def in_rounds(fold: FoldKernel, work: Work, failed: dict[int, Exception] | None = None) -> Folded:
     """All rows folded.
 
     Parameters
@@ -285,7 +285,7 @@ class _Round:
     resumes : whether what stands is a session's, which is merged into a new aggregate; None: of no sessions.
     """
 
-    fold: Fold
+    fold: FoldKernel
     work: Work
     keys: pa.Array
     states: pa.Array

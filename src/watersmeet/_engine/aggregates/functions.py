@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates.fold import Fold, Folded, Work, folded, in_rounds, replaced
-from watersmeet._engine.aggregates.plain.compiled import Compiled
-from watersmeet._engine.aggregates.plain.row_by_row import Function, Functions, Values, row_by_row, told
+from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, folded, in_rounds, replaced
+from watersmeet._engine.aggregates.plain.compiled import CompiledFold
+from watersmeet._engine.aggregates.plain.row_by_row import Function, PlainArguments, PlainFunctions, row_by_row, told
 from watersmeet._engine.aggregates.raising import RAISED, placed, survivors
 from watersmeet._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from watersmeet._engine.expressions.errors import EvaluationError
@@ -24,7 +24,7 @@ from watersmeet._plan import folds
 from watersmeet._plan.folds import FunctionFold, Step
 
 
-class ArrayFold(Fold):
+class ArrayFold(FoldKernel):
     """A fold of functions; those of arrays are called round by round."""
 
     def __init__(self, how: FunctionFold, state: pa.DataType) -> None:
@@ -35,13 +35,11 @@ class ArrayFold(Fold):
         self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=kept_as(state)(how.initial))
 
     def init(self, keys: pa.Array) -> pa.Array:
-        """See `Fold`."""
         if not self._how.starts:
             return pa.nulls(len(keys), self.state)
         return pa.repeat(pa.scalar(self._how.initial, self.state), len(keys))
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Fold`."""
         if states.null_count and self._how.starts:
             states = pc.if_else(states.is_valid(), states, self.init(keys))
         elif states.null_count:
@@ -52,25 +50,20 @@ class ArrayFold(Fold):
         return self._called(self._how.add, keys, values, states)
 
     def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Fold`."""
         return self._called(self._how.subtract, keys, values, states)
 
     def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
-        """See `Fold`."""
         return self._called(self._how.merge, keys, states, others)
 
     def resume(self, keys: pa.Array, states: pa.Array) -> pa.Array:
-        """See `Fold`."""
         return self.merge(keys, self.init(keys), states) if self._how.starts else states
 
     def run(self, work: Work) -> Folded:
-        """See `Fold`."""
         if self._plain:
             return self._one_by_one(work, *self._called_for(work))
         return self._summed(work) or self._quickly(work) or in_rounds(self, work)
 
     def tried(self, work: Work) -> Folded:
-        """See `Fold`."""
         if not self._plain:
             return self._summed_but(work) or self._quickly(work) or in_rounds(self, work, {})
         values, adders = self._called_for(work)
@@ -78,7 +71,7 @@ class ArrayFold(Fold):
 
     @property
     def how_it_runs(self) -> str:  # type: ignore[override]  # of others it is said by their class
-        """See `Fold`."""
+        """See `FoldKernel`."""
         if self._plain:
             return "plain Python functions, record by record"
         if self._compiled is None:
@@ -95,8 +88,8 @@ class ArrayFold(Fold):
         return compiled.run(work, self.outlives, self.whose)
 
     @cached_property
-    def _compiled(self) -> Compiled | None:
-        return Compiled.of((self._how.add,), self._how, self.state)
+    def _compiled(self) -> CompiledFold | None:
+        return CompiledFold.of((self._how.add,), self._how, self.state)
 
     @property
     def _plain(self) -> bool:
@@ -171,10 +164,10 @@ class ArrayFold(Fold):
         how = self._how
         subtract = None if how.subtract is None else how.subtract.function
         merge = None if how.merge is None else how.merge.function
-        functions = Functions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
+        functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
         keys, states = python_values(work.keys), python_values(work.prior)
         olds = [None] * len(work) if work.olds is None else python_values(work.olds)
-        return row_by_row(work, functions, Values(keys, states, values, values, olds, adders))
+        return row_by_row(work, functions, PlainArguments(keys, states, values, values, olds, adders))
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a plain function gives, where that is of the aggregate's type."""
@@ -207,7 +200,7 @@ def _row_by_row(function: Callable[..., Any], *arguments: pa.Array) -> list[Any]
     return [function(*row) for row in zip(*map(python_values, arguments), strict=True)]
 
 
-class CogroupFold(ArrayFold):
+class CogroupedFunctions(ArrayFold):
     """A fold of several streams: values are structs with a field for each, of which one is not null."""
 
     def __init__(self, how: folds.CogroupFold, state: pa.DataType) -> None:
@@ -217,7 +210,6 @@ class CogroupFold(ArrayFold):
         self._adders = tuple(adder for step in how.adders if (adder := keeping(step, state)) is not None)
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Fold`."""
         if states.null_count:
             states = pc.if_else(states.is_valid(), states, self.init(keys))
         for adder, field in zip(self._adders, values.flatten(), strict=True):
@@ -246,5 +238,5 @@ class CogroupFold(ArrayFold):
         return None
 
     @cached_property
-    def _compiled(self) -> Compiled | None:
-        return Compiled.of(self._adders, self._how, self.state)
+    def _compiled(self) -> CompiledFold | None:
+        return CompiledFold.of(self._adders, self._how, self.state)

@@ -29,7 +29,7 @@ NEVER = -(2**62)
 
 
 @dataclass(frozen=True)
-class Changes:
+class HeldChanges:
     """The changes of a batch, and what state holds back of their keys."""
 
     params: SuppressParams
@@ -92,7 +92,7 @@ class Changes:
             domain,
         )
 
-    def stored(self, numbers: Int64s) -> Stored:
+    def stored(self, numbers: Int64s) -> HeldEntries:
         """What state holds back of each of these (`_numbers`)."""
         events, times, groups = self.events, self.times, self.events.groups
         due, place, of = (np.full(len(numbers), none, dtype=np.int64) for none in (NEVER, -1, -1))
@@ -105,7 +105,7 @@ class Changes:
         waits = np.flatnonzero((ints(rows, "due") >= times.start[domain]) & np.isin(number, numbers))
         at = np.searchsorted(numbers, number[waits])
         due[at], place[at], of[at] = ints(rows, "due")[waits], waits, domain[waits]
-        return Stored(due, place, of, rows.column("old"))
+        return HeldEntries(due, place, of, rows.column("old"))
 
     def keys(self, rows: Int64s) -> pa.Array:
         """Keys as they are held back under."""
@@ -152,7 +152,7 @@ class Going:
 
 
 @dataclass(frozen=True)
-class Stored:
+class HeldEntries:
     """Entries in state, one or none of each key, or of a key in each domain.
 
     Parameters

@@ -7,7 +7,7 @@ from watersmeet._engine.aggregates.kernels.counted import mode, percentile
 from watersmeet._engine.aggregates.kernels.lists import collect_list, collect_set, count_distinct, top_k
 from watersmeet._engine.aggregates.kernels.numbers import avg, count, stddev, sum
 from watersmeet._engine.aggregates.kernels.picks import booleans, edges, extremes, extremes_by
-from watersmeet._engine.aggregates.parts import Kept, Kernel, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, Kernel, KernelTypes
 from watersmeet.aggregates import AnyAggregate
 
 KERNELS: dict[str, Kernel] = {
@@ -35,6 +35,6 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def part_of(aggregate: AnyAggregate, kept: Kept) -> Part:
+def part_of(aggregate: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """What an aggregate does to rows."""
     return KERNELS[aggregate.stem](aggregate, kept)

@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.buffers import NONE, Entries, Filling, Limits, fill
-from watersmeet._engine.aggregates.held_changes import NEVER, Changes, Going
+from watersmeet._engine.aggregates.buffers import NONE, BufferEntries, Filling, Limits, fill
+from watersmeet._engine.aggregates.held_changes import NEVER, Going, HeldChanges
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
 from watersmeet._engine.rows.columns import gather, ints, joined
 from watersmeet._engine.rows.position import ranks
 from watersmeet._engine.rows.sizes import Picked, value_bytes
-from watersmeet._engine.state.lookups import Found
+from watersmeet._engine.state.lookups import FoundRows
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.search import Hits
 from watersmeet._engine.time.held_rows import HeldRows
@@ -34,7 +34,7 @@ _FOREVER = 1 << 62
 class Limited:
     """The changes of a batch, held back in buffers with limits."""
 
-    def __init__(self, changes: Changes, state: State) -> None:
+    def __init__(self, changes: HeldChanges, state: State) -> None:
         self._changes, self._state = changes, state
         self._events, self._times = changes.events, changes.times
         self._domains = range(len(self._times.domains))
@@ -54,7 +54,7 @@ class Limited:
         filled = [] if room else [self._fill(number) for number in self._domains]
         most |= {names[each.domain]: list(each.entries.held) for each in filled}
         self._state.set_scalar(_AT_MOST, most)
-        return self._changes.hold(held) if room else self._settle(held, _Whole.of(filled))
+        return self._changes.hold(held) if room else self._settle(held, _LimitedEntries.of(filled))
 
     def _brought(self) -> tuple[list[int], list[int]]:
         """Of each domain how many entries its rows may begin, and their bytes."""
@@ -76,7 +76,7 @@ class Limited:
         return np.asarray(value_bytes(self._keys) + values[self._events.own])
 
     @cached_property
-    def _waiting(self) -> tuple[Found, Int64s, Int64s]:
+    def _waiting(self) -> tuple[FoundRows, Int64s, Int64s]:
         """What waits in state: rows, when they are due, and their domains."""
         times, table, hits = self._times, self._changes.table, []
         for hit in table.due(int(times.start.min(initial=0)), _FOREVER):
@@ -84,7 +84,7 @@ class Limited:
             rows = hit.rows[due >= times.start[times.index(domain)]]
             hits.append(Hits(hit.batch, rows, rows))
         count = sum(len(hit.rows) for hit in hits)
-        found = Found(np.arange(count), None, hits, table.schema)
+        found = FoundRows(np.arange(count), None, hits, table.schema)
         numbers = found.take(["due", "domain"])
         return found, ints(numbers, "due"), times.index(ints(numbers, "domain"))
 
@@ -120,7 +120,7 @@ class Limited:
         hashes = ints(found.take(["hash"], mine), "hash")
         return np.asarray(mine[near | np.isin(hashes, self._events.hash[rows])])
 
-    def _refuse(self, entries: Entries) -> None:
+    def _refuse(self, entries: BufferEntries) -> None:
         records, size = entries.held
         early = "" if self._changes.params.until_close else ", emit_early_when_full()"
         raise WatersmeetError(
@@ -129,7 +129,7 @@ class Limited:
             hint=f"Take a larger limit{early}, or BufferConfig.unbounded(): what is held back lies in state, on disk.",
         )
 
-    def _settle(self, held: HeldRows, whole: _Whole) -> Going:
+    def _settle(self, held: HeldRows, whole: _LimitedEntries) -> Going:
         """Hold back what stays; what goes, in order."""
         changes, events, count = self._changes, self._events, len(self._changes.batch)
         state = self._waiting[0].take(changes.table.schema.names, whole.stored[whole.stored >= 0])
@@ -144,7 +144,7 @@ class Limited:
         goes = goes[np.lexsort((whole.place[goes], whole.gone[goes]))]
         return self._going(whole, goes, state, pointer[goes] - count, before[goes])
 
-    def _going(self, whole: _Whole, goes: Int64s, state: pa.Table, stored: Int64s, before: Int64s) -> Going:
+    def _going(self, whole: _LimitedEntries, goes: Int64s, state: pa.Table, stored: Int64s, before: Int64s) -> Going:
         """What goes with rows of the batch, its columns of the batch or of state."""
         events, batch, operator = self._events, self._changes.batch, self._events.context.operator
         last = whole.last[goes]
@@ -177,17 +177,17 @@ class _Filled:
     domain: int
     rows: Int64s
     stored: Int64s
-    entries: Entries
+    entries: BufferEntries
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _LimitedEntries:
     """The entries of all domains that rows have changed or sent, and as entries what never waited.
 
     Parameters
     ----------
-    begin, last, gone : rows of the events; `NONE` as in `Entries`.
-    place, due : as in `Entries`.
+    begin, last, gone : rows of the events; `NONE` as in `BufferEntries`.
+    place, due : as in `BufferEntries`.
     stored : place among all that waits in state; `NONE`: of none.
     replaced : whether another entry takes its place in state.
     """
@@ -201,7 +201,7 @@ class _Whole:
     replaced: Bools
 
     @classmethod
-    def of(cls, filled: Sequence[_Filled]) -> _Whole:
+    def of(cls, filled: Sequence[_Filled]) -> _LimitedEntries:
         """Those of all domains."""
         parts = [cls._of_one(each) for each in filled]
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates.fold import Fold, Folded, Work, folded
+from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, folded
 from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
 from watersmeet._plan import folds
 
 
-class NamedFold(Fold):
+class NamedFoldKernel(FoldKernel):
     """Aggregates by name, side by side.
 
     Parameters
@@ -28,8 +28,8 @@ class NamedFold(Fold):
         super().__init__(state, result)
         self._how = how
         shown = [result] if how.alone else [field.type for field in result]
-        self._parts: list[Part] = [
-            part_of(aggregate, Kept(kept.type, kind, how.takes_back))
+        self._parts: list[AggregateKernel] = [
+            part_of(aggregate, KernelTypes(kept.type, kind, how.takes_back))
             for (_, aggregate), kept, kind in zip(how.fields, state, shown, strict=True)
         ]
         self.grows = any(part.grows for part in self._parts)
@@ -37,27 +37,22 @@ class NamedFold(Fold):
         self.how_it_runs = ", ".join(f"{name} as {how}" for name, how in said.items() if how is not None) or None
 
     def init(self, keys: pa.Array) -> pa.Array:
-        """See `Fold`."""
         return self._state([part.init(len(keys)) for part in self._parts], len(keys))
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Fold`."""
         states = self._begun(keys, states)
         parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
         return self._state([part.add(kept, value) for part, kept, value in parts], len(states))
 
     def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Fold`."""
         parts = zip(self._parts, states.flatten(), self._arguments(values), strict=True)
         return self._state([part.subtract(kept, value) for part, kept, value in parts], len(states))
 
     def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
-        """See `Fold`."""
         parts = zip(self._parts, states.flatten(), others.flatten(), strict=True)
         return self._state([part.merge(one, other) for part, one, other in parts], len(states))
 
     def run(self, work: Work) -> Folded:
-        """See `Fold`; each aggregate runs over all rows by itself."""
         groups = Groups(work.starts)
         adds = valid(work.values)
         known = np.repeat(work.known, work.sizes)
@@ -74,7 +69,6 @@ class NamedFold(Fold):
         return folded(work, [states], self.state, np.where(stands | adds, np.arange(len(work)), -1))
 
     def finish(self, states: pa.Array) -> pa.Array:
-        """See `Fold`."""
         absent = None if not states.null_count else states.is_null()
         parts = [part.finish(kept) for part, kept in zip(self._parts, states.flatten(), strict=True)]
         if self._how.alone:

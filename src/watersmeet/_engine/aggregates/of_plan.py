@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from watersmeet._engine.aggregates.fold import Fold
-from watersmeet._engine.aggregates.functions import ArrayFold, CogroupFold
-from watersmeet._engine.aggregates.named import NamedFold
+from watersmeet._engine.aggregates.fold import FoldKernel
+from watersmeet._engine.aggregates.functions import ArrayFold, CogroupedFunctions
+from watersmeet._engine.aggregates.named import NamedFoldKernel
 from watersmeet._plan import folds
 
 
-def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> Fold:
+def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> FoldKernel:
     """The fold, whose types are Arrow's.
 
     Parameters
@@ -23,12 +23,12 @@ def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> Fol
     return found
 
 
-def _fold_of(fold: folds.Fold) -> Fold:
+def _fold_of(fold: folds.Fold) -> FoldKernel:
     if isinstance(fold.how, folds.FunctionFold):
         return ArrayFold(fold.how, fold.state)
     if isinstance(fold.how, folds.CogroupFold):
-        return CogroupFold(fold.how, fold.state)
-    return NamedFold(fold.how, fold.state, fold.result)
+        return CogroupedFunctions(fold.how, fold.state)
+    return NamedFoldKernel(fold.how, fold.state, fold.result)
 
 
 def how_it_runs(fold: folds.Fold) -> str | None:

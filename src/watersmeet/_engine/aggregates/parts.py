@@ -18,7 +18,7 @@ from watersmeet.errors import WatersmeetError
 
 
 @dataclass(frozen=True)
-class Kept:
+class KernelTypes:
     """What is asked of a kernel.
 
     Parameters
@@ -32,7 +32,7 @@ class Kept:
     takes_back: bool = False
 
 
-class Part:
+class AggregateKernel:
     """One aggregate.
 
     Parameters
@@ -99,5 +99,5 @@ class Part:
         return gather(joined(made, self.state), place)
 
 
-Kernel = Callable[[Any, Kept], Part]
+Kernel = Callable[[Any, KernelTypes], AggregateKernel]
 """Of an aggregate, as it is declared and without its arguments, what it does to rows."""

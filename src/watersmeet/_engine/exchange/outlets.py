@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet._engine.exchange.routing import Ends, Move, Outlet, Route, Seen
+from watersmeet._engine.exchange.routing import Ends, LookupOrigin, Move, Outlet, Route
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Edge, Flow, Physical
 
@@ -19,7 +19,7 @@ class FlowColumns:
 
     `index` names the record index of a flat_map's flow, `silent` what marks rows that only say what lookups see, `late`
     what marks changes of a versioned table that are not the latest of their key, `headers` its own headers, in place of
-    those of all rows (dead letters).
+    those of all rows (dead letters, and behind `map_headers`).
     """
 
     key: str
@@ -39,7 +39,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     """The outlet of an edge into an operator."""
     flow = physical.flows[edge.flow]
     columns = naming(flow)
-    side, computed = physical.side(edge), extra_column(edge)
+    side, computed = edge.reads, extra_column(edge)
     return Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
@@ -52,10 +52,13 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         seen=_seen(physical, flow, naming) if edge.visible else None,
         stored_ts=edge.stored_ts,
         silent=columns.silent if edge.silent else None,
-        extras=tuple((each.name, columns.key if each.function is None else computed) for each in side.carries),
+        extras=(
+            *((each.name, columns.key if each.function is None else computed) for each in side.carries),
+            *_own_headers(columns),
+        ),
         ends=Ends(
-            null_key=edge.drops_null_key,
-            null_value=edge.drops_null_value,
+            null_key=edge.reads.drops_null_key,
+            null_value=edge.reads.drops_null_value,
             silent=edge.drops_silent,
             late=columns.late if edge.drops_late else None,
             counts_null_key=side.key is not None or physical.node(flow).shape.kind == "stream",
@@ -65,7 +68,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         route=Route(
             shard_by=None if side.key is None else columns.key,
             by_window=side.windowed,
-            broadcast=edge.broadcast,
+            broadcast=edge.reads.broadcast,
             reach_port=physical.reach_port(edge) if edge.tells_reach else None,
             nulls_reach=side.nulls_reach,
         ),
@@ -73,9 +76,13 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     )
 
 
+def _own_headers(columns: FlowColumns) -> tuple[tuple[str, str], ...]:
+    return (("headers", columns.headers),) if columns.headers else ()
+
+
 def direct_outlet(physical: Physical, edge: Edge) -> Outlet:
     """The outlet of an edge between the operators of one node, in terms of the first one's result columns."""
-    operator, side = physical.operators[edge.target], physical.side(edge)
+    operator, side = physical.operators[edge.target], edge.reads
     names = [each.name for each in side.carries]
     return Outlet(
         node=operator.node,
@@ -111,7 +118,7 @@ def exit_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outlet]
                 value=columns.value,
                 active=columns.active,
                 moves=_moves(physical, flow, flow.path, naming),
-                extras=(("headers", columns.headers),) if columns.headers else (),
+                extras=_own_headers(columns),
             )
         )
     return outlets
@@ -148,11 +155,11 @@ def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[M
     return (*_fan_moves(physical, flow, naming), Move(flow.slot, path))
 
 
-def _seen(physical: Physical, flow: Flow, naming: Naming) -> Seen:
+def _seen(physical: Physical, flow: Flow, naming: Naming) -> LookupOrigin:
     fans = _fan_moves(physical, flow, naming)
     if flow.store_path is None:
-        return Seen(fans, from_root=True)
-    return Seen((*fans, Move(flow.store_slot, flow.store_path)))
+        return LookupOrigin(fans, from_root=True)
+    return LookupOrigin((*fans, Move(flow.store_slot, flow.store_path)))
 
 
 def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:

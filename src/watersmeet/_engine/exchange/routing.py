@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.clock import SNAPSHOT, Clock
-from watersmeet._engine.exchange.shards import shard_of
+from watersmeet._engine.exchange.shards import in_shards, shard_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows.columns import (
     HELD_KEY,
@@ -29,6 +29,7 @@ from watersmeet._engine.rows.columns import (
     valid,
     visible_columns,
 )
+from watersmeet._engine.rows.slices import SLICE_BYTES
 from watersmeet._engine.time.reach import told_reach
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 
@@ -70,7 +71,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LookupOrigin:
     """From where lookups see an outlet's rows.
 
     Parameters
@@ -156,7 +157,7 @@ class Outlet:
     old: str | None = None
     active: str | None = None
     moves: tuple[Move, ...] = ()
-    seen: Seen | None = None
+    seen: LookupOrigin | None = None
     stored_ts: bool = False
     silent: str | None = None
     extras: tuple[tuple[str, str], ...] = ()
@@ -384,11 +385,9 @@ def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: I
     shard = shard_of(hashes, shards)
     if cases is not None:
         shard += cases * shards
-    # Small numbers sort by radix.
-    small = shard.astype(np.uint16) if len(shard) and shard.max() < 65_536 else shard
-    order = np.argsort(small, kind="stable")
+    order = in_shards(shard, hashes if cases is None and rows.nbytes > SLICE_BYTES else None)
     ordered = shard[order]
-    rows = rows.take(pa.array(order)) if len(ordered) and ordered[0] != ordered[-1] else rows
+    rows = rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(order))
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
         yield RoutedBatch(target, int(ordered[start]), outlet.port, rows.slice(int(start), int(end - start)))

@@ -23,3 +23,15 @@ def shard_of(hashes: Int64s, shards: int) -> Int64s:
     # the upper half of the bits alone, so that the product fits into 64
     upper = (hashes.view(np.uint64) ^ _SIGN) >> _HALF
     return ((upper * np.uint64(shards)) >> _HALF).view(np.int64)
+
+
+def in_shards(shard: Int64s, hashes: Int64s | None) -> Int64s:
+    """The order of rows by their shards; by their hashes where these are given, which is the same in finer steps.
+
+    Rows by hash are sliced without copies (`rows.slices`), but take ten times as long to put into order: 0.07 us each.
+    """
+    if hashes is not None:
+        return np.argsort(hashes, kind="stable")
+    # small numbers sort by radix
+    small = shard.astype(np.uint16) if len(shard) and shard.max() < 65_536 else shard
+    return np.argsort(small, kind="stable")

@@ -26,14 +26,14 @@ from watersmeet._engine.expressions.functions import (
     texts,
 )
 from watersmeet._engine.expressions.functions.sequences import elements, maps, members, sets
-from watersmeet._engine.expressions.kernel import Functions, Kernel, LazyKernel
+from watersmeet._engine.expressions.kernel import Kernel, KernelModule, LazyKernel
 from watersmeet._engine.expressions.modes import can_fail, order_of
 from watersmeet._engine.expressions.plain_calls import PLAIN
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of, variable_name
 from watersmeet._engine.expressions.vectors import all_valid, both, spread
 from watersmeet._engine.rows.types import with_nulls
 
-MODULES: tuple[Functions, ...] = (
+MODULES: tuple[KernelModule, ...] = (
     arithmetic,
     casts,
     comparisons,
@@ -56,7 +56,7 @@ MODULES: tuple[Functions, ...] = (
     sets,
 )
 
-_MODULE: dict[str, Functions] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
+_MODULE: dict[str, KernelModule] = {name: m for m in MODULES for name in (*m.KERNELS, *m.LAZY)}
 _KERNELS: dict[str, Kernel] = {name: kernel for m in MODULES for name, kernel in m.KERNELS.items()}
 _LAZY: dict[str, LazyKernel] = {name: kernel for m in MODULES for name, kernel in m.LAZY.items()}
 
@@ -76,7 +76,7 @@ def unsupported(expression: Expression) -> str | None:
     return next((why for each in (*expression.arguments, *whole) if (why := unsupported(each)) is not None), None)
 
 
-class Rows:
+class RowsOfArrays:
     """See `kernel.Rows`.
 
     Parameters
@@ -132,22 +132,22 @@ class Rows:
             there = both(there, all_valid(found[at]))
         return [found[at] for at in range(len(found))]
 
-    def where(self, mask: Bools) -> Rows:
+    def where(self, mask: Bools) -> RowsOfArrays:
         """The rows for which the mask is true."""
         count = int(mask.sum())
         if count == self._length:
             return self
         chosen = pa.array(mask)
         variables = {name: values.filter(chosen) for name, values in self._variables.items()}
-        rows = Rows(count, lambda name: self._operand(name).filter(chosen), variables)
+        rows = RowsOfArrays(count, lambda name: self._operand(name).filter(chosen), variables)
         rows._called = {call: values.filter(chosen) for call, values in self._called.items()}
         return rows
 
-    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> Rows:
+    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> RowsOfArrays:
         """See `kernel.Rows`."""
         places = pa.array(rows)
         given = {name: values.take(places) for name, values in self._variables.items()}
-        return Rows(len(rows), lambda name: self._operand(name).take(places), {**given, **variables})
+        return RowsOfArrays(len(rows), lambda name: self._operand(name).take(places), {**given, **variables})
 
     def _operand(self, name: str) -> pa.Array:
         if name not in self._operands:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.expressions.evaluate import RowsOfArrays
 from watersmeet._engine.expressions.program import operands
 from watersmeet._engine.expressions.tree import Call, Expression, Operand, type_of
 
@@ -27,7 +27,7 @@ class Evaluated:
     def __call__(self, *arrays: pa.Array) -> pa.Array:
         """The value of each row."""
         columns = dict(zip(self.operands, arrays, strict=True))
-        return Rows(len(arrays[0]), columns.__getitem__).evaluate(self.expression)
+        return RowsOfArrays(len(arrays[0]), columns.__getitem__).evaluate(self.expression)
 
     def addend(self, operand: str) -> Evaluated | None:
         """What is added to this operand, where the function adds something to it and does nothing else with it."""

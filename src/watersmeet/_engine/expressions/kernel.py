@@ -17,7 +17,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.tree import Call, Expression
 
 
-class Rows(Protocol):
+class EvaluatedRows(Protocol):
     """Rows that expressions are evaluated for."""
 
     def __len__(self) -> int:
@@ -26,10 +26,10 @@ class Rows(Protocol):
     def evaluate(self, expression: Expression) -> pa.Array:
         """The value of each row."""
 
-    def where(self, mask: Bools) -> Rows:
+    def where(self, mask: Bools) -> EvaluatedRows:
         """The rows for which the mask is true; an error in any other is not one of theirs."""
 
-    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> Rows:
+    def of_elements(self, rows: Int64s, variables: Mapping[str, pa.Array]) -> EvaluatedRows:
         """A row for each of some elements.
 
         Parameters
@@ -40,10 +40,10 @@ class Rows(Protocol):
 
 
 Kernel = Callable[[Call, list[pa.Array]], pa.Array]
-LazyKernel = Callable[[Call, Rows], pa.Array]
+LazyKernel = Callable[[Call, EvaluatedRows], pa.Array]
 
 
-class Functions(Protocol):
+class KernelModule(Protocol):
     """A module of `functions`."""
 
     KERNELS: Mapping[str, Kernel]

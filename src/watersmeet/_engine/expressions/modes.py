@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools
-from watersmeet._engine.expressions.kernel import Rows
+from watersmeet._engine.expressions.kernel import EvaluatedRows
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import spread
 
@@ -117,7 +117,7 @@ def can_fail(expression: Expression) -> bool:
     return _own(expression) or any(map(can_fail, expression.arguments))
 
 
-def value_where(rows: Rows, mask: Bools, expression: Expression) -> pa.Array:
+def value_where(rows: EvaluatedRows, mask: Bools, expression: Expression) -> pa.Array:
     """The expression's value where the mask is true; where it is not, null or what the expression gives there."""
     if not can_fail(expression) or mask.all():
         return rows.evaluate(expression)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.expressions.evaluate import RowsOfArrays
 from watersmeet._engine.expressions.explosion import exploded, explodes
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
 from watersmeet._engine.rows.columns import PARTITION_BITS, array, ints
@@ -100,7 +100,7 @@ class Program:
 
 
 def _with(rows: pa.Table, layer: Columns) -> pa.Table:
-    given = Rows(len(rows), lambda name: array(rows, name))
+    given = RowsOfArrays(len(rows), lambda name: array(rows, name))
     made = rows
     for name, expression in layer:
         at = made.schema.get_field_index(name)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Int64s, order_of
 from watersmeet._engine.keys.keys import group_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, Values
+from watersmeet._engine.operator import Events, SideValues
 
 
 class Sides:
@@ -28,7 +28,7 @@ class Sides:
     values : of each side.
     """
 
-    def __init__(self, events: Events, values: list[Values]) -> None:
+    def __init__(self, events: Events, values: list[SideValues]) -> None:
         self._events, self._values = events, values
         self._found: dict[int, Int64s] = {}
 
@@ -69,19 +69,19 @@ class Sides:
         return Ordered(self._events.groups)
 
 
-def _pointers(events: Events, last: Int64s, values: Values) -> Int64s:
+def _pointers(events: Events, last: Int64s, values: SideValues) -> Int64s:
     """Rows of the batch turned into pointers; where there is none, what the state holds."""
     prior = values.prior[events.groups.group_of_row]
     return np.where(last >= 0, np.where(events.present[last], events.own[last], -1), prior)
 
 
-def _other_side_visible(events: Events, values: list[Values]) -> Int64s:
+def _other_side_visible(events: Events, values: list[SideValues]) -> Int64s:
     """As `Sides.other_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
-    seen = Seen(events, events.position)
+    seen = SeenRows(events, events.position)
     return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
 
 
-class Seen:
+class SeenRows:
     """What lookups see at a position of each row; of two changes at one place, both.
 
     Parameters
@@ -101,7 +101,7 @@ class Seen:
         self._is_lookup = is_lookup[order] == 1
         self._ordered = Ordered(group_keys(events.hash[self._row], events.key.take(pa.array(self._row))))
 
-    def pointers(self, side: int, values: Values) -> Int64s:
+    def pointers(self, side: int, values: SideValues) -> Int64s:
         """Pointer to the value of a side that each row sees, -1 for none."""
         updates = ~self._is_lookup & (self._events.side[self._row] == side)
         last = self._ordered.last_before(updates, inclusive=False)[self._is_lookup]

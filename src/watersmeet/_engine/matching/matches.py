@@ -18,7 +18,7 @@ from watersmeet._engine.matching.intervals import pairs_of, places_within
 from watersmeet._engine.matching.window_rows import Asked, Book, WindowRows
 from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.stream_stream import WindowParams
+from watersmeet._plan.operators.stream_stream import JoinWindowParams
 
 PAIRS = 262_144
 """Pairs that are made at a time."""
@@ -55,7 +55,7 @@ class Rules:
     @classmethod
     def of(cls, context: OperatorContext) -> Rules:
         """The rules of an operator."""
-        params = context.params(WindowParams)
+        params = context.params(JoinWindowParams)
         before, after, grace = params.window
         old = params.generation.startswith("old")
         swapped = params.generation != "old-0.10.0"

@@ -20,9 +20,9 @@ from watersmeet._engine.rows.columns import ints, joined, valid
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.versioned_table import VersionedTable
+from watersmeet._plan.operators.versioned_table import VersionedTableSpec
 
-(EXPIRED,) = VersionedTable.drop_reasons
+(EXPIRED,) = VersionedTableSpec.drop_reasons
 _LATEST = 2**62
 """Later than any version."""
 _NONE = -(2**62)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, Values, keep_rows, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, keep_rows, store_last
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT, TELL
 from watersmeet._engine.operators.subscriptions import LEFT, RIGHT, Rights, Subscriptions, tables
 from watersmeet._engine.rows.columns import gather, ints
@@ -31,7 +31,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     rows, table = tables(context, state)
-    values = Values(events, RIGHT, table)
+    values = SideValues(events, RIGHT, table)
     void = _suppressed(context, events, values)
     if void.any():
         # They change nothing: as if they had not come.
@@ -49,7 +49,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     yield from _told(events, rights, values, subscriptions)
 
 
-def _suppressed(context: OperatorContext, events: Events, values: Values) -> Bools:
+def _suppressed(context: OperatorContext, events: Events, values: SideValues) -> Bools:
     """Right rows that are null after null, where a filter above knows old values."""
     void = np.zeros(len(events), dtype=np.bool_)
     if context.params(JoinParams).suppress[RIGHT]:
@@ -62,7 +62,7 @@ def _verbs(events: Events, rows: Int64s) -> Int64s:
     return ints(events.tables[LEFT], "verb")[events.own[rows]] if len(rows) else rows
 
 
-def _answered(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s, Bools]:
+def _answered(events: Events, rights: Rights, values: SideValues) -> tuple[Int64s, Int64s, Bools]:
     """(messages, pointer to the right value that each sees, whether it gives a result)."""
     rows = np.flatnonzero(events.side == LEFT)
     right = rights.value_at(events, rows, values)
@@ -75,7 +75,7 @@ def _answered(events: Events, rights: Rights, values: Values) -> tuple[Int64s, I
     return rows, right, emitted
 
 
-def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Iterator[pa.Table]:
+def _answers(events: Events, values: SideValues, rows: Int64s, right: Int64s) -> Iterator[pa.Table]:
     """Results of left changes: one each, at most."""
     if not len(rows):
         return
@@ -92,7 +92,7 @@ def _answers(events: Events, values: Values, rows: Int64s, right: Int64s) -> Ite
     yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
-def _told(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
+def _told(events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
     for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers

@@ -29,7 +29,7 @@ PUT, TELL, KNOWN = 1, 2, 4
 
 
 @dataclass(frozen=True)
-class _Changes:
+class _KeyChanges:
     """Per row: pointers to the new and the old foreign key (-1 none), what is there, and how they compare.
 
     What is not `counted` changes nothing: with the record cache all but a key's last row of the batch.
@@ -84,7 +84,7 @@ def _lost(events: Events) -> Bools:
     return lost
 
 
-def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
+def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _KeyChanges:
     stored = prior[events.groups.group_of_row]
     everything = np.ones(len(events), dtype=np.bool_)
     if events.context.operator.cached:
@@ -100,10 +100,10 @@ def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _Changes:
     same = (new >= 0) & (old >= 0)
     both = np.flatnonzero(same)
     same[both] = equal_keys(keys.take(pa.array(new[both])), keys.take(pa.array(old[both])))
-    return _Changes(keys, new, old, events.present, was_present, same, counted)
+    return _KeyChanges(keys, new, old, events.present, was_present, same, counted)
 
 
-def _messages(context: OperatorContext, events: Events, changes: _Changes) -> Iterator[pa.Table]:
+def _messages(context: OperatorContext, events: Events, changes: _KeyChanges) -> Iterator[pa.Table]:
     refers, referred = changes.new >= 0, changes.old >= 0
     moved = referred & ~changes.same
     if context.params(JoinParams).how == "left":

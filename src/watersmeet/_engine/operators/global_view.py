@@ -16,7 +16,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, store_last
 from watersmeet._engine.rows.columns import gather, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
@@ -27,11 +27,11 @@ LEFT = 0
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundKeys:
     """What the rows of the left side find in one table: the key looked up, and where its row is (-1: nowhere)."""
 
     keys: pa.Array
-    values: Values
+    values: SideValues
     rows: Int64s
 
 
@@ -44,7 +44,7 @@ class View:
     """
 
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
-        self._founds: list[Found] = []
+        self._founds: list[FoundKeys] = []
         left = inputs.get(LEFT, context.side_schema(LEFT).empty_table())
         for number, table in enumerate(tables(context, state)):
             found = _look_up(_setting_of(context, number), left, inputs.get(1 + number), table)
@@ -75,18 +75,18 @@ def _setting_of(context: OperatorContext, number: int) -> OperatorContext:
     return replace(context, key=key, values=(context.values[LEFT], context.values[1 + number]), extras=carried)
 
 
-def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: Table) -> Found:
+def _look_up(context: OperatorContext, left: pa.Table, updates: pa.Table | None, table: Table) -> FoundKeys:
     events = Events(context, {LEFT: left} if updates is None else {LEFT: left, 1: updates}, sides=2)
-    values = Values(events, 1, table)
+    values = SideValues(events, 1, table)
     found = Sides(events, [values, values]).other_side()
     store_last(events, 1, Ordered(events.groups).last_of_each(events.side == 1), values.prior, table)
     driving = events.side == LEFT
     rows = np.full(len(left), -1, dtype=np.int64)
     rows[events.own[driving]] = found[driving]
-    return Found(joined([left.column("key")], context.key), values, rows)
+    return FoundKeys(joined([left.column("key")], context.key), values, rows)
 
 
-def _at_next(left: pa.Table, found: Found, name: str, kind: pa.DataType) -> pa.Table:
+def _at_next(left: pa.Table, found: FoundKeys, name: str, kind: pa.DataType) -> pa.Table:
     """The rows of the left side under the keys that the rows they found carry."""
     keys = found.values.gather_column(name, kind, found.rows)
     for column, values in (("key", keys), ("hash", pa.array(hash_keys(keys)))):  # the two columns
@@ -94,7 +94,7 @@ def _at_next(left: pa.Table, found: Found, name: str, kind: pa.DataType) -> pa.T
     return left
 
 
-def _joined(context: OperatorContext, founds: list[Found]) -> list[Bools]:
+def _joined(context: OperatorContext, founds: list[FoundKeys]) -> list[Bools]:
     """Whether each view has a row, outermost first: an inner one has it only where its right side has."""
     flags: list[Bools] = []
     present = founds[-1].rows >= 0

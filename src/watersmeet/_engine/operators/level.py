@@ -12,6 +12,8 @@ import pyarrow as pa
 from watersmeet._engine.exchange.routing import Drops
 from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
 from watersmeet._engine.operators import (
+    distinct,
+    expiry,
     foreign_key_receive,
     foreign_key_send,
     global_lookup,
@@ -56,6 +58,8 @@ OPERATORS = {
     "sliding_window_aggregate": sliding_window_aggregate.run,
     "suppress": suppress.run,
     "process": process.run,
+    "distinct": distinct.run,
+    "expiry": expiry.run,
     "stream_wtable": window_join.run,
     "table_wtable": window_join.run,
     "wtable_table": window_join.run,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, Values, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, store_last
 from watersmeet._engine.operators.foreign_key_receive import result
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
 from watersmeet._engine.operators.subscriptions import Rights, Subscriptions, tables
@@ -32,7 +32,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     rows, table = tables(context, state)
-    values = Values(events, ONE, table)
+    values = SideValues(events, ONE, table)
     rights = Rights(events, values)
     many, one, answered = _met(events, rights, values)
     subscriptions = Subscriptions(events, rights, rows, answered, known=KNOWN)
@@ -43,7 +43,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     yield from _of_one(events, rights, values, subscriptions)
 
 
-def _met(events: Events, rights: Rights, values: Values) -> tuple[Int64s, Int64s, Bools]:
+def _met(events: Events, rights: Rights, values: SideValues) -> tuple[Int64s, Int64s, Bools]:
     """(changes of "many" that meet a row of "one", pointer to it, and of each row whether it is answered here)."""
     many = np.flatnonzero(events.side == MANY)
     one = rights.value_at(events, many, values)
@@ -66,7 +66,7 @@ def _puts(events: Events, rows: Int64s) -> Bools:
     return puts
 
 
-def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Iterator[pa.Table]:
+def _of_many(events: Events, values: SideValues, rows: Int64s, one: Int64s) -> Iterator[pa.Table]:
     """Results of changes of "many": a tombstone where it leaves a row of "one", a join where it finds one."""
     if not len(rows):
         return
@@ -80,7 +80,7 @@ def _of_many(events: Events, values: Values, rows: Int64s, one: Int64s) -> Itera
     yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
-def _of_one(events: Events, rights: Rights, values: Values, subscriptions: Subscriptions) -> Iterator[pa.Table]:
+def _of_one(events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions) -> Iterator[pa.Table]:
     """Results of changes of "one": a join or a tombstone for each row that refers to it, if anything stood."""
     wanted = np.ones(len(rights.rows), dtype=np.bool_)
     if not events.context.operator.cached:

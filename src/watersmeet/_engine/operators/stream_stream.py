@@ -24,17 +24,17 @@ from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.held import release
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.stream_stream import StreamStream
+from watersmeet._plan.operators.stream_stream import StreamStreamSpec
 
-(EXPIRED,) = StreamStream.drop_reasons
+(EXPIRED,) = StreamStreamSpec.drop_reasons
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
-    return _Join(context, inputs, state).run()
+    return _StreamJoin(context, inputs, state).run()
 
 
-class _Join:
+class _StreamJoin:
     """One join, one shard, one batch."""
 
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, store_last
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.spec import JoinParams
@@ -27,7 +27,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     table = kept_table(context, state)
-    values = Values(events, TABLE, table)
+    values = SideValues(events, TABLE, table)
     found = Sides(events, [values, values]).other_side()
     last = Ordered(events.groups).last_of_each(events.side == TABLE)
     store_last(events, TABLE, last, values.prior, table)

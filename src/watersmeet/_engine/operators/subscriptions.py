@@ -24,7 +24,7 @@ from watersmeet._engine.matching.match import Ordered
 from watersmeet._engine.operator import (
     Events,
     OperatorContext,
-    Values,
+    SideValues,
     kept_table,
 )
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
@@ -57,7 +57,7 @@ class Rights:
     seen : the same, but counting what a lookup at the event sees.
     """
 
-    def __init__(self, events: Events, values: Values) -> None:
+    def __init__(self, events: Events, values: SideValues) -> None:
         order = events.groups.order
         operator = events.context.operator
         is_right = (_last_changes(events, values) if operator.cached else events.side == RIGHT)[order]
@@ -90,7 +90,7 @@ class Rights:
         later: Bools = self.seen[rows] < self.first[events.groups.group_of_row[rows] + 1]
         return later
 
-    def value_at(self, events: Events, rows: Int64s, values: Values) -> Int64s:
+    def value_at(self, events: Events, rows: Int64s, values: SideValues) -> Int64s:
         """Pointer to the right value that each of the given events sees, -1 for none."""
         group = events.groups.group_of_row[rows]
         at = self.seen[rows]
@@ -101,7 +101,7 @@ class Rights:
         return found
 
 
-def _last_changes(events: Events, values: Values) -> Bools:
+def _last_changes(events: Events, values: SideValues) -> Bools:
     """Which events are the last right row of their key, and not null after null, as seen from batch to batch."""
     last = Ordered(events.groups).last_of_each(events.side == RIGHT)
     changed = (last >= 0) & (events.present[last] | (values.prior >= 0))
@@ -127,7 +127,7 @@ def _seen(events: Events) -> Int64s:
 
 
 @dataclass(frozen=True)
-class Told:
+class SubscriberResults:
     """A piece of the results of right rows: the event, the subscriber and the number of each result."""
 
     events: Int64s
@@ -223,7 +223,7 @@ class Subscriptions:
 
     # -- who is told -----------------------------------------------------------------------------------------
 
-    def told(self, rights: Rights, wanted: Bools) -> Iterator[Told]:
+    def told(self, rights: Rights, wanted: Bools) -> Iterator[SubscriberResults]:
         """The results of the right rows that `wanted` marks, in pieces, each in order of (position, left key)."""
         versions = np.flatnonzero(self._high > self._low)
         if not len(versions) or not wanted.any():
@@ -243,14 +243,14 @@ class Subscriptions:
             for told in _cut(rights.rows[right], versions[version], rank[version]):
                 yield from self._bounded(told)
 
-    def _bounded(self, told: Told) -> Iterator[Told]:
+    def _bounded(self, told: SubscriberResults) -> Iterator[SubscriberResults]:
         """The same in pieces whose left values fit into memory."""
         spans = list(cut(self._value_bytes[told.subscribers], sizes.RESULT_BYTES))
         if len(spans) <= 1:
             yield told
             return
         for begin, end in spans:
-            yield Told(told.events[begin:end], told.subscribers[begin:end], told.index[begin:end])
+            yield SubscriberResults(told.events[begin:end], told.subscribers[begin:end], told.index[begin:end])
 
     @cached_property
     def _value_bytes(self) -> Int64s:
@@ -315,11 +315,11 @@ def _pieces(sizes: Int64s) -> Iterator[tuple[int, int]]:
         begin, done = end, int(ends[end - 1])
 
 
-def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[Told]:
+def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[SubscriberResults]:
     order = order_of([events, rank])
     events, versions = events[order], versions[order]
     fresh = np.diff(events, prepend=-1) != 0
     starts = np.flatnonzero(fresh)
     index = np.arange(len(events)) - np.repeat(starts, np.diff(np.append(starts, len(events))))
     for at in range(0, len(events), PIECE):
-        yield Told(events[at : at + PIECE], versions[at : at + PIECE], index[at : at + PIECE])
+        yield SubscriberResults(events[at : at + PIECE], versions[at : at + PIECE], index[at : at + PIECE])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operator import Events, OperatorContext, Values, kept_table, sent, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, sent, store_last
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.table import TableParams
@@ -24,7 +24,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     table = kept_table(context, state)
-    values = Values(events, 0, table)
+    values = SideValues(events, 0, table)
     old = Sides(events, [values, values]).own_before()
     new = np.where(events.present, events.own, -1)
     emitted = (new >= 0) | (old >= 0) | (not context.params(TableParams).suppress[0])

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.matching.lookup import Seen, Sides
+from watersmeet._engine.matching.lookup import SeenRows, Sides
 from watersmeet._engine.matching.match import Ordered
 from watersmeet._engine.operator import (
     Events,
     OperatorContext,
-    Values,
+    SideValues,
     keep_rows,
     kept_table,
     sent,
@@ -32,7 +32,7 @@ from watersmeet._plan.operators.spec import JoinParams
 
 
 @dataclass(frozen=True)
-class _Changes:
+class _SideChanges:
     """Per row: whether it changes the left side, and pointers (-1 none) to new, old and other value."""
 
     is_left: Bools
@@ -47,7 +47,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if not len(events):
         return
     tables = [kept_table(context, state, side) for side in (0, 1)]
-    values = [Values(events, side, tables[side]) for side in (0, 1)]
+    values = [SideValues(events, side, tables[side]) for side in (0, 1)]
     seen = Sides(events, values)
     old = seen.own_before()
     void = _suppressed(context, events, old)
@@ -55,7 +55,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         # They change nothing, for this operator and for what comes after: as if they had not come.
         yield from run(context, keep_rows(inputs, events, ~void), state)
         return
-    changes = _Changes(
+    changes = _SideChanges(
         is_left=events.side == 0,
         new=np.where(events.present, events.own, -1),
         old=old,
@@ -71,14 +71,14 @@ def _suppressed(context: OperatorContext, events: Events, old: Int64s) -> Bools:
     return void
 
 
-def _store(events: Events, values: list[Values], tables: list[Table]) -> None:
+def _store(events: Events, values: list[SideValues], tables: list[Table]) -> None:
     ordered = Ordered(events.groups)
     for side in (0, 1):
         last = ordered.last_of_each(events.side == side)
         store_last(events, side, last, values[side].prior, tables[side])
 
 
-def _results(events: Events, values: list[Values], changes: _Changes) -> Iterator[pa.Table]:
+def _results(events: Events, values: list[SideValues], changes: _SideChanges) -> Iterator[pa.Table]:
     operator, params = events.context.operator, events.context.params(JoinParams)
     old_generation = params.generation.startswith("old")
     rule = _old_rule if old_generation else _current_rule
@@ -110,7 +110,7 @@ def _results(events: Events, values: list[Values], changes: _Changes) -> Iterato
     yield from events.context.in_pieces(out)
 
 
-def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
+def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
     """What lookups see wherever that changes: silent rows, where each change became visible.
 
     Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
@@ -119,7 +119,7 @@ def _views(events: Events, values: list[Values]) -> Iterator[pa.Table]:
     operator, rows = events.context.operator, np.arange(len(events))
     how = events.context.params(JoinParams).how
     visible = events.visible()
-    seen = Seen(events, visible)
+    seen = SeenRows(events, visible)
     left, right = (seen.pointers(side, values[side]) for side in (0, 1))
     called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[how]
     ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
@@ -147,7 +147,7 @@ def _paths(events: Events, rows: Int64s, position: list[Int64s]) -> list[pa.Arra
 
 
 def _pair(
-    values: list[Values], left: Int64s, right: Int64s, called: Bools, prefix: str
+    values: list[SideValues], left: Int64s, right: Int64s, called: Bools, prefix: str
 ) -> dict[str, pa.Array | Picked]:
     """Operands of the joiner; a tombstone carries none."""
     return {
@@ -157,7 +157,7 @@ def _pair(
     }
 
 
-def _current_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+def _current_rule(how: str, c: _SideChanges) -> tuple[Bools, Bools, Bools]:
     """(emitted, new result is a join, old result is a join) of each change, as section 10 tabulates."""
     new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
     if how == "inner":
@@ -170,7 +170,7 @@ def _current_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
     return emitted, (left_side & new) | (right_side & other), (left_side & old) | (right_side & other)
 
 
-def _old_rule(how: str, c: _Changes) -> tuple[Bools, Bools, Bools]:
+def _old_rule(how: str, c: _SideChanges) -> tuple[Bools, Bools, Bools]:
     """The same for 0.10.0 and 0.10.1: every change gives a result, a tombstone where nothing joins."""
     new, old, other = c.new >= 0, c.old >= 0, c.other >= 0
     always = np.ones(len(new), dtype=np.bool_)

@@ -17,7 +17,7 @@ from watersmeet._engine.matching.window_rows import WindowRows
 from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.time.held import Bound, Waiting
+from watersmeet._engine.time.held import Bound, WaitingRows
 from watersmeet._engine.time.times import Times
 
 
@@ -55,7 +55,7 @@ class UnmatchedRows:
         """See `held.Source`."""
         return {"left" if self._side == LEFT else "right": ("value", self._context.values[self._side])}
 
-    def waiting(self, after: Bound) -> Iterator[Waiting]:
+    def waiting(self, after: Bound) -> Iterator[WaitingRows]:
         """See `held.Source`: matched rows are still among them."""
         times = self._times
         first, last = times.passing()
@@ -69,7 +69,7 @@ class UnmatchedRows:
             index = times.index(ints(batch, "domain"))
             yield self._placed(batch, np.arange(len(batch), dtype=np.int64), ints(batch, "ts"), index)
 
-    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+    def left(self, picked: Sequence[WaitingRows]) -> Sequence[WaitingRows]:
         """Those that were not matched since they were stored."""
         if not picked:
             return picked
@@ -80,11 +80,11 @@ class UnmatchedRows:
         ends = np.cumsum([len(part.rows) for part in picked])
         return [part.where(wanted) for part, wanted in zip(picked, np.split(alone, ends[:-1]), strict=True)]
 
-    def _placed(self, batch: pa.RecordBatch, rows: Int64s, ts: Int64s, domain: Int64s) -> Waiting:
+    def _placed(self, batch: pa.RecordBatch, rows: Int64s, ts: Int64s, domain: Int64s) -> WaitingRows:
         """These rows with where they stand: of one time the right side's come first."""
         stands, latest = self._times.stands(domain, self._rules.close(ts, self._side))
         place = self._rules.place(ts, np.full(len(ts), self._side)) + self._context.time.hold_back
-        return Waiting(batch, rows, stands, np.minimum(place, latest), 2 * ts + (1 - self._side))
+        return WaitingRows(batch, rows, stands, np.minimum(place, latest), 2 * ts + (1 - self._side))
 
     @cached_property
     def _own(self) -> list[pa.RecordBatch]:
@@ -103,6 +103,6 @@ class UnmatchedRows:
         return [batch for piece in in_pieces(columns) for batch in piece.combine_chunks().to_batches()]
 
 
-def _numbers(part: Waiting, name: str) -> Int64s:
+def _numbers(part: WaitingRows, name: str) -> Int64s:
     numbers: Int64s = part.batch.column(name).to_numpy(zero_copy_only=True)[part.rows]
     return numbers

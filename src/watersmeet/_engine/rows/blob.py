@@ -112,7 +112,13 @@ def _check_header(buffer: pa.Buffer) -> None:
 
 def pieces(rows: pa.Table, limit: int = PIECE_BYTES) -> Iterator[pa.Table]:
     """The rows in slices of about `limit` bytes at most, at least one row each, for blobs of bounded size."""
-    count = max(1, -(-rows.nbytes // limit))
+    given = rows.nbytes
+    if given <= limit:
+        # most blobs are small, and to ask a slice for its bytes takes as long as to write it
+        if len(rows):
+            yield rows
+        return
+    count = max(1, -(-given // limit))
     size = max(1, -(-len(rows) // count))
     for start in range(0, len(rows), size):
         piece = rows.slice(start, size)

@@ -36,6 +36,8 @@ time of the sources that operators see at them, less this: so they stand directl
 """
 AT_LAST = 2**61
 """order_ts of the moment that the wall clock tells: behind all records of its batch."""
+AT_FIRST = -(2**61)
+"""order_ts of the moment at which a batch is told what the wall clock shows: before all records that time knows of."""
 HELD_KEY = "held_key"
 """What follows in the place of such results: their turn, and the key that they were held back under, whatever key they
 get later."""

@@ -24,6 +24,8 @@ RESULT_BYTES = 8 << 20
 LARGEST_RECORD = 64 << 20
 """Of a record's key and value, at most: larger ones are refused where they come from."""
 _OFFSET = 4
+_EACH = 8
+"""What the bytes of a row may be above those of its array's buffers, for each array that it lies in."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ class Picked:
     def most(self) -> int:
         """Bytes that no row passes."""
         return int(self._bytes.max(initial=0))
+
+    def bound(self) -> int:
+        """Bytes that all rows together do not pass, without a look at each: as often as the one that is picked most."""
+        pointed = self.pointers[self.pointers >= 0]
+        times = int(np.bincount(pointed).max(initial=0)) if len(pointed) else 0
+        parts = [self.values] if self.fields is None else [field(self.values, at) for at in self.fields]
+        # what `row_bytes` adds to each for its offset or its null is counted along
+        given = sum(part.nbytes for part in parts) + _EACH * (1 + _arrays(self.values.type)) * len(self.values)
+        return int(times * given)
 
     def part(self, begin: int, end: int) -> pa.Array:
         """Some of the rows, gathered."""
@@ -78,7 +89,7 @@ def in_pieces(columns: Columns, limit: int | None = None) -> Iterator[pa.Table]:
     limit = RESULT_BYTES if limit is None else limit
     picked = [column for column in columns.values() if isinstance(column, Picked)]
     count = next(len(c.pointers if isinstance(c, Picked) else c) for c in columns.values())
-    if count * sum(column.most() for column in picked) <= limit:
+    if sum(column.bound() for column in picked) <= limit or count * sum(column.most() for column in picked) <= limit:
         spans = [(0, count)]
     else:
         spans = list(cut(np.sum([column.sizes() for column in picked], axis=0), limit))
@@ -103,16 +114,24 @@ def row_bytes(values: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table, ro
     if isinstance(values, pa.ChunkedArray):
         whole: Int64s = np.concatenate([np.zeros(0, dtype=np.int64), *map(row_bytes, values.chunks)])
         return whole if rows is None else np.asarray(whole[rows])
+    total = np.zeros(len(values) if rows is None else len(rows), dtype=np.int64)
+    total += _add_bytes(values, rows, total)
+    return total
+
+
+def _add_bytes(values: pa.Array, rows: Int64s | None, total: Int64s) -> int:
+    """Add to each row what it alone decides, by offsets; gives the bytes that all rows have alike."""
     kind = values.type
     if pa.types.is_struct(kind):
-        return _sum([row_bytes(field, rows) for field in form.struct_fields(values)]) + 1
+        return 1 + sum(_add_bytes(field, rows, total) for field in form.struct_fields(values))
     if form.is_bytes(kind) and not pa.types.is_fixed_size_binary(kind):
-        return _lengths(form.byte_offsets(values), rows) + _OFFSET
+        total += _lengths(form.byte_offsets(values), rows)
+        return _OFFSET
     if form.is_list(kind):
         element = int(values.values.nbytes // max(len(values.values), 1) + 1)
-        return _lengths(form.list_offsets(values), rows) * element + _OFFSET
-    count = len(values) if rows is None else len(rows)
-    return np.full(count, values.nbytes // max(len(values), 1) + 1, dtype=np.int64)
+        total += _lengths(form.list_offsets(values), rows) * element
+        return _OFFSET
+    return int(values.nbytes // max(len(values), 1) + 1)
 
 
 def value_bytes(values: pa.Array | pa.ChunkedArray) -> Int64s:
@@ -169,6 +188,11 @@ def refuse_large(frame: pa.Table, roots: Mapping[int, str]) -> None:
             given=f"partition {partition}, offset {offset}: {size[row]:,} bytes, {LARGEST_RECORD:,} allowed",
             hint="Keep large values elsewhere and let the record refer to them.",
         )
+
+
+def _arrays(kind: pa.DataType) -> int:
+    """How many arrays values of a type lie in."""
+    return 1 + sum(_arrays(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _sum(parts: list[Int64s]) -> Int64s:

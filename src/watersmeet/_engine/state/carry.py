@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.layout import Layout, declared
+from watersmeet._engine.state.layout import TableLayout, declared
 from watersmeet._engine.state.rundata import RunReader, remove
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import ChunkStore
@@ -23,7 +23,7 @@ from watersmeet._plan.operators.spec import TableSchema
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedTables:
     """What a shard takes over from one that there was.
 
     Parameters
@@ -36,7 +36,7 @@ class Carried:
     scalars: bool
 
 
-def carry(store: ChunkStore, parts: Sequence[tuple[bytes, Carried]], cache: RunCache | None = None) -> None:
+def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache: RunCache | None = None) -> None:
     """Give a shard that has none a manifest made of others; the chunks that they list lie in the store.
 
     Parameters
@@ -55,7 +55,7 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, Carried]], cache: RunC
             entry = before.tables.get(name)
             if entry is None:
                 continue
-            if entry.schema.equals(Layout.of(table).stored, check_metadata=True):
+            if entry.schema.equals(TableLayout.of(table).stored, check_metadata=True):
                 manifest = replace(manifest, tables={**manifest.tables, table.name: entry})
             else:
                 wider.append((entry, table))

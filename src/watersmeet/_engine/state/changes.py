@@ -17,7 +17,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.rows.columns import gather
 from watersmeet._engine.rows.columns import joined as together
 from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.state.layout import TOMBSTONE, Layout
+from watersmeet._engine.state.layout import TOMBSTONE, TableLayout
 from watersmeet._engine.state.merge import joined, narrow
 from watersmeet.errors import StateError
 
@@ -26,7 +26,7 @@ Given: TypeAlias = pa.Array | pa.ChunkedArray | Picked
 
 
 @dataclass(frozen=True)
-class Change:
+class PutRows:
     """Rows of one put.
 
     Parameters
@@ -44,7 +44,7 @@ class Change:
         return int(self.named.nbytes + sum(picked.sizes().sum() for picked in self.values.values()))
 
     @classmethod
-    def of(cls, layout: Layout, columns: Mapping[str, Given], deleted: Bools) -> Change:
+    def of(cls, layout: TableLayout, columns: Mapping[str, Given], deleted: Bools) -> PutRows:
         """The rows of these columns, of which those that `deleted` marks are to be removed."""
         kept = narrow(layout)
         anything, gone = deleted.any(), np.arange(len(deleted), dtype=np.int64)
@@ -62,7 +62,7 @@ class Change:
         return cls(pa.RecordBatch.from_arrays(named, schema=kept), values)
 
 
-def check(layout: Layout, table: str, columns: Mapping[str, Given], count: int) -> None:
+def check(layout: TableLayout, table: str, columns: Mapping[str, Given], count: int) -> None:
     """Refuse columns that are not the table's, or not `count` rows long."""
     asked = [field for field in layout.schema if field.name != TOMBSTONE]
     lengths = set(map(length, columns.values()))
@@ -75,7 +75,7 @@ def check(layout: Layout, table: str, columns: Mapping[str, Given], count: int) 
 
 
 def sorted_rows(
-    changes: Sequence[Change], layout: Layout, choose: Callable[[pa.RecordBatch], Int64s], segment: int
+    changes: Sequence[PutRows], layout: TableLayout, choose: Callable[[pa.RecordBatch], Int64s], segment: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows that `choose` names, in its order, in batches of about `segment` bytes."""
     rows = joined([change.named for change in changes], narrow(layout))
@@ -113,7 +113,7 @@ def length(given: Given) -> int:
     return len(given.pointers) if isinstance(given, Picked) else len(given)
 
 
-def _misfit(table: str, layout: Layout, given: str) -> StateError:
+def _misfit(table: str, layout: TableLayout, given: str) -> StateError:
     fields = (field for field in layout.schema if field.name != TOMBSTONE)
     return StateError(
         f"rows do not fit the table {table!r}",

@@ -16,8 +16,8 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s, order_of
 from watersmeet._engine.keys.keys import group_keys
 from watersmeet._engine.rows.columns import bools
-from watersmeet._engine.state.layout import Layout
-from watersmeet._engine.state.manifest import Level, Piece
+from watersmeet._engine.state.layout import TableLayout
+from watersmeet._engine.state.manifest import Piece, RunLayer
 from watersmeet._engine.state.merge import hashes
 
 MOST_DOMAINS = 16
@@ -31,14 +31,14 @@ class Floors:
 
     floors: Mapping[int, int]
 
-    def wanted(self, rows: pa.RecordBatch, layout: Layout) -> Bools:
+    def wanted(self, rows: pa.RecordBatch, layout: TableLayout) -> Bools:
         """Which rows have not been passed."""
         if not self.floors or layout.time is None:
             return np.ones(len(rows), dtype=np.bool_)
         time = rows.column(layout.time).to_numpy(zero_copy_only=False)
         return np.asarray(time >= self._floor_of(rows, layout))
 
-    def _floor_of(self, rows: pa.RecordBatch, layout: Layout) -> Int64s:
+    def _floor_of(self, rows: pa.RecordBatch, layout: TableLayout) -> Int64s:
         """The floor of each row's domain."""
         domain = np.zeros(rows.num_rows, dtype=np.int64)
         if layout.domain is not None:
@@ -47,7 +47,7 @@ class Floors:
         at = np.minimum(np.searchsorted(domains, domain), len(domains) - 1)
         return np.where(domains[at] == domain, floors[at], _NEVER)
 
-    def outlived(self, rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Bools:
+    def outlived(self, rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Bools:
         """Of the kept rows, which are all versions of some keys, those that no lookup of these times can find any more.
 
         A version goes when the one after it is no later than the floor of its domain, and with it all before it; the
@@ -75,7 +75,7 @@ class Floors:
         domains = np.array(sorted(self.floors), dtype=np.int64)
         return domains, np.array([self.floors[int(domain)] for domain in domains], dtype=np.int64)
 
-    def alive(self, piece: Piece, layout: Layout) -> bool:
+    def alive(self, piece: Piece, layout: TableLayout) -> bool:
         """Whether a run may have rows that are wanted.
 
         Versions of one row have the same time but may be of several domains: where a newer one may hide an older one,
@@ -88,7 +88,7 @@ class Floors:
             return any(time >= self.floors.get(domain, _NEVER) for domain, time in run.latest)
         return run.time[1] >= min(self.floors.values())
 
-    def dropped(self, levels: Sequence[Level], layout: Layout) -> tuple[tuple[Level, ...], list[str]]:
+    def dropped(self, levels: Sequence[RunLayer], layout: TableLayout) -> tuple[tuple[RunLayer, ...], list[str]]:
         """The levels without the runs that time has passed, and the ids of these runs."""
         gone = [p.run.id for level in levels for p in level.pieces() if not self.alive(p, layout)]
         if not gone:
@@ -102,11 +102,11 @@ class Floors:
             if layers:
                 kept.append(replace(level, layers=layers, done=done))
             elif done:
-                kept.append(Level((done,)))
+                kept.append(RunLayer((done,)))
         return tuple(kept), gone
 
 
-def latest(rows: pa.RecordBatch, layout: Layout) -> tuple[tuple[int, int], ...]:
+def latest(rows: pa.RecordBatch, layout: TableLayout) -> tuple[tuple[int, int], ...]:
     """(domain, largest time in it) of each domain of some rows; nothing where they are many."""
     if not layout.retained or not layout.appended or layout.time is None:
         return ()

@@ -25,7 +25,7 @@ _TYPES = {FLAG: pa.bool_(), NUMBER: pa.int64(), BYTES: pa.large_binary(), HEADER
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How the rows of a table are told apart and sorted.
 
     Parameters
@@ -49,7 +49,7 @@ class Layout:
     ends: str | None = None
 
     @classmethod
-    def of(cls, table: TableSchema) -> Layout:
+    def of(cls, table: TableSchema) -> TableLayout:
         """The layout of a declared table."""
         columns = [(name, arrow_type(kind)) for name, kind in table.columns]
         schema = pa.schema([("hash", pa.int64()), *columns, (TOMBSTONE, pa.bool_())]).remove_metadata()
@@ -97,7 +97,7 @@ def arrow_type(kind: Any) -> pa.DataType:
     return _TYPES[kind] if isinstance(kind, str) else kind
 
 
-def with_due(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+def with_due(rows: pa.RecordBatch, layout: TableLayout) -> pa.RecordBatch:
     """The rows of a run with the column `DUE`, where the table has one.
 
     Of rows that can be replaced all are in it: a newer version hides an older one, whatever its flags are.
@@ -114,7 +114,7 @@ def with_due(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return rows.append_column(DUE, pa.array(column))
 
 
-def contradiction(rows: pa.RecordBatch, layout: Layout) -> str | None:
+def contradiction(rows: pa.RecordBatch, layout: TableLayout) -> str | None:
     """What is wrong with the rows of a run that lookups and merges take for granted; None: nothing."""
     numbers = ("hash", TOMBSTONE, *layout.order, *filter(None, (layout.time, layout.domain)))
     missing = [name for name in numbers if rows.column(name).null_count]
@@ -134,7 +134,7 @@ def contradiction(rows: pa.RecordBatch, layout: Layout) -> str | None:
     return None
 
 
-def due_between(rows: pa.RecordBatch, layout: Layout, low: int, high: int) -> Int64s:
+def due_between(rows: pa.RecordBatch, layout: TableLayout, low: int, high: int) -> Int64s:
     """Places of the rows of a run that are found by time, low <= time < high, in order of time.
 
     It touches these rows and as many more as a bisection does, not the run's.

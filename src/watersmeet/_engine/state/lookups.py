@@ -41,7 +41,7 @@ class Lookup:
         return gather(self.rows.column(column), self.index)
 
 
-class Found:
+class FoundRows:
     """Any number of rows for each query, found but not yet read.
 
     Rows of a table whose rows are replaced come in order of query, then of the table's order columns, then in one that

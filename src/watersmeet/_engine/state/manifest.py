@@ -97,7 +97,7 @@ def whole(run: Run) -> Piece:
 
 
 @dataclass(frozen=True)
-class Level:
+class RunLayer:
     """One layer, or several that are being merged into `done`; `credit` is the work, in bytes, saved up."""
 
     layers: tuple[Layer, ...]
@@ -135,7 +135,7 @@ class TableEntry:
     """A table in the manifest: its stored Arrow schema, and its levels, newest first."""
 
     schema: pa.Schema
-    levels: tuple[Level, ...] = ()
+    levels: tuple[RunLayer, ...] = ()
 
     def layers(self) -> list[Layer]:
         """All layers, newest first: the order in which a key is looked for."""
@@ -249,9 +249,9 @@ def _table_in(data: dict[str, Any]) -> TableEntry:
     return TableEntry(schema, tuple(map(_level_in, data["levels"])))
 
 
-def _level_in(data: list[Any]) -> Level:
+def _level_in(data: list[Any]) -> RunLayer:
     layers, done, credit = data
-    level = Level(tuple(map(_layer_in, layers)), _layer_in(done), _number(credit))
+    level = RunLayer(tuple(map(_layer_in, layers)), _layer_in(done), _number(credit))
     if not level.layers or not any(level.pieces()):
         raise ValueError("a level without rows")
     return level

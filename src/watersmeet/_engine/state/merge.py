@@ -24,8 +24,8 @@ from watersmeet._engine.arrays import Bools, Int64s, order_of
 from watersmeet._engine.keys.keys import KeyGroups, combine_hashes, group_keys, hash_keys
 from watersmeet._engine.rows import columns
 from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.state.layout import TOMBSTONE, Layout
-from watersmeet._engine.state.manifest import Layer, Level, Piece
+from watersmeet._engine.state.layout import TOMBSTONE, TableLayout
+from watersmeet._engine.state.manifest import Layer, Piece, RunLayer
 
 _LAST_HASH = 2**63 - 1
 _LEAST_SAMPLED, _MOST_SAMPLED = 1 << 10, 1 << 14
@@ -62,7 +62,7 @@ class Policy:
     segment: int = 64 << 20
 
 
-def plan(levels: Sequence[Level], policy: Policy, wasteful: Wasteful) -> tuple[Level, ...]:
+def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tuple[RunLayer, ...]:
     """Put levels that are due to be merged together; neighbours in age only, none that is being merged."""
     planned = list(levels)
     at = 0
@@ -72,15 +72,15 @@ def plan(levels: Sequence[Level], policy: Policy, wasteful: Wasteful) -> tuple[L
             at += 1
             continue
         layers = tuple(level.layers[0] for level in planned[begin : at + 1])
-        planned[begin : at + 1] = [Level(layers)]
+        planned[begin : at + 1] = [RunLayer(layers)]
         at = begin + 1
     if planned and not planned[-1].merging and 2 * planned[-1].tombstones >= planned[-1].rows:
         # The rows that these tombstones were for are gone with a level that was older.
-        planned[-1] = Level((*planned[-1].layers, ()))
+        planned[-1] = RunLayer((*planned[-1].layers, ()))
     return tuple(planned)
 
 
-def _group_begin(levels: list[Level], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
+def _group_begin(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
     """The newest level of a group due to be merged whose oldest level is `last`; None if there is none."""
     if levels[last].merging:
         return None
@@ -145,7 +145,7 @@ def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
     return batch.slice(int(begin), int(end - begin))
 
 
-def _tier(level: Level, policy: Policy) -> int:
+def _tier(level: RunLayer, policy: Policy) -> int:
     """The size class of a level: 0 up to `small`, then one more for each factor of `fanout`."""
     size = sum(piece.size for piece in level.pieces())
     tier = 0
@@ -155,7 +155,7 @@ def _tier(level: Level, policy: Policy) -> int:
     return tier
 
 
-def share(level: Level, batch_bytes: int, policy: Policy) -> tuple[int, Level]:
+def share(level: RunLayer, batch_bytes: int, policy: Policy) -> tuple[int, RunLayer]:
     """How many bytes of a level to merge in this commit, and the level with what it then has saved up."""
     remaining = level.remaining
     credit = level.credit + policy.work * batch_bytes
@@ -168,7 +168,7 @@ def share(level: Level, batch_bytes: int, policy: Policy) -> tuple[int, Level]:
 
 
 @dataclass(frozen=True)
-class Taken:
+class MergedRows:
     """Rows at the front of some layers, newest first, and what is left of the layers."""
 
     slices: tuple[pa.RecordBatch, ...]
@@ -176,7 +176,7 @@ class Taken:
     used_up: tuple[str, ...]
 
 
-def take_front(layers: Sequence[Layer], size: int, load: Load) -> Taken:
+def take_front(layers: Sequence[Layer], size: int, load: Load) -> MergedRows:
     """Take all rows up to some hash, about `size` bytes of them and at least one."""
     cut = _cut(layers, size, load)
     slices: list[pa.RecordBatch] = []
@@ -197,12 +197,12 @@ def take_front(layers: Sequence[Layer], size: int, load: Load) -> Taken:
                 used_up.append(piece.run.id)
             slices.append(batch.slice(0, count))
         left.append(tuple(rest))
-    return Taken(tuple(slices), tuple(left), tuple(used_up))
+    return MergedRows(tuple(slices), tuple(left), tuple(used_up))
 
 
 def _cut(layers: Sequence[Layer], size: int, load: Load) -> int:
     """The hash up to which the layers have about `size` bytes: hashes are even, so the largest tells."""
-    total = Level(tuple(layers)).remaining
+    total = RunLayer(tuple(layers)).remaining
     if total <= size:
         return _LAST_HASH
     largest = max(layers, key=lambda layer: sum(piece.rows for piece in layer))
@@ -220,7 +220,7 @@ def hashes(batch: pa.RecordBatch) -> Int64s:
     return by_hash
 
 
-def newest(rows: pa.RecordBatch, layout: Layout, *, drop_tombstones: bool) -> Int64s:
+def newest(rows: pa.RecordBatch, layout: TableLayout, *, drop_tombstones: bool) -> Int64s:
     """Of rows given newest first, the newest of each identity, in the order of runs."""
     keep = distinct(rows, layout).first
     if drop_tombstones:
@@ -228,7 +228,9 @@ def newest(rows: pa.RecordBatch, layout: Layout, *, drop_tombstones: bool) -> In
     return keep[order(rows, keep, layout)]
 
 
-def chosen(slices: Sequence[pa.RecordBatch], layout: Layout, choose: Choose, segment: int) -> Iterator[pa.RecordBatch]:
+def chosen(
+    slices: Sequence[pa.RecordBatch], layout: TableLayout, choose: Choose, segment: int
+) -> Iterator[pa.RecordBatch]:
     """The rows of all slices that `choose` names, in its order: in one batch, or in several of `segment` bytes.
 
     A hot key's rows may be more than fit into one array: their values are gathered piece by piece.
@@ -243,18 +245,18 @@ def chosen(slices: Sequence[pa.RecordBatch], layout: Layout, choose: Choose, seg
         yield from piece.combine_chunks().to_batches()
 
 
-def without_values(slices: Sequence[pa.RecordBatch], layout: Layout) -> pa.RecordBatch:
+def without_values(slices: Sequence[pa.RecordBatch], layout: TableLayout) -> pa.RecordBatch:
     """The rows of all slices with the columns that name and sort them, and others of a fixed width."""
     schema = narrow(layout)
     return joined([batch.select(schema.names) for batch in slices], schema)
 
 
-def narrow(layout: Layout) -> pa.Schema:
+def narrow(layout: TableLayout) -> pa.Schema:
     """The columns that say which rows are kept, in which order."""
     return pa.schema([f for f in layout.schema if f.name in layout.identity or pa.types.is_primitive(f.type)])
 
 
-def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
+def distinct(rows: pa.RecordBatch, layout: TableLayout) -> KeyGroups:
     """The rows grouped by identity."""
     first = rows.column(layout.identity[0])
     if len(layout.identity) == 1:
@@ -266,7 +268,7 @@ def distinct(rows: pa.RecordBatch, layout: Layout) -> KeyGroups:
     return group_keys(mixed, pa.StructArray.from_arrays(parts, list(layout.identity)))
 
 
-def order(rows: pa.RecordBatch, keep: Int64s, layout: Layout) -> Int64s:
+def order(rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Int64s:
     """The order that sorts the kept rows by hash, then by the layout's columns."""
     by = [rows.column(name).to_numpy(zero_copy_only=False)[keep] for name in layout.order]
     by_hash = hashes(rows)[keep]

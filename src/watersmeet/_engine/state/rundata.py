@@ -19,8 +19,8 @@ from watersmeet._engine.state import description as described
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.description import Chunk, Description, checksum
 from watersmeet._engine.state.expiry import latest
-from watersmeet._engine.state.layout import TOMBSTONE, Layout, contradiction, with_due
-from watersmeet._engine.state.manifest import Layer, Level, Piece, Run, whole
+from watersmeet._engine.state.layout import TOMBSTONE, TableLayout, contradiction, with_due
+from watersmeet._engine.state.manifest import Layer, Piece, Run, RunLayer, whole
 from watersmeet._engine.state.merge import hashes, joined
 from watersmeet._engine.state.store import ChunkStore
 from watersmeet.errors import CorruptData, StateError
@@ -42,7 +42,7 @@ class RunReader:
         self._held: dict[str, pa.RecordBatch] = {}
         self._stored: dict[str, Run] = {}
 
-    def load(self, layout: Layout, piece: Piece) -> pa.RecordBatch:
+    def load(self, layout: TableLayout, piece: Piece) -> pa.RecordBatch:
         """The visible rows of a piece of a table.
 
         Raises
@@ -57,7 +57,7 @@ class RunReader:
             raise _altered(piece.run, f"hashes {by_hash[piece.start]} to {by_hash[-1]}")
         return batch.slice(piece.start)
 
-    def whole(self, layout: Layout, run: Run) -> pa.RecordBatch:
+    def whole(self, layout: TableLayout, run: Run) -> pa.RecordBatch:
         """A run of a table as it is stored.
 
         Raises
@@ -71,7 +71,7 @@ class RunReader:
             raise _altered(run, f"columns {', '.join(batch.schema.names)}")
         return batch
 
-    def _whole(self, run: Run, layout: Layout) -> pa.RecordBatch:
+    def _whole(self, run: Run, layout: TableLayout) -> pa.RecordBatch:
         run = self._stored.get(run.id, run)
         batch = self._held.get(run.id)
         if batch is None and self._cache is not None:
@@ -108,7 +108,7 @@ class RunReader:
         self._held = {run_id: self._held[run_id] for run_id in keep if run_id in self._held}
         self._stored = {}
 
-    def _fetch(self, run: Run, layout: Layout) -> pa.RecordBatch:
+    def _fetch(self, run: Run, layout: TableLayout) -> pa.RecordBatch:
         tables = [decode(blob) for blob in self._blobs(run)]
         for table in tables:
             if not table.schema.equals(layout.in_runs):
@@ -171,7 +171,7 @@ class RunWriter:
         self._stored: dict[str, Run] = {}
         self._held = 0
 
-    def add(self, rows: pa.RecordBatch, layout: Layout, segment: int, *, lasting: bool = False) -> Layer:
+    def add(self, rows: pa.RecordBatch, layout: TableLayout, segment: int, *, lasting: bool = False) -> Layer:
         """Sorted rows as a layer of new runs, none much larger than `segment` bytes.
 
         Parameters
@@ -195,7 +195,7 @@ class RunWriter:
             pieces.append(whole(run))
         return tuple(pieces)
 
-    def store_levels(self, levels: Iterable[Level]) -> tuple[Level, ...]:
+    def store_levels(self, levels: Iterable[RunLayer]) -> tuple[RunLayer, ...]:
         """Store the new runs that are left, and give them their names."""
         return tuple(
             replace(level, layers=tuple(map(self._settled, level.layers)), done=self._settled(level.done))

@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.layout import PLACES, Layout
-from watersmeet._engine.state.manifest import Level, Manifest, Run, TableEntry
+from watersmeet._engine.state.layout import PLACES, TableLayout
+from watersmeet._engine.state.manifest import Manifest, Run, RunLayer, TableEntry
 from watersmeet._engine.state.merge import Policy, is_wasteful, plan, share, take_front
 from watersmeet._engine.state.rundata import RunReader, RunWriter, remove
 from watersmeet._engine.state.store import ChunkStore
@@ -82,7 +82,7 @@ class State:
 
     def table(self, declared: TableSchema) -> Table:
         """The table of this name, made at the first commit."""
-        name, layout = declared.name, Layout.of(declared)
+        name, layout = declared.name, TableLayout.of(declared)
         entry = self._manifest.tables.get(name)
         if entry is not None and not entry.schema.equals(layout.stored, check_metadata=True):
             raise _changed(name, entry.schema, layout.stored)
@@ -170,7 +170,7 @@ class State:
 
     def _absorb(
         self, table: Table, entry: TableEntry, writer: RunWriter, *, compact: bool
-    ) -> tuple[list[Level], list[str]]:
+    ) -> tuple[list[RunLayer], list[str]]:
         """A table's levels with its changes on top and the due merges advanced; ids of runs used up."""
 
         levels, gone = table.drop_expired(entry.levels)
@@ -181,9 +181,9 @@ class State:
             return is_wasteful(layers, self._manifest.commit, table.load, table.count_left, count)
 
         if added:
-            levels = (Level((added,)), *levels)
-        levels = (Level(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
-        kept: list[Level] = []
+            levels = (RunLayer((added,)), *levels)
+        levels = (RunLayer(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
+        kept: list[RunLayer] = []
         # From the oldest on: whether anything older is left decides what becomes of tombstones.
         for level in reversed(levels):
             if level.merging or compact:
@@ -197,8 +197,8 @@ class State:
         return kept, gone
 
     def _advance(
-        self, level: Level, work: int, table: Table, writer: RunWriter, *, is_oldest: bool
-    ) -> tuple[Level, list[str]]:
+        self, level: RunLayer, work: int, table: Table, writer: RunWriter, *, is_oldest: bool
+    ) -> tuple[RunLayer, list[str]]:
         """Merge about `work` bytes of a level, in steps of a bounded size."""
         gone: list[str] = []
         everything = work >= level.remaining
@@ -211,14 +211,14 @@ class State:
             level = replace(level, layers=tuple(filter(None, taken.layers)), done=done)
             gone += taken.used_up
             work -= max(1, before - level.remaining)
-        return level if level.layers else Level((level.done,)), gone
+        return level if level.layers else RunLayer((level.done,)), gone
 
     def _layers(self, name: str) -> list[mf.Layer]:
         entry = self._manifest.tables.get(name)
         return [] if entry is None else entry.layers()
 
 
-def _all_layers(levels: Iterable[Level]) -> list[mf.Layer]:
+def _all_layers(levels: Iterable[RunLayer]) -> list[mf.Layer]:
     return [layer for level in levels for layer in (*level.layers, level.done) if layer]
 
 

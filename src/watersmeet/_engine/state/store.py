@@ -57,7 +57,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StoreSnapshot:
     """The content of a store at one time; restoring it is what a crash before the commit looks like."""
 
     manifest: bytes | None
@@ -104,11 +104,11 @@ class MemoryChunkStore:
         self.traffic = replace(self.traffic, removes=self.traffic.removes + 1)
         self.chunks.pop((run, chunk), None)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         """Remember the content as it is."""
-        return Snapshot(self.manifest, MappingProxyType(dict(self.chunks)))
+        return StoreSnapshot(self.manifest, MappingProxyType(dict(self.chunks)))
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StoreSnapshot) -> None:
         """Go back to a remembered content; the traffic goes on counting."""
         self.manifest, self.chunks = snapshot.manifest, dict(snapshot.chunks)
 

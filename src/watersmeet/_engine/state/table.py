@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
-from watersmeet._engine.state.changes import Change, Given, check, length, sorted_rows
+from watersmeet._engine.state.changes import Given, PutRows, check, length, sorted_rows
 from watersmeet._engine.state.expiry import Floors
-from watersmeet._engine.state.layout import TOMBSTONE, Layout, due_between
-from watersmeet._engine.state.lookups import Found, Lookup, gathered
-from watersmeet._engine.state.manifest import Layer, Level
+from watersmeet._engine.state.layout import TOMBSTONE, TableLayout, due_between
+from watersmeet._engine.state.lookups import FoundRows, Lookup, gathered
+from watersmeet._engine.state.manifest import Layer, RunLayer
 from watersmeet._engine.state.merge import (
     chosen,
     distinct,
@@ -69,12 +69,12 @@ class Table:
     def __init__(self, declared: TableSchema, layers: Callable[[], list[Layer]], reader: RunReader) -> None:
         self.declared = declared
         self.name = declared.name
-        self.layout = Layout.of(declared)
+        self.layout = TableLayout.of(declared)
         self.schema = self.layout.schema.remove(len(self.layout.schema) - 1)
         self._layers = layers
         self.load = partial(reader.load, self.layout)
         self._reader = reader
-        self._changes: list[Change] = []
+        self._changes: list[PutRows] = []
         self._floors = Floors({})
 
     # -- lookups -------------------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ class Table:
             hits = find_within(queries, self._layers(), self.load, first, at, at)
         return self._lookup(queries, first_of_each(where_equal(hits, queries, asked), len(queries.hashes)), columns)
 
-    def rows(self, hashes: npt.ArrayLike, keys: Keys) -> Found:
+    def rows(self, hashes: npt.ArrayLike, keys: Keys) -> FoundRows:
         """All rows of distinct keys."""
         queries = Queries.of(np.asarray(hashes, dtype=np.int64), keys)
         return self._found(queries, find_all(queries, self._layers(), self.load))
 
-    def range(self, hashes: npt.ArrayLike, keys: Keys, low: Int64s, high: Int64s) -> Found:
+    def range(self, hashes: npt.ArrayLike, keys: Keys, low: Int64s, high: Int64s) -> FoundRows:
         """The rows of distinct keys whose first order column lies between the query's `low` and `high`, both included.
 
         In a hot key this costs what is found.
@@ -185,7 +185,7 @@ class Table:
         check(self.layout, self.name, given, len(deleted))
         if len(deleted):
             assert not self.layout.appended or not deleted.any(), f"{self.name}: rows are only appended"
-            self._changes.append(Change.of(self.layout, given, deleted))
+            self._changes.append(PutRows.of(self.layout, given, deleted))
 
     def expire(self, floors: Mapping[int, int]) -> None:
         """Rows whose time is below the floor of their domain are not wanted any more."""
@@ -223,11 +223,11 @@ class Table:
         """How many rows a merge would leave of these, with nothing below them."""
         return len(self._left(without_values(slices, self.layout), drop_tombstones=True))
 
-    def has_expired(self, levels: Sequence[Level]) -> bool:
+    def has_expired(self, levels: Sequence[RunLayer]) -> bool:
         """Whether whole runs can be dropped without being read."""
         return any(not self._floors.alive(piece, self.layout) for level in levels for piece in level.pieces())
 
-    def drop_expired(self, levels: Sequence[Level]) -> tuple[tuple[Level, ...], list[str]]:
+    def drop_expired(self, levels: Sequence[RunLayer]) -> tuple[tuple[RunLayer, ...], list[str]]:
         """The levels without such runs, and the ids of these runs."""
         return self._floors.dropped(levels, self.layout)
 
@@ -280,13 +280,13 @@ class Table:
             live.append(hit)
         return Lookup(index, self.gather(live, columns))
 
-    def _found(self, queries: Queries, all_hits: Iterator[Hits]) -> Found:
+    def _found(self, queries: Queries, all_hits: Iterator[Hits]) -> FoundRows:
         hits = [hit for hit in all_hits if len(hit.rows)]
         query = queries.asked(np.concatenate([_NOWHERE, *(hit.queries for hit in hits)]))
         if self.layout.appended or not hits:
-            return Found(query, None, hits, self.schema)
+            return FoundRows(query, None, hits, self.schema)
         places = self._newest(hits, query)
-        return Found(query[places], places, hits, self.schema)
+        return FoundRows(query[places], places, hits, self.schema)
 
     def _newest(self, hits: Sequence[Hits], query: Int64s) -> Int64s:
         """Places, in all hits, of the newest row of each query and identity that is no tombstone, in order."""

@@ -33,7 +33,7 @@ from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows import sizes
 from watersmeet._engine.rows.columns import gather
 from watersmeet._engine.rows.sizes import cut
-from watersmeet._engine.state.lookups import Found, gathered
+from watersmeet._engine.state.lookups import FoundRows, gathered
 from watersmeet._engine.state.search import Hits
 from watersmeet._engine.time.released import in_order
 from watersmeet._engine.time.times import Times
@@ -58,7 +58,7 @@ BEGINNING = Bound(-(2**63), -(2**63), -(2**63))
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRows:
     """Rows that are due in this batch: stored ones of one run, or rows of the batch itself.
 
     Parameters
@@ -75,9 +75,9 @@ class Waiting:
     now: Int64s
     turn: Int64s
 
-    def where(self, wanted: Bools) -> Waiting:
+    def where(self, wanted: Bools) -> WaitingRows:
         """Some of them."""
-        return Waiting(self.batch, self.rows[wanted], self.stands[wanted], self.now[wanted], self.turn[wanted])
+        return WaitingRows(self.batch, self.rows[wanted], self.stands[wanted], self.now[wanted], self.turn[wanted])
 
     def keys(self, wanted: Bools) -> pa.Array:
         """Serialized keys of some of them."""
@@ -98,7 +98,7 @@ class Waiting:
         return behind
 
 
-class Source(Protocol):
+class HeldSource(Protocol):
     """Where rows of one kind wait."""
 
     @property
@@ -106,16 +106,16 @@ class Source(Protocol):
         """Columns of results that are made of its rows: which column of theirs, and the type."""
         ...
 
-    def waiting(self, after: Bound) -> Iterator[Waiting]:
+    def waiting(self, after: Bound) -> Iterator[WaitingRows]:
         """All rows that are due in this batch, but for those that surely lie before a bound."""
         ...
 
-    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+    def left(self, picked: Sequence[WaitingRows]) -> Sequence[WaitingRows]:
         """Of some of these rows those that are still wanted."""
         ...
 
 
-def release(context: OperatorContext, times: Times, sources: Sequence[Source]) -> Iterator[pa.Table]:
+def release(context: OperatorContext, times: Times, sources: Sequence[HeldSource]) -> Iterator[pa.Table]:
     """All rows that are due, as results in order of position, a bounded number and size at a time.
 
     Results have the columns of all sources; those that are another source's are null.
@@ -133,11 +133,11 @@ def release(context: OperatorContext, times: Times, sources: Sequence[Source]) -
             yield from _results(context, times, sources, left)
 
 
-_Picks = list[tuple[int, Waiting]]
+_Picks = list[tuple[int, WaitingRows]]
 """Rows, each with the number of their source."""
 
 
-def _next(sources: Sequence[Source], after: Bound) -> tuple[_Picks, Bound | None]:
+def _next(sources: Sequence[HeldSource], after: Bound) -> tuple[_Picks, Bound | None]:
     """The first rows behind a bound, and the new bound; None when nothing is left behind it."""
     picked: _Picks = []
     bound: Bound | None = None
@@ -180,7 +180,9 @@ def _count(picked: _Picks) -> int:
     return sum(len(part.rows) for _, part in picked)
 
 
-def _results(context: OperatorContext, times: Times, sources: Sequence[Source], picked: _Picks) -> Iterator[pa.Table]:
+def _results(
+    context: OperatorContext, times: Times, sources: Sequence[HeldSource], picked: _Picks
+) -> Iterator[pa.Table]:
     hits = [Hits(part.batch, part.rows, part.rows) for _, part in picked]
     schema = pa.schema([picked[0][1].batch.schema.field(name) for name in NAMED])
     places = [np.concatenate([getattr(part, name) for _, part in picked]) for name in ("stands", "now", "turn")]
@@ -200,14 +202,14 @@ def _results(context: OperatorContext, times: Times, sources: Sequence[Source], 
 class _Values:
     """What one source's rows bring, found but not gathered yet."""
 
-    def __init__(self, source: Source, picked: _Picks, number: int, of_row: Int64s) -> None:
+    def __init__(self, source: HeldSource, picked: _Picks, number: int, of_row: Int64s) -> None:
         hits = [Hits(part.batch, part.rows, part.rows) for own, part in picked if own == number]
         mine = of_row == number
         self._place = np.full(len(of_row), -1, dtype=np.int64)
         self._place[mine] = np.arange(int(mine.sum()))
         self._names = {name: column for name, (column, _) in source.columns.items()} if hits else {}
         fields = [hits[0].batch.schema.field(column) for column in set(self._names.values())] if hits else []
-        self._found = Found(self._place[mine], None, hits, pa.schema(fields))
+        self._found = FoundRows(self._place[mine], None, hits, pa.schema(fields))
         self.sizes = np.zeros(len(of_row), dtype=np.int64)
         for column in self._names.values():
             self.sizes[mine] += self._found.sizes(column)

@@ -18,7 +18,7 @@ from watersmeet._engine.rows.sizes import in_pieces, taken
 from watersmeet._engine.state.changes import Given
 from watersmeet._engine.state.layout import arrow_type
 from watersmeet._engine.state.table import Table
-from watersmeet._engine.time.held import Bound, Waiting
+from watersmeet._engine.time.held import Bound, WaitingRows
 from watersmeet._engine.time.times import Times
 
 _IDENTITY = ["key", "due", "domain"]
@@ -72,14 +72,14 @@ class HeldRows:
         """Let go what is due in this batch, each row by the time of its domain."""
         self._table.expire(self._times.by_domain(self._times.end))
 
-    def waiting(self, after: Bound) -> Iterator[Waiting]:
+    def waiting(self, after: Bound) -> Iterator[WaitingRows]:
         """See `held.Source`."""
         for hits in self._table.due(*self._times.passing()):
             yield self._placed(hits.batch, hits.rows)
         for batch in self._own:
             yield self._placed(batch, np.arange(len(batch), dtype=np.int64))
 
-    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+    def left(self, picked: Sequence[WaitingRows]) -> Sequence[WaitingRows]:
         """Those that no row of the batch has replaced, and that were not dropped."""
         if self._table.layout.appended or not (self._own or self._gone):
             return picked
@@ -97,7 +97,7 @@ class HeldRows:
         kept = dict(zip(map(id, stored), np.split(firsts, ends[:-1])[len(others) :], strict=True))
         return [part.where(kept[id(part)]) if id(part) in kept else part for part in picked]
 
-    def _placed(self, batch: pa.RecordBatch, rows: Int64s) -> Waiting:
+    def _placed(self, batch: pa.RecordBatch, rows: Int64s) -> WaitingRows:
         """Those of some rows that are due, with where they stand."""
         times = self._times
         due, domain = (batch.column(n).to_numpy(zero_copy_only=False)[rows] for n in ("due", "domain"))
@@ -105,7 +105,7 @@ class HeldRows:
         goes = times.passes(index, due)
         rows, due, index = rows[goes], due[goes], index[goes]
         stands, latest = times.stands(index, due)
-        return Waiting(batch, rows, stands, np.minimum(due + self._lag, latest), 2 * due)
+        return WaitingRows(batch, rows, stands, np.minimum(due + self._lag, latest), 2 * due)
 
 
 def _identity(batch: pa.RecordBatch, rows: Int64s) -> pa.Array:

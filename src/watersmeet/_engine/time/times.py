@@ -42,6 +42,7 @@ class Times:
     now : the operator's time that each event stands at.
     at_row : the time of each event's domain when it is processed.
     start, end : time of each domain before and after the batch, -1 where none is known.
+    wall : what the wall clock shows, in ms; None where the batch is not told.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Times:
         self._events = events
         self._sides = sides
         told, wall = split(inputs.get(TIME_SIDE))
+        self.wall = wall
         self._rows_told, lag = told, context.time.hold_back
         partition, last = told_ends(told, lag)
         told_domain = self._domain(partition)

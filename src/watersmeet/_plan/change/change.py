@@ -42,7 +42,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenTable:
     """Where a table's rows come from.
 
     Parameters
@@ -76,7 +76,7 @@ class Change:
     """
 
     items: tuple[Item, ...]
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[TakenTable, ...] = ()
 
     @property
     def kept(self) -> tuple[Item, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet._plan.change.change import Change, Item, Outcome, Taken, shared
+from watersmeet._plan.change.change import Change, Item, Outcome, TakenTable, shared
 from watersmeet._plan.change.described import Described
-from watersmeet._plan.change.lineage import Lineage, Reading
+from watersmeet._plan.change.lineage import Lineage, LineageReading
 from watersmeet._plan.change.types import hinders, written
 from watersmeet._plan.operators.spec import HEADERS
 
@@ -39,11 +39,11 @@ def _names(table: Mapping[str, Any]) -> str:
 # -- stores ------------------------------------------------------------------------------------------------
 
 
-def _stores(old: Described, new: Described) -> tuple[list[Item], list[Taken]]:
+def _stores(old: Described, new: Described) -> tuple[list[Item], list[TakenTable]]:
     places, tables = _by_place(old), _Tables.of(old, _lineage(new))
     nodes = dict(places.keys())
     items: list[Item] = []
-    taken: list[Taken] = []
+    taken: list[TakenTable] = []
     read = _readings(tables, places, new)
     items.extend(item for reading, node in read.values() if (item := _as_read(reading, node)) is not None)
     for place, operator in _by_place(new).items():
@@ -94,26 +94,26 @@ class _Tables:
                     copies.setdefault(table["copies"], []).append((place, table))
         return cls(named, copies, _lineage(plan), new)
 
-    def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> Reading:
+    def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> LineageReading:
         """What two tables are of, each with its node: those of which they have the rows, or all that the node reads."""
         sides = []
         for plan, (node, table) in ((self.old, was), (self.new, now)):
             copied = table["copies"]
             sides.append((plan.inputs(node) if copied is None else (copied,),))
-        return Reading(self.old, self.new, *sides)
+        return LineageReading(self.old, self.new, *sides)
 
 
 def _lineage(plan: Described) -> Lineage:
     return Lineage(plan["reads"], {name: _place(name, each)[0] for name, each in plan["sources"].items()})
 
 
-def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[Reading, str]]:
+def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[LineageReading, str]]:
     """What the nodes read whose operators, with tables, would go on."""
     nodes = {place[0] for place, each in _by_place(new).items() if place in places and each["tables"]}
-    return {node: (Reading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
+    return {node: (LineageReading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
 
 
-def _as_read(reading: Reading, node: str) -> Item | None:
+def _as_read(reading: LineageReading, node: str) -> Item | None:
     """What is to be said of an operator that would go on, and reads something else, something more, or less."""
     if reading.against:
         return Item("node", node, "refused", reason=reading.against, hint=reading.hint)
@@ -140,7 +140,9 @@ def _of_another_kind(operator: Mapping[str, Any], was: str) -> Item:
     )
 
 
-def _taken_over(before: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], taken: list[Taken]) -> None:
+def _taken_over(
+    before: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], taken: list[TakenTable]
+) -> None:
     """An operator that goes on where one of its kind stood."""
     node = operator["node"]
     against = _against(before, operator)
@@ -158,7 +160,7 @@ def _taken_over(before: Mapping[str, Any], operator: Mapping[str, Any], items: l
             said = "; ".join(filter(None, [said, f"was called {was['name']}"]))
         if table["shown"] or why:
             items.append(Item("store", table["name"], outcome, node, said, _ANEW if why else _name_it(operator)))
-        taken.append(Taken(node, table["name"], node, was["name"], scalars=True, widened=bool(wider)))
+        taken.append(TakenTable(node, table["name"], node, was["name"], scalars=True, widened=bool(wider)))
 
 
 def _pairs(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
@@ -178,7 +180,7 @@ def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
             return f"{name} was {was}, is {now}"
     was, now = before["time"], operator["time"]
     if was != now:
-        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now if was and was[name] != now[name]]
+        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now or () if was and was[name] != now[name]]
         return "its time goes otherwise" + (f": {', '.join(said)}" if said and now else "")
     return ""
 
@@ -207,7 +209,7 @@ def _rows_against(was: Mapping[str, Any], table: Mapping[str, Any], *, widens: b
     return "", wider
 
 
-def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item], taken: list[Taken]) -> None:
+def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item], taken: list[TakenTable]) -> None:
     """An operator that is new: its stores have the rows of those that had their names, or of the same table."""
     node = operator["node"]
     for table in operator["tables"]:
@@ -226,7 +228,7 @@ def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item]
             source = next(was for at, was in same if at == place)
             reason = f"with the rows of {table['copies']} that {source['name']} has"
             items.append(Item("store", table["name"], "filled", node, reason, _name_it(operator)))
-            taken.append(Taken(node, table["name"], place[0], source["name"], scalars=False))
+            taken.append(TakenTable(node, table["name"], place[0], source["name"], scalars=False))
         elif table["shown"]:
             items.append(Item("store", table["name"], "started empty", node, hint=_name_it(operator)))
 
@@ -235,9 +237,9 @@ def _go_on_by_name(
     operator: Mapping[str, Any],
     table: Mapping[str, Any],
     found: tuple[Place, Mapping[str, Any], bool],
-    reading: Reading,
+    reading: LineageReading,
     items: list[Item],
-    taken: list[Taken],
+    taken: list[TakenTable],
 ) -> None:
     """A store whose name another operator's had."""
     place, was, plain = found
@@ -253,7 +255,7 @@ def _go_on_by_name(
         items.append(Item("store", name, "refused", node, why, hint))
         return
     items.append(Item("store", name, "widened" if wider else "kept", node, f"until now of {place[0]}"))
-    taken.append(Taken(node, name, place[0], was["name"], scalars=False, widened=bool(wider)))
+    taken.append(TakenTable(node, name, place[0], was["name"], scalars=False, widened=bool(wider)))
 
 
 def _dropped(

@@ -61,7 +61,7 @@ class Lineage:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LineageReading:
     """What sides of an operator, or of what keeps a table, read in two plans.
 
     Parameters
@@ -76,7 +76,7 @@ class Reading:
     after: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of_node(cls, old: Lineage, new: Lineage, node: str) -> Reading:
+    def of_node(cls, old: Lineage, new: Lineage, node: str) -> LineageReading:
         """That of a node of both plans, input by input."""
         return cls(old, new, *(tuple((each,) for each in plan.inputs(node)) for plan in (old, new)))
 

@@ -8,11 +8,11 @@ from typing import Literal
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.nodes.base import Function, Node, Shape, UserFunction, of_key_and_value
 from watersmeet.errors import TopologyError
-from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows, Windows
+from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
 
 
 @dataclass(frozen=True)
-class Regroup(Node):
+class RegroupNode(Node):
     """Changes of a table as messages to groups: what leaves one ("old"), and what comes into one ("new").
 
     A change whose group stays is one message, which brings the old value beside the new one. The two halves stand side
@@ -32,25 +32,21 @@ class Regroup(Node):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return ()
 
     @property
     def needs_old(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("half", self.half),)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("selector", self.selector, *above),)
 
 
 @dataclass(frozen=True)
-class Arguments(Node):
+class ArgumentsNode(Node):
     """What aggregates by name work on: a struct of their arguments in place of the value; of a message, of both."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
@@ -60,16 +56,14 @@ class Arguments(Node):
 
     @property
     def takes_old(self) -> bool:
-        """See `Node`."""
         return self.of_messages
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("mapper", self.mapper, *above),)
 
 
 @dataclass(frozen=True)
-class Aggregated(Node):
+class AggregatedNode(Node):
     """Base of the aggregates: a table of its own, of which each change is known, old value included.
 
     Parameters
@@ -86,27 +80,24 @@ class Aggregated(Node):
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return True
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("fold", self.fold.text),)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return self.columns
 
 
 @dataclass(frozen=True)
-class StreamAggregate(Aggregated):
+class StreamAggregateNode(AggregatedNode):
     """count, reduce, aggregate of a grouped stream; of several, where they are cogrouped."""
 
     stem = "stream_aggregate"
 
 
 @dataclass(frozen=True)
-class TableAggregate(Aggregated):
+class TableAggregateNode(AggregatedNode):
     """count, reduce, aggregate of a grouped table: reads both halves of its messages."""
 
     stem = "table_aggregate"
@@ -115,7 +106,7 @@ class TableAggregate(Aggregated):
 
 
 @dataclass(frozen=True)
-class WindowAggregate(Aggregated):
+class WindowAggregateNode(AggregatedNode):
     """Base of the aggregates of a grouped stream by key and window: a table whose keys are structs of both.
 
     Parameters
@@ -129,18 +120,16 @@ class WindowAggregate(Aggregated):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return ()
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         lengths = ((each.name.removesuffix("_ms"), getattr(self.windows, each.name)) for each in fields(self.windows))
-        parts = ", ".join(f"{name} {length} ms" for name, length in lengths)
+        parts = ", ".join(f"{name} {length}{' ms' * isinstance(length, int)}" for name, length in lengths)
         return (*super().details(), ("windows", parts), *((("emit", "on close"),) if self.on_close else ()))
 
 
 @dataclass(frozen=True)
-class Suppress(Node):
+class SuppressNode(Node):
     """Changes of a table held back, of each key the last one (docs/semantics, section 22; KIP-328).
 
     Parameters
@@ -159,17 +148,17 @@ class Suppress(Node):
 
     @property
     def needs_old(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         until = "window closes" if self.limit_ms is None else f"{self.limit_ms} ms"
         return (("until", until), *((("buffer", str(self.buffer)),) if self.buffer.is_limited else ()))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.limit_ms is not None or isinstance(self.windows, TimeWindows | SlidingWindows | SessionWindows):
+        if self.limit_ms is not None or isinstance(
+            self.windows, TimeWindows | SlidingWindows | SessionWindows | CalendarWindows
+        ):
             return
         raise TopologyError(
             "Only a table by windows that close can be suppressed until they do.",
@@ -180,21 +169,21 @@ class Suppress(Node):
 
 
 @dataclass(frozen=True)
-class TimeWindowAggregate(WindowAggregate):
+class TimeWindowAggregateNode(WindowAggregateNode):
     """By tumbling, hopping or unlimited windows."""
 
     stem = "time_window_aggregate"
 
 
 @dataclass(frozen=True)
-class SlidingWindowAggregate(WindowAggregate):
+class SlidingWindowAggregateNode(WindowAggregateNode):
     """By sliding windows."""
 
     stem = "sliding_window_aggregate"
 
 
 @dataclass(frozen=True)
-class SessionWindowAggregate(WindowAggregate):
+class SessionWindowAggregateNode(WindowAggregateNode):
     """By sessions."""
 
     stem = "session_window_aggregate"

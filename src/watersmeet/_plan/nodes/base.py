@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from watersmeet.errors import TopologyError
+from watersmeet.functions import RECORD, record_of
 
 Kind = Literal["stream", "table", "global"]
 How = Literal["inner", "left", "outer"]
@@ -68,6 +69,8 @@ class Node:
     is_view: ClassVar[bool] = False
     """Whether it keeps and gives nothing, but is resolved where it is looked up."""
     is_sink: ClassVar[bool] = False
+    makes_headers: ClassVar[bool] = False
+    """Whether its records have headers of its own making, and not those of the records that they are made of."""
     combines_keys: ClassVar[bool] = False
     """Whether its key is made of those of both inputs."""
     in_step: ClassVar[bool] = True
@@ -180,4 +183,10 @@ class Node:
 
 def of_key_and_value(role: str, function: Function, given: Shape) -> UserFunction:
     """A function of the key and the value of an input."""
-    return UserFunction(role, function, (("key", given.key), ("value", given.value)))
+    return of_operands(role, function, (("key", given.key), ("value", given.value)))
+
+
+def of_operands(role: str, function: Function, operands: tuple[tuple[str, Any], ...]) -> UserFunction:
+    """A function of operands, and of the record, where it sees that."""
+    record = record_of(function)
+    return UserFunction(role, function, operands if record is None else (*operands, (RECORD, record)))

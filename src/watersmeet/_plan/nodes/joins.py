@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value
+from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value, of_operands
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
 from watersmeet.windows import JoinWindows
 
 
 def _joiner(joiner: Function, left: Shape, right: Shape) -> UserFunction:
-    return UserFunction("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
+    return of_operands("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
 
 
 @dataclass(frozen=True)
-class Join(Node):
+class JoinNode(Node):
     """Base of the joins that have a type, a joiner of key, left and right, and a generation."""
 
     how: How = field(kw_only=True)
@@ -24,16 +24,14 @@ class Join(Node):
     generation: Generation = field(default=Generation.CURRENT, kw_only=True)
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("type", self.how), ("generation", self.generation.value))
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (_joiner(self.joiner, *above),)
 
 
 @dataclass(frozen=True)
-class TableTable(Join):
+class TableTableNode(JoinNode):
     """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
 
     stem = "table_table"
@@ -42,12 +40,11 @@ class TableTable(Join):
 
     @property
     def needs_old(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs[: {"inner": 0, "left": 1, "outer": 2}[self.how]]
 
 
 @dataclass(frozen=True)
-class StreamTable(Join):
+class StreamTableNode(JoinNode):
     """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
 
     stem = "stream_table"
@@ -56,7 +53,6 @@ class StreamTable(Join):
 
     @property
     def takes_null_keys(self) -> bool:
-        """See `Node`."""
         return self.generation is Generation.CURRENT and self.how == "left"
 
     def __post_init__(self) -> None:
@@ -72,7 +68,7 @@ class StreamTable(Join):
 
 
 @dataclass(frozen=True)
-class StreamVersionedTable(StreamTable):
+class StreamVersionedTableNode(StreamTableNode):
     """Join of a stream with a versioned table, as of the stream record's timestamp (KIP-914; section 8).
 
     Parameters
@@ -86,12 +82,11 @@ class StreamVersionedTable(StreamTable):
     looks_up_as_of = (1,)
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (*super().details(), ("history", f"{self.table_history_ms} ms"))
 
 
 @dataclass(frozen=True)
-class StreamTableGrace(StreamVersionedTable):
+class StreamTableGraceNode(StreamVersionedTableNode):
     """The same with records of the stream held back until its time has passed them by the grace (KIP-923; section 8).
 
     Parameters
@@ -105,12 +100,11 @@ class StreamTableGrace(StreamVersionedTable):
     moves_time = (0,)
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (*super().details(), ("grace", f"{self.grace_ms} ms"))
 
 
 @dataclass(frozen=True)
-class StreamStream(Join):
+class StreamStreamNode(JoinNode):
     """Windowed join of two streams (docs/semantics, sections 6, 7 and 17).
 
     Parameters
@@ -125,7 +119,6 @@ class StreamStream(Join):
 
     @property
     def takes_null_keys(self) -> bool:
-        """See `Node`."""
         return self.relaxed and self.how != "inner"
 
     def outer(self, side: int) -> bool:
@@ -138,14 +131,13 @@ class StreamStream(Join):
         return self.how != "inner" and self.generation is Generation.CURRENT
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         w = self.windows
         window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
         return (("type", self.how), ("window", window), ("generation", self.generation.value))
 
 
 @dataclass(frozen=True)
-class Reference(Join):
+class ReferenceNode(JoinNode):
     """Base of the joins by a foreign key: rows of one input refer to rows of the other.
 
     Parameters
@@ -164,17 +156,14 @@ class Reference(Join):
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return True
 
     @property
     def needs_old(self) -> tuple[str, ...]:
-        """See `Node`."""
         return (self.referring,)
 
     @property
     def keeps_sides(self) -> tuple[int, ...]:
-        """See `Node`."""
         return (1 - self.referring_side,)
 
     def __post_init__(self) -> None:
@@ -199,15 +188,14 @@ class Reference(Join):
         return self.inputs[1 - self.referring_side]
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         referring = above[self.referring_side]
         one, other = above
         operands = (("key", self.shape.key), ("left", one.value), ("right", other.value))
-        return of_key_and_value("extractor", self.extractor, referring), UserFunction("joiner", self.joiner, operands)
+        return of_key_and_value("extractor", self.extractor, referring), of_operands("joiner", self.joiner, operands)
 
 
 @dataclass(frozen=True)
-class ForeignKey(Reference):
+class ForeignKeyNode(ReferenceNode):
     """Join of two tables by a foreign key in the left value (KIP-213; docs/semantics, section 11)."""
 
     stem = "foreign_key"
@@ -215,12 +203,11 @@ class ForeignKey(Reference):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs[:1]
 
 
 @dataclass(frozen=True)
-class OneToMany(Reference):
+class OneToManyNode(ReferenceNode):
     """Join of "one" with the table "many" that refers to it, keyed by both keys (docs/semantics, section 21)."""
 
     stem = "one_to_many"
@@ -232,7 +219,7 @@ class OneToMany(Reference):
 
 
 @dataclass(frozen=True)
-class GlobalLookup(Join):
+class GlobalLookupNode(JoinNode):
     """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics, section 9).
 
     Parameters
@@ -248,12 +235,10 @@ class GlobalLookup(Join):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs[:1]
 
     @property
     def takes_null_keys(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "stream" and self.generation is Generation.CURRENT and self.how == "left"
 
     def __post_init__(self) -> None:
@@ -268,15 +253,14 @@ class GlobalLookup(Join):
             )
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         left, right = above
         keys = (("key", left.key), ("mapped_key", right.key))
         operands = (*keys, ("left", left.value), ("right", right.value))
-        return of_key_and_value("mapper", self.mapper, left), UserFunction("joiner", self.joiner, operands)
+        return of_key_and_value("mapper", self.mapper, left), of_operands("joiner", self.joiner, operands)
 
 
 @dataclass(frozen=True)
-class GlobalTableLookup(GlobalLookup):
+class GlobalTableLookupNode(GlobalLookupNode):
     """Join of a table with a global table, driven by the former; the last result of each key stands."""
 
     stem = "global_table_lookup"
@@ -285,12 +269,11 @@ class GlobalTableLookup(GlobalLookup):
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return True
 
 
 @dataclass(frozen=True)
-class GlobalView(Node):
+class GlobalViewNode(Node):
     """Join of two global tables by a mapped key, as a view (KIP-99; docs/semantics, section 9).
 
     Parameters
@@ -312,14 +295,12 @@ class GlobalView(Node):
             raise TopologyError("A join of global tables has no outer form.", hint="Use join or left_join.")
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("type", self.how),)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return of_key_and_value("mapper", self.mapper, above[0]), _joiner(self.joiner, *above)
 
 
-def view_of(node: Node) -> GlobalView | None:
+def view_of(node: Node) -> GlobalViewNode | None:
     """The node as a view, None if it is none."""
-    return node if isinstance(node, GlobalView) else None
+    return node if isinstance(node, GlobalViewNode) else None

@@ -35,7 +35,7 @@ class ProcessorStore:
 
 
 @dataclass(frozen=True)
-class Process(Node):
+class ProcessNode(Node):
     """The records of a stream given to a processor, which sends others; under their keys.
 
     Where it sends records under other keys, these are structs of a key and a value, which a step behind makes records.
@@ -46,7 +46,8 @@ class Process(Node):
     called : what it is called in texts.
     sends : (type of the keys it sends, None where these are the records' own; type of the values).
     stores : its stores.
-    timers : whether it has timers.
+    timers : whether it has timers of stream time.
+    wall_timers : whether it goes by the wall clock, too, and has timers of it.
     drops_null : whether records without a value end here, counted.
     """
 
@@ -55,6 +56,7 @@ class Process(Node):
     sends: tuple[Any, Any] = field(kw_only=True)
     stores: tuple[ProcessorStore, ...] = field(default=(), kw_only=True)
     timers: bool = field(default=False, kw_only=True)
+    wall_timers: bool = field(default=False, kw_only=True)
     drops_null: bool = field(default=False, kw_only=True)
 
     stem = "process"
@@ -62,10 +64,9 @@ class Process(Node):
 
     @property
     def named_stores(self) -> tuple[str, ...]:
-        """See `Node`."""
         return tuple(store.name for store in self.stores if store.named)
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         kept = (("stores", ", ".join(map(str, self.stores))),) if self.stores else ()
-        return (("processor", self.called), *kept, *((("timers", "stream time"),) if self.timers else ()))
+        clocks = [name for name, has in (("stream time", self.timers), ("wall clock", self.wall_timers)) if has]
+        return (("processor", self.called), *kept, *((("timers", ", ".join(clocks)),) if clocks else ()))

@@ -10,38 +10,41 @@ from watersmeet._plan.nodes.base import Function, Node, Shape, UserFunction, of_
 
 
 @dataclass(frozen=True)
-class Source(Node):
+class SourceNode(Node):
     """An input, read as a stream or as a table; `input` is its name to the test driver.
 
     `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself. `bootstrap` is
-    what it begins with: a table's `Snapshot`, or a `Backfill`.
+    what it begins with: a table's `Snapshot`, or a `Backfill`. `timestamp` is the function of key and value that gives
+    its records' times in ms, where these are not their own.
     """
 
     input: str = field(kw_only=True)
     origin: Any = field(kw_only=True, compare=False, repr=False)
     dead_letters_of: str | None = field(default=None, kw_only=True)
     bootstrap: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    timestamp: Function | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     stem = "source"
     old_values = "stored"
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "table"
 
     @property
     def place(self) -> Any:
-        """See `Node`."""
         return self.origin
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("input", self.input),)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        function = self.timestamp
+        return () if function is None else (of_key_and_value("timestamp extractor", function, self.shape),)
 
 
 @dataclass(frozen=True)
-class Filter(Node):
+class FilterNode(Node):
     """Keeps what the predicate holds for; of a table, turns the rest into tombstones."""
 
     predicate: Function = field(kw_only=True, compare=False, repr=False)
@@ -52,20 +55,17 @@ class Filter(Node):
 
     @property
     def passes_changes(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "table" and self.store is None
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("keep", "where not" if self.negate else "where"),)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("predicate", self.predicate, *above),)
 
 
 @dataclass(frozen=True)
-class MapValues(Node):
+class MapValuesNode(Node):
     """A new value from the old one; of a table, a tombstone stays a tombstone."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
@@ -74,16 +74,14 @@ class MapValues(Node):
 
     @property
     def passes_changes(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "table" and self.store is None
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("mapper", self.mapper, *above),)
 
 
 @dataclass(frozen=True)
-class Map(Node):
+class MapNode(Node):
     """A new key and a new value."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
@@ -92,16 +90,27 @@ class Map(Node):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return ()
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("mapper", self.mapper, *above),)
 
 
 @dataclass(frozen=True)
-class SelectKey(Node):
+class MapHeadersNode(Node):
+    """Other headers, the same key and value."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map_headers"
+    makes_headers = True
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        return (of_key_and_value("header mapper", self.mapper, *above),)
+
+
+@dataclass(frozen=True)
+class SelectKeyNode(Node):
     """A new key, the same value."""
 
     selector: Function = field(kw_only=True, compare=False, repr=False)
@@ -112,21 +121,18 @@ class SelectKey(Node):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return ()
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "table"
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("selector", self.selector, *above),)
 
 
 @dataclass(frozen=True)
-class FlatMap(Node):
+class FlatMapNode(Node):
     """None, one or many records of each; the mapper returns an array (of key-value structs, or of values)."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
@@ -137,23 +143,21 @@ class FlatMap(Node):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs if self.values_only else ()
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return (of_key_and_value("mapper", self.mapper, *above),)
 
 
 @dataclass(frozen=True)
-class Merge(Node):
+class MergeNode(Node):
     """The records of all inputs."""
 
     stem = "merge"
 
 
 @dataclass(frozen=True)
-class Branch(Node):
+class BranchNode(Node):
     """One named branch of a split: records that this predicate holds for and no earlier one does."""
 
     earlier: tuple[Function, ...] = field(kw_only=True, compare=False, repr=False)
@@ -162,17 +166,15 @@ class Branch(Node):
     stem = "branch"
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         which = "rest" if self.predicate is None else "predicate"
         return (("after", str(len(self.earlier))), ("takes", which))
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         return () if self.predicate is None else (of_key_and_value("predicate", self.predicate, *above),)
 
 
 @dataclass(frozen=True)
-class Peek(Node):
+class PeekNode(Node):
     """Shows each record to a Python function, and hands it on unchanged."""
 
     action: Function = field(kw_only=True, compare=False, repr=False)
@@ -181,29 +183,26 @@ class Peek(Node):
 
     @property
     def calls_python(self) -> bool:
-        """See `Node`."""
         return True
 
 
 @dataclass(frozen=True)
-class Repartition(Node):
+class RepartitionNode(Node):
     """Brings records to the shard of their key; null keys stop here unless a join downstream takes them."""
 
     stem = "repartition"
 
     @property
     def keeps_partition(self) -> bool:
-        """See `Node`."""
         return False
 
     @property
     def drops_null_key(self) -> bool:
-        """See `Node`."""
         return True
 
 
 @dataclass(frozen=True)
-class ToTable(Node):
+class ToTableNode(Node):
     """A stream read as the changes of a table."""
 
     stem = "to_table"
@@ -211,19 +210,18 @@ class ToTable(Node):
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return True
 
 
 @dataclass(frozen=True)
-class ToStream(Node):
+class ToStreamNode(Node):
     """The changes of a table read as a stream."""
 
     stem = "to_stream"
 
 
 @dataclass(frozen=True)
-class Sink(Node):
+class SinkNode(Node):
     """An output; `output` is its name to the test driver."""
 
     output: str = field(kw_only=True)
@@ -234,19 +232,17 @@ class Sink(Node):
 
     @property
     def place(self) -> Any:
-        """See `Node`."""
         return self.target
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         return (("output", self.output),)
 
 
-def sources_among(nodes: Iterable[Node]) -> tuple[Source, ...]:
+def sources_among(nodes: Iterable[Node]) -> tuple[SourceNode, ...]:
     """The inputs among nodes."""
-    return tuple(node for node in nodes if isinstance(node, Source))
+    return tuple(node for node in nodes if isinstance(node, SourceNode))
 
 
-def sinks_among(nodes: Iterable[Node]) -> tuple[Sink, ...]:
+def sinks_among(nodes: Iterable[Node]) -> tuple[SinkNode, ...]:
     """The outputs among nodes."""
-    return tuple(node for node in nodes if isinstance(node, Sink))
+    return tuple(node for node in nodes if isinstance(node, SinkNode))

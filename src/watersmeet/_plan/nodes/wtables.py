@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from watersmeet._plan.nodes.base import Function, Shape, UserFunction, of_key_and_value
-from watersmeet._plan.nodes.joins import Join
+from watersmeet._plan.nodes.joins import JoinNode
 from watersmeet.errors import TopologyError
 
 
 @dataclass(frozen=True)
-class WTableJoin(Join):
+class WTableJoinNode(JoinNode):
     """Base of the joins of which a side is a table by key and window: rows of the left side each meet one of the right.
 
     Parameters
@@ -33,30 +33,26 @@ class WTableJoin(Join):
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.inputs[:1]
 
     @property
     def begins_table(self) -> bool:
-        """See `Node`."""
         return self.shape.kind == "table"
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        """See `Node`."""
         left, right = ("for ever" if live is None else f"{live} ms" for live in self.lives)
         meets = f"{self.distance} ms earlier" if self.distance else "the same"
         window = "as a function says" if self.window_of is not None else meets
         return (("type", self.how), ("window", window), ("live", f"left {left}, right {right}"))
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
-        """See `Node`."""
         operands = (("key", self.shape.key), ("left", above[0].value), ("right", above[1].value))
         found = () if self.window_of is None else (of_key_and_value("window_of", self.window_of, above[0]),)
         return (*found, UserFunction("joiner", self.joiner, operands))
 
 
 @dataclass(frozen=True)
-class StreamWTable(WTableJoin):
+class StreamWTableNode(WTableJoinNode):
     """Join of a stream with the window that each of its records names, driven by the stream."""
 
     stem = "stream_wtable"
@@ -64,19 +60,18 @@ class StreamWTable(WTableJoin):
 
     @property
     def takes_null_keys(self) -> bool:
-        """See `Node`."""
         return self.how == "left"
 
 
 @dataclass(frozen=True)
-class TableWTable(WTableJoin):
+class TableWTableNode(WTableJoinNode):
     """Join of a table with the window that each of its rows points at, driven by both."""
 
     stem = "table_wtable"
 
 
 @dataclass(frozen=True)
-class WTableTable(WTableJoin):
+class WTableTableNode(WTableJoinNode):
     """Join of a table by key and window with a table by key: all live windows of a key meet its row."""
 
     stem = "wtable_table"
@@ -85,7 +80,7 @@ class WTableTable(WTableJoin):
 
 
 @dataclass(frozen=True)
-class WTableWTable(WTableJoin):
+class WTableWTableNode(WTableJoinNode):
     """Join of two tables by key and window: equal windows meet, or the left one meets the one that is its shift."""
 
     stem = "wtable_wtable"

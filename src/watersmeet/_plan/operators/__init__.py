@@ -6,56 +6,60 @@ from typing import Any
 
 from watersmeet._plan import nodes
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
-from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
-from watersmeet._plan.operators.aggregates.stream_aggregate import StreamAggregate, VersionedStreamAggregate
-from watersmeet._plan.operators.aggregates.suppress import Suppress
-from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregate, VersionedTableAggregate
-from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregate
-from watersmeet._plan.operators.foreign_key import ForeignKeyReceive, ForeignKeySend, OneToMany
-from watersmeet._plan.operators.global_lookup import GlobalLookup, GlobalTableLookup
-from watersmeet._plan.operators.process import Process
+from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregateSpec
+from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregateSpec
+from watersmeet._plan.operators.aggregates.stream_aggregate import StreamAggregateSpec, VersionedStreamAggregateSpec
+from watersmeet._plan.operators.aggregates.suppress import SuppressSpec
+from watersmeet._plan.operators.aggregates.table_aggregate import TableAggregateSpec, VersionedTableAggregateSpec
+from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregateSpec
+from watersmeet._plan.operators.foreign_key import ForeignKeyReceiveSpec, ForeignKeySendSpec, OneToManySpec
+from watersmeet._plan.operators.global_lookup import GlobalLookupSpec, GlobalTableLookupSpec
+from watersmeet._plan.operators.lasting.distinct import DistinctSpec
+from watersmeet._plan.operators.lasting.expiry import ExpirySpec
+from watersmeet._plan.operators.process import ProcessSpec
 from watersmeet._plan.operators.spec import Spec
-from watersmeet._plan.operators.stream_stream import StreamStream
-from watersmeet._plan.operators.stream_table import StreamTable
-from watersmeet._plan.operators.stream_versioned_table import StreamTableGrace, StreamVersionedTable
-from watersmeet._plan.operators.table import Table
-from watersmeet._plan.operators.table_table import TableTable
-from watersmeet._plan.operators.versioned_table import VersionedTable
-from watersmeet._plan.operators.wtables import StreamWTable, TableWTable, WTableTable, WTableWTable
+from watersmeet._plan.operators.stream_stream import StreamStreamSpec
+from watersmeet._plan.operators.stream_table import StreamTableSpec
+from watersmeet._plan.operators.stream_versioned_table import StreamTableGraceSpec, StreamVersionedTableSpec
+from watersmeet._plan.operators.table import TableSpec
+from watersmeet._plan.operators.table_table import TableTableSpec
+from watersmeet._plan.operators.versioned_table import VersionedTableSpec
+from watersmeet._plan.operators.wtables import StreamWTableSpec, TableWTableSpec, WTableTableSpec, WTableWTableSpec
 
-TABLE = Table()
+TABLE = TableSpec()
 """What keeps a table, behind whatever makes it."""
-VERSIONED_TABLE = VersionedTable()
+VERSIONED_TABLE = VersionedTableSpec()
 """The same with its past."""
 OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
-    nodes.TableTable: (TableTable(),),
-    nodes.StreamTable: (StreamTable(),),
-    nodes.StreamVersionedTable: (StreamVersionedTable(),),
-    nodes.StreamTableGrace: (StreamTableGrace(),),
-    nodes.StreamStream: (StreamStream(),),
-    nodes.ForeignKey: (ForeignKeySend(), ForeignKeyReceive()),
-    nodes.OneToMany: (ForeignKeySend(), OneToMany()),
-    nodes.GlobalLookup: (GlobalLookup(),),
-    nodes.GlobalTableLookup: (GlobalTableLookup(),),
-    nodes.StreamAggregate: (StreamAggregate(),),
-    nodes.TableAggregate: (TableAggregate(),),
-    nodes.TimeWindowAggregate: (TimeWindowAggregate(),),
-    nodes.SessionWindowAggregate: (SessionWindowAggregate(),),
-    nodes.SlidingWindowAggregate: (SlidingWindowAggregate(),),
-    nodes.Suppress: (Suppress(),),
-    nodes.Process: (Process(),),
-    nodes.StreamWTable: (StreamWTable(),),
-    nodes.TableWTable: (TableWTable(),),
-    nodes.WTableTable: (WTableTable(),),
-    nodes.WTableWTable: (WTableWTable(),),
+    nodes.TableTableNode: (TableTableSpec(),),
+    nodes.StreamTableNode: (StreamTableSpec(),),
+    nodes.StreamVersionedTableNode: (StreamVersionedTableSpec(),),
+    nodes.StreamTableGraceNode: (StreamTableGraceSpec(),),
+    nodes.StreamStreamNode: (StreamStreamSpec(),),
+    nodes.ForeignKeyNode: (ForeignKeySendSpec(), ForeignKeyReceiveSpec()),
+    nodes.OneToManyNode: (ForeignKeySendSpec(), OneToManySpec()),
+    nodes.GlobalLookupNode: (GlobalLookupSpec(),),
+    nodes.GlobalTableLookupNode: (GlobalTableLookupSpec(),),
+    nodes.StreamAggregateNode: (StreamAggregateSpec(),),
+    nodes.TableAggregateNode: (TableAggregateSpec(),),
+    nodes.TimeWindowAggregateNode: (TimeWindowAggregateSpec(),),
+    nodes.SessionWindowAggregateNode: (SessionWindowAggregateSpec(),),
+    nodes.SlidingWindowAggregateNode: (SlidingWindowAggregateSpec(),),
+    nodes.SuppressNode: (SuppressSpec(),),
+    nodes.ProcessNode: (ProcessSpec(),),
+    nodes.DistinctNode: (DistinctSpec(),),
+    nodes.ExpiryNode: (ExpirySpec(),),
+    nodes.StreamWTableNode: (StreamWTableSpec(),),
+    nodes.TableWTableNode: (TableWTableSpec(),),
+    nodes.WTableTableNode: (WTableTableSpec(),),
+    nodes.WTableWTableNode: (WTableWTableSpec(),),
 }
 """The operators of each node that is one or several, first to last; other nodes are steps of a stage."""
 
 
 WITH_HISTORY: dict[type[Node], tuple[Spec[Any], ...]] = {
-    nodes.StreamAggregate: (VersionedStreamAggregate(),),
-    nodes.TableAggregate: (VersionedTableAggregate(),),
+    nodes.StreamAggregateNode: (VersionedStreamAggregateSpec(),),
+    nodes.TableAggregateNode: (VersionedTableAggregateSpec(),),
 }
 """The same of nodes whose table remembers its past, where that makes a difference to them."""
 

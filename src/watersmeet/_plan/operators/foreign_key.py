@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from watersmeet._plan.nodes import Reference as Node
+from watersmeet._plan.nodes import ReferenceNode as Node
 from watersmeet._plan.operators.joins import pairs
-from watersmeet._plan.operators.spec import STAMP, Carried, JoinParams, Reads, Results, Side, Site, Spec, TableSchema
+from watersmeet._plan.operators.spec import (
+    STAMP,
+    CarriedState,
+    JoinParams,
+    Reads,
+    ResultColumns,
+    Spec,
+    SpecSide,
+    SpecSite,
+    TableSchema,
+)
 
 
-class ForeignKeySend(Spec[Node]):
+class ForeignKeySendSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "foreign_key_send"
@@ -21,31 +31,28 @@ class ForeignKeySend(Spec[Node]):
     cacheable = True
 
     def side_of(self, node: Node, input: int) -> int | None:
-        """See `Spec`."""
         return 0 if input == node.referring_side else None
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[Node]) -> Reads:
         node, referring = site.node, _referring(site)
         reason = "null_foreign_key" if node.how == "inner" else None
-        reference = Carried("foreign_key", _referred(site).key, node.extractor, null_reason=reason)
-        return Reads(referring.key, (Side(referring.value, (reference,), silent=_silent(node), drops_late=True),))
+        reference = CarriedState("foreign_key", _referred(site).key, node.extractor, null_reason=reason)
+        return Reads(referring.key, (SpecSide(referring.value, (reference,), silent=_silent(node), drops_late=True),))
 
-    def params(self, site: Site[Node]) -> JoinParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> JoinParams:
         return JoinParams(site.node.how, site.node.generation.value)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The foreign key of each row that refers."""
         columns = (("key", _referring(site).key), ("foreign_key", _referred(site).key))
         return (TableSchema(f"{site.node.name}.foreign_keys", columns),)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         """Messages to the second operator, which go there directly."""
-        return Results((("value", _referring(site).value),))
+        return ResultColumns((("value", _referring(site).value),))
 
 
-class ForeignKeyReceive(Spec[Node]):
+class ForeignKeyReceiveSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "foreign_key_receive"
@@ -55,33 +62,29 @@ class ForeignKeyReceive(Spec[Node]):
     cacheable = True
 
     def side_of(self, node: Node, input: int) -> int | None:
-        """See `Spec`."""
         return None if input == node.referring_side else 1
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[Node]) -> Reads:
         referring, referred = _referring(site), _referred(site)
-        messages = Side(
+        messages = SpecSide(
             referring.value,
-            (Carried("left_key", referring.key),),
+            (CarriedState("left_key", referring.key),),
             marks=("verb",),
             drops_null_key=False,
             direct=True,
             looked_up=False,
         )
-        rows = Side(referred.value, stored_ts=True, silent=_silent(site.node), drops_late=True)
+        rows = SpecSide(referred.value, stored_ts=True, silent=_silent(site.node), drops_late=True)
         return Reads(referred.key, (messages, rows))
 
-    def meets(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
+    def meets(self, site: SpecSite[Node]) -> bool:
         return site.plan.meet_in_step(site.node.referring, site.node.referred)
 
-    def params(self, site: Site[Node]) -> JoinParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> JoinParams:
         node = site.node
         return JoinParams(node.how, node.generation.value, (False, node.referred in site.rules.fused))
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows that refer, by both keys, and those that are referred to."""
         node, referring, referred = site.node, _referring(site), _referred(site)
         names = [store for store, (join, _) in site.rules.aliases.items() if join == node.name]
@@ -92,22 +95,20 @@ class ForeignKeyReceive(Spec[Node]):
             TableSchema(names[0] if names else f"{node.name}.referred", rows, copies=node.referred),
         )
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         return True
 
 
-class OneToMany(ForeignKeyReceive):
+class OneToManySpec(ForeignKeyReceiveSpec):
     """See `Spec`."""
 
     stem = "one_to_many"
     by_key = True
 
-    def meets(self, site: Site[Node]) -> bool:
+    def meets(self, site: SpecSite[Node]) -> bool:
         """It goes by what has arrived: so a row that loses both sides at once loses its result once."""
         return False
 
@@ -116,9 +117,9 @@ def _silent(node: Node) -> Literal["marked", "dropped"]:
     return "marked" if node.sees_lookups else "dropped"
 
 
-def _referring(site: Site[Node]) -> Any:
+def _referring(site: SpecSite[Node]) -> Any:
     return site.plan.by_name[site.node.referring].shape
 
 
-def _referred(site: Site[Node]) -> Any:
+def _referred(site: SpecSite[Node]) -> Any:
     return site.plan.by_name[site.node.referred].shape

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet._plan.nodes import GlobalLookup as Node
+from watersmeet._plan.nodes import GlobalLookupNode as Node
 from watersmeet._plan.operators.spec import (
     FLAG,
     STAMP,
-    Carried,
+    CarriedState,
     JoinParams,
     Made,
     Named,
     Reads,
-    Results,
-    Side,
-    Site,
+    ResultColumns,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
 )
 from watersmeet._plan.operators.views import tables_of, views_of
@@ -29,18 +29,18 @@ class LookupParams(JoinParams):
     views: tuple[str, ...] = ()
 
 
-class GlobalLookup(Spec[Node]):
+class GlobalLookupSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "global_lookup"
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """The driving side, and the tables in the order of a lookup; rows of one carry the key of the next one's."""
         node, left = site.node, site.input(0).shape
         stream = node.shape.kind == "stream"
-        driving = Side(
+        driving = SpecSide(
             left.value,
-            (Carried("left_key", left.key),),
+            (CarriedState("left_key", left.key),),
             key=node.mapper,
             # What comes in as key is the mapped one: a left join looks nothing up for null.
             drops_null_key=node.how == "inner" and stream,
@@ -50,18 +50,17 @@ class GlobalLookup(Spec[Node]):
         )
         return Reads(site.input(1).shape.key, (driving, *_tables(site)))
 
-    def inputs_of(self, site: Site[Node]) -> tuple[str, ...]:
+    def inputs_of(self, site: SpecSite[Node]) -> tuple[str, ...]:
         """What drives it, and the tables behind a view, in the order of a lookup."""
         driving, looked_up = site.node.inputs
         return (driving, *(table.name for table in tables_of(site.plan, looked_up)))
 
-    def params(self, site: Site[Node]) -> LookupParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> LookupParams:
         node = site.node
         views = tuple(view.how for view in views_of(site.plan, node.inputs[1]))
         return LookupParams(node.how, node.generation.value, views=views)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Copies of the tables; the first join that keeps a table has its store."""
         found: list[TableSchema] = []
         for number, (table, side) in enumerate(
@@ -73,7 +72,7 @@ class GlobalLookup(Spec[Node]):
             found.append(TableSchema(name, (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)))
         return tuple(found)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         """Keys and values of all tables gone through, and whether each view has a row: it is joined here, too."""
         views = views_of(site.plan, site.node.inputs[1])
         columns: Named = (("left", site.input(0).shape.value), ("joined", FLAG))
@@ -91,32 +90,31 @@ class GlobalLookup(Spec[Node]):
             for number in reversed(range(len(views)))
         ]
         joined = Made("value", site.node.joiner, ("key", "mapped_key", "left", "right"), flag="joined")
-        return Results(columns, (*made, joined))
+        return ResultColumns(columns, (*made, joined))
 
 
-class GlobalTableLookup(GlobalLookup):
+class GlobalTableLookupSpec(GlobalLookupSpec):
     """See `Spec`."""
 
     stem = "global_table_lookup"
     cacheable = True
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The same, and the keys whose result stands."""
         materialized = TableSchema(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),))
         return (*super().keeps(site, taken), materialized)
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         return True
 
 
-def _tables(site: Site[Node]) -> tuple[Side, ...]:
+def _tables(site: SpecSite[Node]) -> tuple[SpecSide, ...]:
     views = views_of(site.plan, site.node.inputs[1])
     tables = tables_of(site.plan, site.node.inputs[1])
     sides = []
     for number, table in enumerate(tables):
-        carried: tuple[Carried, ...] = ()
+        carried: tuple[CarriedState, ...] = ()
         if number < len(views):
-            carried = (Carried(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
-        sides.append(Side(table.shape.value, carried, broadcast=True, silent="dropped"))
+            carried = (CarriedState(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
+        sides.append(SpecSide(table.shape.value, carried, broadcast=True, silent="dropped"))
     return tuple(sides)

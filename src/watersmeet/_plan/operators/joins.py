@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from watersmeet._plan.nodes import Function, Node, StreamTable, TableTable
-from watersmeet._plan.operators.spec import FLAG, STAMP, JoinParams, Made, Named, Results, Site, Spec, TableSchema
+from watersmeet._plan.nodes import Function, Node, StreamTableNode, TableTableNode
+from watersmeet._plan.operators.spec import (
+    FLAG,
+    STAMP,
+    JoinParams,
+    Made,
+    Named,
+    ResultColumns,
+    Spec,
+    SpecSite,
+    TableSchema,
+)
 
-N = TypeVar("N", TableTable, StreamTable)
+N = TypeVar("N", TableTableNode, StreamTableNode)
 
 
-def pairs(joiner: Function, left: Any, right: Any, *, old: bool) -> Results:
+def pairs(joiner: Function, left: Any, right: Any, *, old: bool) -> ResultColumns:
     """Results of a join: both values, and whether there is a joined one; with `old` the same of the result before."""
     columns: Named = ()
     made: tuple[Made, ...] = ()
@@ -18,17 +28,17 @@ def pairs(joiner: Function, left: Any, right: Any, *, old: bool) -> Results:
         columns += ((f"{prefix}left", left), (f"{prefix}right", right), (f"{prefix}joined", FLAG))
         operands = ("key", f"{prefix}left", f"{prefix}right")
         made += (Made(name, joiner, operands, flag=f"{prefix}joined"),)
-    return Results(columns, made)
+    return ResultColumns(columns, made)
 
 
-def side_names(site: Site[Any], sides: tuple[int, ...]) -> tuple[str, ...]:
+def side_names(site: SpecSite[Any], sides: tuple[int, ...]) -> tuple[str, ...]:
     """Names of the stores of sides: what the user asked for, or the side's own."""
     node: Node = site.node
     names = {side: store for store, (join, side) in site.rules.aliases.items() if join == node.name}
     return tuple(names.get(side, f"{node.name}.{('left', 'right')[side]}") for side in sides)
 
 
-class KeyJoin(Spec[N]):
+class KeyJoinSpec(Spec[N]):
     """What joins of two inputs by their common key share; see `Spec`."""
 
     keeps_partition = True
@@ -36,17 +46,14 @@ class KeyJoin(Spec[N]):
     kept_sides: ClassVar[tuple[int, ...]] = (0, 1)
     """Sides whose values are kept under the key."""
 
-    def meets(self, site: Site[N]) -> bool:
-        """See `Spec`."""
+    def meets(self, site: SpecSite[N]) -> bool:
         return site.plan.meet_in_step(*site.node.inputs)
 
-    def params(self, site: Site[N]) -> JoinParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[N]) -> JoinParams:
         node = site.node
         return JoinParams(node.how, node.generation.value, tuple(name in site.rules.fused for name in node.inputs))
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """See `Spec`."""
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         key = ("key", site.node.shape.key)
         named = zip(self.kept_sides, side_names(site, self.kept_sides), strict=True)
         return tuple(
@@ -54,6 +61,5 @@ class KeyJoin(Spec[N]):
             for side, name in named
         )
 
-    def results(self, site: Site[N], *, old: bool) -> Results:
-        """See `Spec`."""
+    def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watersmeet._plan.nodes import Process as Node
+from watersmeet._plan.nodes import ProcessNode as Node
 from watersmeet._plan.nodes.processors import ProcessorStore
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.spec import (
@@ -15,13 +15,13 @@ from watersmeet._plan.operators.spec import (
     STAMP,
     Params,
     Reads,
-    Results,
+    ResultColumns,
     Retention,
-    Side,
-    Site,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
 
 UNTIL = "until"
@@ -39,7 +39,8 @@ class ProcessParams(Params):
     make, called : gives it, and what it is called in texts.
     sent_key, sent_value : types of what it sends; no type of a key: the records' own.
     stores : its stores.
-    timers : whether it has timers.
+    timers : whether it has timers of stream time.
+    wall_timers : whether it has timers of the wall clock.
     sources : what each source of the plan is called: its topic, or the input's name.
     """
 
@@ -49,11 +50,10 @@ class ProcessParams(Params):
     sent_value: Any = field(metadata=FOLLOWS)
     stores: tuple[ProcessorStore, ...] = field(metadata=FOLLOWS)
     timers: bool = field(metadata=FOLLOWS)
+    wall_timers: bool = field(metadata=FOLLOWS)
     sources: tuple[str, ...] = field(metadata=FOLLOWS)
 
     def typed(self, convert: Callable[[Any], Any]) -> ProcessParams:
-        """See `Params`."""
-
         def as_one(kind: Any) -> Any:
             return None if kind is None else convert(kind)
 
@@ -62,7 +62,7 @@ class ProcessParams(Params):
         return replace(self, **given)
 
 
-class Process(Spec[Node]):
+class ProcessSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "process"
@@ -70,33 +70,32 @@ class Process(Spec[Node]):
     fans_out = True
     grows = True
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """Records; null values among them, where they are wanted."""
         shape, drops = site.input(0).shape, site.node.drops_null
-        return Reads(shape.key, (Side(shape.value, drops_null_value=drops, looked_up=False, silent="dropped"),))
+        return Reads(shape.key, (SpecSide(shape.value, drops_null_value=drops, looked_up=False, silent="dropped"),))
 
-    def params(self, site: Site[Node]) -> ProcessParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> ProcessParams:
         node = site.node
         sources = tuple(source.origin.topic or source.input for source in site.plan.sources)
-        return ProcessParams(node.make, node.called, *node.sends, node.stores, node.timers, sources)
+        return ProcessParams(node.make, node.called, *node.sends, node.stores, node.timers, node.wall_timers, sources)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """The stores, in the order of their declaration; then the timers."""
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """The stores, in the order of their declaration; then timers of stream time, then of the wall clock."""
         node = site.node
         kept = tuple(_table(store, node.shape.key) for store in node.stores)
-        if not node.timers:
-            return kept
-        return (*kept, held_schema(f"{node.name}.timers", node.shape.key, (), replaced=True))
+        names = (("timers", node.timers), ("wall_timers", node.wall_timers))
+        waiting = (held_schema(f"{node.name}.{name}", node.shape.key, (), replaced=True) for name, has in names if has)
+        return (*kept, *waiting)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results((("value", site.node.shape.value),))
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
+        return ResultColumns((("value", site.node.shape.value),))
 
-    def timed(self, site: Site[Node]) -> Timed:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """What timers send has their time, so it holds nothing back for longer than they are due."""
-        waits = site.node.timers or any(store.ttl_ms is not None for store in site.node.stores)
-        return Timed(hold=0 if waits else None, dropped_move=False, reaches=False)
+        node = site.node
+        waits = node.timers or node.wall_timers or any(store.ttl_ms is not None for store in node.stores)
+        return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=False, by_wall=node.wall_timers)
 
 
 def _table(store: ProcessorStore, key: Any) -> TableSchema:

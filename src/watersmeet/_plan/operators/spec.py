@@ -38,7 +38,7 @@ STAMP = ("ts", NUMBER)
 
 
 @dataclass(frozen=True)
-class Site(Generic[N]):
+class SpecSite(Generic[N]):
     """A place where an operator may stand: its node, and what is known around it."""
 
     plan: Plan
@@ -51,7 +51,7 @@ class Site(Generic[N]):
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedState:
     """A column that rows carry beside key and value.
 
     Parameters
@@ -70,7 +70,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Side:
+class SpecSide:
     """One side of an operator, and what its rows are on the way in.
 
     Parameters
@@ -94,7 +94,7 @@ class Side:
     """
 
     value: Any
-    carries: tuple[Carried, ...] = ()
+    carries: tuple[CarriedState, ...] = ()
     marks: tuple[str, ...] = ()
     key: Function | None = None
     drops_null_key: bool = True
@@ -130,7 +130,7 @@ class Reads:
     """What an operator reads: rows grouped by a key of this type, on these sides."""
 
     key: Any
-    sides: tuple[Side, ...]
+    sides: tuple[SpecSide, ...]
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultColumns:
     """What an operator gives: columns beside the key, and what is made of them, in this order.
 
     In the end there is `value`, and `old` where old values are sent.
@@ -172,7 +172,7 @@ class Results:
     made: tuple[Made, ...] = ()
 
     @classmethod
-    def of_values(cls, kind: Any, *, old: bool) -> Results:
+    def of_values(cls, kind: Any, *, old: bool) -> ResultColumns:
         """Values of a type as they are; `old`: the old ones too."""
         return cls((("value", kind), ("old", kind)) if old else (("value", kind),))
 
@@ -267,7 +267,7 @@ class JoinParams(Params):
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimeOfSpec:
     """How an operator goes by time.
 
     Parameters
@@ -277,12 +277,14 @@ class Timed:
     reaches : whether every shard is told how far the rows of each side reach; or of which sides.
     elsewhere : whether a record is judged by the time of another partition than its own, too, where partitions have
         times of their own.
+    by_wall : whether it goes by the wall clock, too.
     """
 
     hold: int | None = None
     dropped_move: bool = True
     reaches: bool | tuple[int, ...] = True
     elsewhere: bool = False
+    by_wall: bool = False
 
     def tells_reach(self, side: int) -> bool:
         """Whether every shard is told how far the rows of a side reach."""
@@ -293,7 +295,7 @@ class Timed:
 class Spec(Generic[N]):
     """What an operator of one stem answers for; the answers here are the usual ones.
 
-    A spec has no state: all that differs from place to place comes with the `Site`.
+    A spec has no state: all that differs from place to place comes with the `SpecSite`.
     """
 
     stem: ClassVar[str]
@@ -324,38 +326,38 @@ class Spec(Generic[N]):
         """The side by which an input of the node comes in here; None: at another operator of the node."""
         return input
 
-    def reads(self, site: Site[N]) -> Reads:
+    def reads(self, site: SpecSite[N]) -> Reads:
         """What comes in."""
         raise NotImplementedError
 
-    def inputs_of(self, site: Site[N]) -> tuple[str, ...]:
+    def inputs_of(self, site: SpecSite[N]) -> tuple[str, ...]:
         """Names of the nodes whose records it works on, in the order of the node's sides."""
         return site.node.inputs
 
-    def meets(self, site: Site[N]) -> bool:
+    def meets(self, site: SpecSite[N]) -> bool:
         """Whether one input record can reach both sides, so that lookups must be told apart from positions."""
         return False
 
     # -- what it is and keeps --------------------------------------------------------------------------------
 
-    def params(self, site: Site[N]) -> Params:
+    def params(self, site: SpecSite[N]) -> Params:
         """Its parameters."""
         return Params()
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Its tables; `taken` are names of stores that operators before it keep."""
         return ()
 
     # -- what it gives ---------------------------------------------------------------------------------------
 
-    def results(self, site: Site[N], *, old: bool) -> Results:
+    def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
         raise NotImplementedError
 
-    def seen_when_sent(self, site: Site[N]) -> bool:
+    def seen_when_sent(self, site: SpecSite[N]) -> bool:
         """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
         return False
 
-    def timed(self, site: Site[N]) -> Timed | None:
+    def timed(self, site: SpecSite[N]) -> TimeOfSpec | None:
         """How it goes by time; None: not at all."""
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet._plan.nodes import StreamStream as Node
+from watersmeet._plan.nodes import StreamStreamNode as Node
 from watersmeet._plan.operators.joins import pairs
 from watersmeet._plan.operators.spec import (
     FLAG,
@@ -12,13 +12,13 @@ from watersmeet._plan.operators.spec import (
     STAMP,
     JoinParams,
     Reads,
-    Results,
+    ResultColumns,
     Retention,
-    Side,
-    Site,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
 
 FLAGS = ("waits", "waits_right")
@@ -26,13 +26,13 @@ FLAGS = ("waits", "waits_right")
 
 
 @dataclass(frozen=True)
-class WindowParams(JoinParams):
+class JoinWindowParams(JoinParams):
     """Of a windowed join: (before, after, grace) in ms, too."""
 
     window: tuple[int, int, int] = (0, 0, 0)
 
 
-class StreamStream(Spec[Node]):
+class StreamStreamSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "stream_stream"
@@ -40,11 +40,10 @@ class StreamStream(Spec[Node]):
     fans_out = True
     drop_reasons = ("expired_window_record",)
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[Node]) -> Reads:
         node = site.node
         sides = (
-            Side(
+            SpecSide(
                 site.input(side).shape.value,
                 drops_null_key=not (node.relaxed and node.outer(side)),
                 drops_null_value=not node.generation.is_old,
@@ -53,13 +52,12 @@ class StreamStream(Spec[Node]):
         )
         return Reads(node.shape.key, tuple(sides))
 
-    def params(self, site: Site[Node]) -> WindowParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> JoinWindowParams:
         node, windows = site.node, site.node.windows
         window = (windows.before_ms, windows.after_ms, windows.grace_ms)
-        return WindowParams(node.how, node.generation.value, window=window)
+        return JoinWindowParams(node.how, node.generation.value, window=window)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows of each side, of a self-join those of both in one; and which of those that waited were matched.
 
         Rows are never changed: that a stored row has been matched is a row of its own, under the row's number.
@@ -81,7 +79,7 @@ class StreamStream(Spec[Node]):
         )
         return (*tables, matched) if node.waits else tables
 
-    def _rows(self, site: Site[Node], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
+    def _rows(self, site: SpecSite[Node], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
         node = site.node
         flags = waits if node.waits else ()
         numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
@@ -95,12 +93,11 @@ class StreamStream(Spec[Node]):
             due=flags or None,
         )
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def timed(self, site: Site[Node]) -> Timed:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """Unmatched records wait until window and grace have passed."""
         node, windows = site.node, site.node.windows
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
-        return Timed(hold=hold if node.waits else None)
+        return TimeOfSpec(hold=hold if node.waits else None)

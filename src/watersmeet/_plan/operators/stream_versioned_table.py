@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from watersmeet._plan.nodes import StreamTableGrace as GraceNode
-from watersmeet._plan.nodes import StreamVersionedTable as Node
+from watersmeet._plan.nodes import StreamTableGraceNode as GraceNode
+from watersmeet._plan.nodes import StreamVersionedTableNode as Node
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.joins import pairs, side_names
 from watersmeet._plan.operators.spec import (
@@ -17,14 +17,14 @@ from watersmeet._plan.operators.spec import (
     JoinParams,
     Named,
     Reads,
-    Results,
-    Side,
-    Site,
+    ResultColumns,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
-from watersmeet._plan.operators.versioned_table import VersionedTable, versions
+from watersmeet._plan.operators.versioned_table import VersionedTableSpec, versions
 
 N = TypeVar("N", bound=Node)
 TABLE = 1
@@ -38,70 +38,65 @@ class AsOfParams(JoinParams):
     grace_ms: int = 0
 
 
-class AsOfJoin(Spec[N]):
+class AsOfJoinSpec(Spec[N]):
     """What both share; see `Spec`."""
 
     keeps_partition = True
-    drop_reasons = VersionedTable.drop_reasons
+    drop_reasons = VersionedTableSpec.drop_reasons
 
-    def reads(self, site: Site[N]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[N]) -> Reads:
         node, (stream, table) = site.node, (site.input(side).shape.value for side in (0, 1))
-        driving = Side(
+        driving = SpecSide(
             stream, drops_null_key=not node.takes_null_keys, drops_null_value=True, looked_up=False, silent="any"
         )
-        return Reads(node.shape.key, (driving, Side(table, silent="any", nulls_reach=True)))
+        return Reads(node.shape.key, (driving, SpecSide(table, silent="any", nulls_reach=True)))
 
-    def meets(self, site: Site[N]) -> bool:
-        """See `Spec`."""
+    def meets(self, site: SpecSite[N]) -> bool:
         return site.plan.meet_in_step(*site.node.inputs)
 
-    def params(self, site: Site[N]) -> AsOfParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[N]) -> AsOfParams:
         node = site.node
         return AsOfParams(node.how, node.generation.value, history_ms=node.table_history_ms)
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The versions of the table's rows."""
         (name,) = side_names(site, (TABLE,))
         return (versions(name, site.node.shape.key, site.input(TABLE).shape.value),)
 
-    def results(self, site: Site[N], *, old: bool) -> Results:
-        """See `Spec`."""
+    def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def timed(self, site: Site[N]) -> Timed:
+    def timed(self, site: SpecSite[N]) -> TimeOfSpec:
         """The table's time is how far its changes reach."""
-        return Timed(dropped_move=False, reaches=(TABLE,))
+        return TimeOfSpec(dropped_move=False, reaches=(TABLE,))
 
 
-class StreamVersionedTable(AsOfJoin[Node]):
+class StreamVersionedTableSpec(AsOfJoinSpec[Node]):
     """See `Spec`."""
 
     stem = "stream_versioned_table"
 
 
-class StreamTableGrace(AsOfJoin[GraceNode]):
+class StreamTableGraceSpec(AsOfJoinSpec[GraceNode]):
     """See `Spec`."""
 
     stem = "stream_table_grace"
     fans_out = True
 
-    def params(self, site: Site[GraceNode]) -> AsOfParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[GraceNode]) -> AsOfParams:
         node = site.node
         return AsOfParams(node.how, node.generation.value, history_ms=node.table_history_ms, grace_ms=node.grace_ms)
 
-    def keeps(self, site: Site[GraceNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[GraceNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The versions of the table's rows, and the records that are held back."""
         node = site.node
         columns: Named = (("value", site.input(0).shape.value),)
         columns += (("headers", HEADERS),) if site.plan.headers else ()
         return (*super().keeps(site, taken), held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False))
 
-    def timed(self, site: Site[GraceNode]) -> Timed:
+    def timed(self, site: SpecSite[GraceNode]) -> TimeOfSpec:
         """The last moment in which a record waits is one before the end of the grace.
 
         It is told every time: a record that it lets go sees the table's changes before the record that moves time.
         """
-        return Timed(hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
+        return TimeOfSpec(hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))

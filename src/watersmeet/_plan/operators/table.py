@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.spec import FOLLOWS, STAMP, Params, Reads, Results, Side, Site, Spec, TableSchema
+from watersmeet._plan.operators.spec import (
+    FOLLOWS,
+    STAMP,
+    Params,
+    Reads,
+    ResultColumns,
+    Spec,
+    SpecSide,
+    SpecSite,
+    TableSchema,
+)
 
 
 @dataclass(frozen=True)
@@ -15,7 +25,7 @@ class TableParams(Params):
     suppress: tuple[bool] = field(metadata=FOLLOWS)
 
 
-class Table(Spec[Node]):
+class TableSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "table"
@@ -27,25 +37,20 @@ class Table(Spec[Node]):
         """All inputs come in alike."""
         return 0
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[Node]) -> Reads:
         shape = site.node.shape
-        return Reads(shape.key, (Side(shape.value, old="inexact"),))
+        return Reads(shape.key, (SpecSide(shape.value, old="inexact"),))
 
-    def params(self, site: Site[Node]) -> TableParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> TableParams:
         return TableParams((site.node.name in site.rules.suppressing,))
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """See `Spec`."""
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         shape = site.node.shape
         name, columns = site.node.store or site.node.name, (("key", shape.key), ("value", shape.value), STAMP)
         return (TableSchema(name, columns, copies=site.node.name),)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results.of_values(site.node.shape.value, old=old)
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
+        return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         return True

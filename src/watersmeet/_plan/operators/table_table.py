@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import TableTable as Node
-from watersmeet._plan.operators.joins import KeyJoin
-from watersmeet._plan.operators.spec import Reads, Side, Site
+from watersmeet._plan.nodes import TableTableNode as Node
+from watersmeet._plan.operators.joins import KeyJoinSpec
+from watersmeet._plan.operators.spec import Reads, SpecSide, SpecSite
 
 
-class TableTable(KeyJoin[Node]):
+class TableTableSpec(KeyJoinSpec[Node]):
     """See `Spec`."""
 
     stem = "table_table"
     cacheable = True
     computed = True
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
-        sides = (Side(site.input(side).shape.value, old="inexact", stored_ts=True, drops_late=True) for side in (0, 1))
+    def reads(self, site: SpecSite[Node]) -> Reads:
+        sides = (
+            SpecSide(site.input(side).shape.value, old="inexact", stored_ts=True, drops_late=True) for side in (0, 1)
+        )
         return Reads(site.node.shape.key, tuple(sides))
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         """Two tables of one source that do not change at once: the join is seen going from one result to the next.
 
         One of them came by a foreign key, whose results come behind all else.

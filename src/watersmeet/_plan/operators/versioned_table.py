@@ -12,13 +12,13 @@ from watersmeet._plan.operators.spec import (
     STAMP,
     Params,
     Reads,
-    Results,
+    ResultColumns,
     Retention,
-    Side,
-    Site,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
 
 
@@ -40,7 +40,7 @@ def versions(name: str, key: Any, value: Any) -> TableSchema:
     )
 
 
-class VersionedTable(Spec[Node]):
+class VersionedTableSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "versioned_table"
@@ -52,29 +52,24 @@ class VersionedTable(Spec[Node]):
         """All inputs come in alike."""
         return 0
 
-    def reads(self, site: Site[Node]) -> Reads:
-        """See `Spec`."""
+    def reads(self, site: SpecSite[Node]) -> Reads:
         shape = site.node.shape
-        return Reads(shape.key, (Side(shape.value, looked_up=False, silent="dropped", nulls_reach=True),))
+        return Reads(shape.key, (SpecSide(shape.value, looked_up=False, silent="dropped", nulls_reach=True),))
 
-    def params(self, site: Site[Node]) -> VersionedParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> VersionedParams:
         assert site.node.history_ms is not None, site.node.name
         return VersionedParams(site.node.history_ms)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """See `Spec`."""
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         node = site.node
         return (versions(node.store or f"{node.name}.versions", node.shape.key, node.shape.value),)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results.of_values(site.node.shape.value, old=old)
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
+        return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
-        """See `Spec`."""
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         return True
 
-    def timed(self, site: Site[Node]) -> Timed:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """Its time is how far its own changes reach."""
-        return Timed(dropped_move=False)
+        return TimeOfSpec(dropped_move=False)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import GlobalView, Node, view_of
+from watersmeet._plan.nodes import GlobalViewNode, Node, view_of
 
 
-def views_of(plan: Plan, name: str) -> tuple[GlobalView, ...]:
+def views_of(plan: Plan, name: str) -> tuple[GlobalViewNode, ...]:
     """The views behind a name, outermost first; none for a table."""
     view = view_of(plan.by_name[name])
     return () if view is None else (view, *views_of(plan, view.inputs[1]))

@@ -8,30 +8,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from watersmeet._plan.nodes import StreamWTable as StreamNode
-from watersmeet._plan.nodes import TableWTable as TableNode
-from watersmeet._plan.nodes import WTableJoin
-from watersmeet._plan.nodes import WTableTable as WindowsNode
-from watersmeet._plan.nodes import WTableWTable as ShiftNode
+from watersmeet._plan.nodes import StreamWTableNode as StreamNode
+from watersmeet._plan.nodes import TableWTableNode as TableNode
+from watersmeet._plan.nodes import WTableJoinNode
+from watersmeet._plan.nodes import WTableTableNode as WindowsNode
+from watersmeet._plan.nodes import WTableWTableNode as ShiftNode
 from watersmeet._plan.operators.joins import pairs
 from watersmeet._plan.operators.spec import (
     NUMBER,
     STAMP,
     WINDOW,
-    Carried,
+    CarriedState,
     JoinParams,
     Named,
     Reads,
-    Results,
+    ResultColumns,
     Retention,
-    Side,
-    Site,
     Spec,
+    SpecSide,
+    SpecSite,
     TableSchema,
-    Timed,
+    TimeOfSpec,
 )
 
-N = TypeVar("N", bound=WTableJoin)
+N = TypeVar("N", bound=WTableJoinNode)
 
 POINTER: Named = (("to_start", NUMBER), ("to_end", NUMBER))
 """The window that a stored left row points at, where a function has said which."""
@@ -57,18 +57,20 @@ class WindowJoinParams(JoinParams):
     stored: bool = True
 
 
-class WindowJoin(Spec[N]):
+class WindowJoinSpec(Spec[N]):
     """What the joins with windows share; see `Spec`."""
 
     keeps_partition = True
 
-    def reads(self, site: Site[N]) -> Reads:
+    def reads(self, site: SpecSite[N]) -> Reads:
         """Rows by their keys alone; those of a table by key and window bring the window's ends."""
         node = site.node
-        named = () if node.window_of is None else (Carried(NAMED, WINDOW, node.window_of, of_key=self._of_key(node)),)
+        named = (
+            () if node.window_of is None else (CarriedState(NAMED, WINDOW, node.window_of, of_key=self._of_key(node)),)
+        )
         values = (site.input(side).shape.value for side in (0, 1))
         left, right = (
-            Side(
+            SpecSide(
                 value,
                 carried,
                 windowed=live is not None,
@@ -85,8 +87,7 @@ class WindowJoin(Spec[N]):
         """Whether the function goes by the window alone: then it speaks of deleted rows, too."""
         return node.lives[0] is not None
 
-    def params(self, site: Site[N]) -> WindowJoinParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[N]) -> WindowJoinParams:
         node = site.node
         return WindowJoinParams(
             node.how,
@@ -96,7 +97,7 @@ class WindowJoin(Spec[N]):
             names=node.window_of is not None,
         )
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows of both sides, and the last results where old values are asked for."""
         node, (left, right) = site.node, site.node.lives
         pointer = () if node.window_of is None else POINTER
@@ -106,24 +107,23 @@ class WindowJoin(Spec[N]):
             tables.append(by_window(f"{node.name}.results", node.by, values, shown=False))
         return tuple(tables)
 
-    def _side(self, site: Site[N], side: int, live: int | None, more: Named) -> TableSchema:
+    def _side(self, site: SpecSite[N], side: int, live: int | None, more: Named) -> TableSchema:
         name = f"{site.node.name}.{('left', 'right')[side]}"
         columns = (("value", site.input(side).shape.value), STAMP, *more)
         if live is None:
             return TableSchema(name, (("key", site.node.by), *columns))
         return by_window(name, site.node.by, columns)
 
-    def results(self, site: Site[N], *, old: bool) -> Results:
-        """See `Spec`."""
+    def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[N]) -> bool:
+    def seen_when_sent(self, site: SpecSite[N]) -> bool:
         """Lookups see what has been sent."""
         return True
 
-    def timed(self, site: Site[N]) -> Timed:
+    def timed(self, site: SpecSite[N]) -> TimeOfSpec:
         """It goes by time, since windows are let go."""
-        return Timed(dropped_move=False, reaches=False)
+        return TimeOfSpec(dropped_move=False, reaches=False)
 
 
 def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> TableSchema:
@@ -138,48 +138,47 @@ def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> 
     )
 
 
-class StreamWTable(WindowJoin[StreamNode]):
+class StreamWTableSpec(WindowJoinSpec[StreamNode]):
     """See `Spec`."""
 
     stem = "stream_wtable"
 
-    def reads(self, site: Site[StreamNode]) -> Reads:
+    def reads(self, site: SpecSite[StreamNode]) -> Reads:
         """Records of the stream name a window each."""
         node = site.node
         assert node.window_of is not None, f"{node.name}: no function names windows"
-        driving = Side(
+        driving = SpecSide(
             site.input(0).shape.value,
-            (Carried(NAMED, WINDOW, node.window_of),),
+            (CarriedState(NAMED, WINDOW, node.window_of),),
             drops_null_key=not node.takes_null_keys,
             drops_null_value=True,
             looked_up=False,
         )
         return Reads(node.by, (driving, super().reads(site).sides[1]))
 
-    def params(self, site: Site[StreamNode]) -> WindowJoinParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[StreamNode]) -> WindowJoinParams:
         node = site.node
         return WindowJoinParams(node.how, node.generation.value, lives=node.lives, names=True, stored=False)
 
-    def keeps(self, site: Site[StreamNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[StreamNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The windows; records of the stream do not stay."""
         return (self._side(site, 1, site.node.lives[1], ()),)
 
 
-class TableWTable(WindowJoin[TableNode]):
+class TableWTableSpec(WindowJoinSpec[TableNode]):
     """See `Spec`."""
 
     stem = "table_wtable"
 
 
-class WTableTable(WindowJoin[WindowsNode]):
+class WTableTableSpec(WindowJoinSpec[WindowsNode]):
     """See `Spec`."""
 
     stem = "wtable_table"
     fans_out = True
 
 
-class WTableWTable(WindowJoin[ShiftNode]):
+class WTableWTableSpec(WindowJoinSpec[ShiftNode]):
     """See `Spec`."""
 
     stem = "wtable_wtable"

@@ -26,7 +26,7 @@ LONGEST = 40
 
 
 @dataclass(frozen=True)
-class Place:
+class BoxPlace:
     """Where a box is: its centre from left, its top, its size."""
 
     x: float
@@ -56,7 +56,7 @@ class Drawn:
     width, height : of all.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[BoxPlace, ...]
     ways: tuple[tuple[tuple[float, float, float], ...], ...]
     bands: tuple[Band, ...]
     width: float
@@ -99,7 +99,7 @@ def laid_out(picture: Picture) -> Drawn:
     left = min((x[place] - widths[place] / 2 for place in range(len(x))), default=0.0) - 2 * PADDING
     x = [each - left for each in x]
     places = tuple(
-        Place(x[at], tops[rows[at]] + (heights[rows[at]] - height) / 2, width, height)
+        BoxPlace(x[at], tops[rows[at]] + (heights[rows[at]] - height) / 2, width, height)
         for at, (width, height) in enumerate(sizes)
     )
     points = tuple(tuple((x[at], tops[row], tops[row] + heights[row]) for row, at in way) for way in ways)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from watersmeet._plan.pictures.layout import LINE, PADDING, STORES_GAP, Drawn, Place, cut, has_line, laid_out, lines
+from watersmeet._plan.pictures.layout import LINE, PADDING, STORES_GAP, BoxPlace, Drawn, cut, has_line, laid_out, lines
 from watersmeet._plan.pictures.picture import Arrow, Box, Kind, Picture
 
 _FILL: dict[Kind, tuple[str, str]] = {
@@ -46,7 +46,7 @@ def _bands(drawn: Drawn) -> Iterator[str]:
         )
 
 
-def _box(box: Box, place: Place) -> Iterator[str]:
+def _box(box: Box, place: BoxPlace) -> Iterator[str]:
     fill, edge = _FILL[box.kind]
     left, round_ = place.x - place.width / 2, place.height / 2 if box.kind in ("input", "output") else 4
     about = "; ".join([f"{box.name}: {box.about}", box.types, *box.stores])
@@ -105,7 +105,7 @@ def _ends(arrows: Sequence[Arrow], drawn: Drawn) -> list[tuple[float, float]]:
     return list(zip(starts, stops, strict=True))
 
 
-def _spread(boxes: Sequence[int], near: Sequence[float], places: Sequence[Place]) -> list[float]:
+def _spread(boxes: Sequence[int], near: Sequence[float], places: Sequence[BoxPlace]) -> list[float]:
     found = [0.0] * len(boxes)
     for box in set(boxes):
         mine = sorted((at for at, each in enumerate(boxes) if each == box), key=lambda at: (near[at], at))

@@ -23,7 +23,7 @@ from watersmeet._engine.expressions.plain_calls import PLAIN
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, Operand, type_of
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.letter_cases import case_options
-from watersmeet._spark.functions.plain_functions import plain_call
+from watersmeet._spark.analysis.plain_functions import plain_call
 from watersmeet._worker.formats.arrow_types import arrow_type
 
 _CONDITIONS = frozenset(
@@ -109,7 +109,7 @@ def _explosion(node: Mapping[str, Any]) -> Layer:
 
 def _column(nodes: Sequence[Mapping[str, Any]], handle: _Handle, ansi: bool) -> Expression | Unread:
     try:
-        return _Reader(nodes, ansi).read(handle)
+        return _PlanReader(nodes, ansi).read(handle)
     except _NotRead as error:
         return Unread(str(error))
     except Exception as error:
@@ -142,7 +142,7 @@ class _Handle:
         return _arrow(json.loads(self.object.dataType().json()))
 
 
-class _Reader:
+class _PlanReader:
     """Reads one expression; what it does not know ends it.
 
     Parameters

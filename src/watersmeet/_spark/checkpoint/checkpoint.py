@@ -19,7 +19,7 @@ from typing import Any
 from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
 from watersmeet._spark.checkpoint import topic_ids
-from watersmeet._spark.checkpoint.facts import Facts, carried_over, changed_functions, changed_settings, told
+from watersmeet._spark.checkpoint.facts import CheckpointFacts, carried_over, changed_functions, changed_settings, told
 from watersmeet._spark.checkpoint.files import Folder, foreign
 from watersmeet._spark.fencing.records import holding
 from watersmeet._spark.session.warned import warn
@@ -45,8 +45,8 @@ _REASONS = {
     ),
     "clock": (
         "another clock",
-        "The clock of idle_after= is a source of the query, which its plans must find again: how long a rest is may "
-        "change, whether there is one may not.",
+        "The clock of idle_after= and of timers by the wall clock is a source of the query, which its plans must find "
+        "again: how long a rest is may change, whether there is a clock may not.",
     ),
 }
 
@@ -71,7 +71,7 @@ class Checkpoint:
 
     folder: Folder
     id: str
-    facts: Facts
+    facts: CheckpointFacts
     number: int = 0
     created: bool = False
     begun: bool = False
@@ -111,7 +111,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckpointFiles:
     """What lies in a checkpoint's folder.
 
     Parameters
@@ -131,13 +131,13 @@ class Found:
         return self.folder if self.last is None else self.last.place
 
     @property
-    def binding(self) -> Facts | None:
+    def binding(self) -> CheckpointFacts | None:
         """The facts that hold; None where nothing has begun."""
         return self.last.facts if self.last and self.last.begun else None
 
     def fitting(
         self,
-        facts: Facts,
+        facts: CheckpointFacts,
         *,
         kept: Collection[tuple[str, str]] = (),
         allow_partition_change: bool = False,
@@ -191,7 +191,7 @@ class Found:
             return self.last
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
 
-    def change(self, facts: Facts) -> Change | None:
+    def change(self, facts: CheckpointFacts) -> Change | None:
         """What a change to these facts does to what is kept; None: they are of the topology that is recorded.
 
         Raises
@@ -211,7 +211,7 @@ class Found:
         changed = old.topology != facts.topology or old.described != facts.described or old.inputs != facts.inputs
         return compare(old.described, facts.described) if changed else None
 
-    def planned_change(self, facts: Facts, kept: Collection[tuple[str, str]]) -> Change:
+    def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
         """What a change to these facts does, with what stands against it besides; `kept` as in `fitting`."""
         assert self.last is not None
         old = self.last.facts
@@ -228,7 +228,7 @@ class Found:
         )
         return replace(found, items=(*found.items, *functions, *changed_settings(old, facts)))
 
-    def _check(self, old: Facts, new: Facts, allow_partition_change: bool) -> None:
+    def _check(self, old: CheckpointFacts, new: CheckpointFacts, allow_partition_change: bool) -> None:
         if old.lines() == new.lines():
             return
         if old.formats != new.formats:
@@ -277,7 +277,7 @@ def not_started(folder: Folder) -> ConfigError:
     )
 
 
-def look(folder: Folder) -> Found:
+def look(folder: Folder) -> CheckpointFiles:
     """What the folder holds, read once.
 
     Raises
@@ -297,15 +297,20 @@ def look(folder: Folder) -> Found:
                 hint="If another program wrote it, choose another folder; if watersmeet did, restore its "
                 "folder watersmeet/.",
             )
-        return Found(folder, None, batches=False)
+        return CheckpointFiles(folder, None, batches=False)
     with foreign(_path(folder)):
         last = holding(_read(row, folder) for row in rows)
-        facts, number, logs, identity = Facts.read(last["facts"]), int(last["number"]), _logs(last), _identity(last)
+        facts, number, logs, identity = (
+            CheckpointFacts.read(last["facts"]),
+            int(last["number"]),
+            _logs(last),
+            _identity(last),
+        )
         epoch = int(last.get("epoch", 0))
     batches = bool(folder.below(logs).names("offsets/[0-9]*")) if logs else batches
     begun = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     held = Checkpoint(folder, identity, facts, number, begun=begun, recorded=True, logs=logs, epoch=epoch)
-    return Found(folder, held, batches)
+    return CheckpointFiles(folder, held, batches)
 
 
 def _logs(record: Mapping[str, Any]) -> str:
@@ -323,7 +328,7 @@ def _identity(record: Mapping[str, Any]) -> str:
     return str(record["id"])
 
 
-def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:
+def _check_columns(folder: Folder, old: CheckpointFacts, new: CheckpointFacts) -> None:
     """Refuse tables that keep other columns, under a topology that is told alike."""
     others = other_columns(old.described, new.described) if old.described and new.described else []
     if others:
@@ -335,7 +340,9 @@ def _check_columns(folder: Folder, old: Facts, new: Facts) -> None:
         )
 
 
-def _check_functions(folder: Folder, old: Facts, new: Facts, kept: Collection[tuple[str, str]]) -> None:
+def _check_functions(
+    folder: Folder, old: CheckpointFacts, new: CheckpointFacts, kept: Collection[tuple[str, str]]
+) -> None:
     """Say which functions are others; refuse those that state depends on."""
     changed = changed_functions(old, new)
     refused = {at: pair for at, pair in changed.items() if at in kept}
@@ -352,7 +359,7 @@ def _check_functions(folder: Folder, old: Facts, new: Facts, kept: Collection[tu
         )
 
 
-def _changed(message: str, folder: Folder, old: Facts, new: Facts, hint: str) -> ChangedTopology:
+def _changed(message: str, folder: Folder, old: CheckpointFacts, new: CheckpointFacts, hint: str) -> ChangedTopology:
     shown = unified_diff(old.lines(), new.lines(), "in the checkpoint", "now", lineterm="", n=1)
     return ChangedTopology(message, given=f"{folder}\n" + "\n".join(shown), hint=hint)
 

@@ -19,7 +19,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class CheckpointFacts:
     """What a checkpoint depends on.
 
     Parameters
@@ -61,7 +61,7 @@ class Facts:
     marks: str = ""
 
     @classmethod
-    def read(cls, written: Mapping[str, Any]) -> Facts:
+    def read(cls, written: Mapping[str, Any]) -> CheckpointFacts:
         """Facts as a record has them.
 
         Raises
@@ -82,11 +82,13 @@ class Facts:
         text = [f"generation: {self.generation}", f"shards: {self.shards}", f"tasks: {self.tasks}"]
         text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
         text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
-        text += ["time: goes on with the wall clock (idle_after)" if self.clock else "time: that of the records"]
+        text += [
+            "time: the wall clock is told (idle_after, or timers by it)" if self.clock else "time: that of the records"
+        ]
         return text + self.topology.splitlines()
 
 
-def changed_functions(old: Facts, new: Facts) -> dict[tuple[str, str], tuple[str, str]]:
+def changed_functions(old: CheckpointFacts, new: CheckpointFacts) -> dict[tuple[str, str], tuple[str, str]]:
     """By node and role what a function was, and is."""
     if old.spark != new.spark:
         # it may spell the same expression otherwise
@@ -96,7 +98,7 @@ def changed_functions(old: Facts, new: Facts) -> dict[tuple[str, str], tuple[str
     return {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def carried_over(old: Facts, new: Facts) -> Facts:
+def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
     """What still binds when the topology changes: settings, and what both topologies have."""
     topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
     functions = {
@@ -106,7 +108,7 @@ def carried_over(old: Facts, new: Facts) -> Facts:
     return replace(old, topology=new.topology, partitions=topics, functions=functions)
 
 
-def changed_settings(old: Facts, new: Facts) -> list[Item]:
+def changed_settings(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
     """What may not change with a topology either."""
     differ = [name for name in ("generation", "shards", "tasks", "clock", "formats") if _differ(old, new, name)]
     return [
@@ -121,7 +123,7 @@ def changed_settings(old: Facts, new: Facts) -> list[Item]:
     ]
 
 
-def _differ(old: Facts, new: Facts, name: str) -> bool:
+def _differ(old: CheckpointFacts, new: CheckpointFacts, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
 
 

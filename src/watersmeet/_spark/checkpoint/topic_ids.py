@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from watersmeet._plan.nodes import Sink, Source
+from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._spark.session.warned import warn
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import SourceError
@@ -24,7 +24,7 @@ _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 Ask = Callable[[], Mapping[str, str]]
 
 
-class Facts(Protocol):
+class TopicFacts(Protocol):
     """What a checkpoint has recorded of topics (`checkpoint.facts`)."""
 
     @property
@@ -114,7 +114,7 @@ def _say_outputs(known: Mapping[str, str], now: Mapping[str, str], outputs: Iter
 
 
 @dataclass(frozen=True)
-class Topics:
+class TopicIds:
     """The topics of a topology.
 
     Parameters
@@ -128,7 +128,7 @@ class Topics:
     written: frozenset[str]
 
     @classmethod
-    def of(cls, sources: Iterable[Source], sinks: Iterable[Sink], kafka: Kafka | None) -> Topics:
+    def of(cls, sources: Iterable[SourceNode], sinks: Iterable[SinkNode], kafka: Kafka | None) -> TopicIds:
         """The topics of these inputs and outputs."""
         read = frozenset(each.origin.topic for each in sources if each.origin.topic is not None)
         return cls(kafka, read, frozenset(each.target.topic for each in sinks if each.target.topic is not None))
@@ -137,7 +137,7 @@ class Topics:
     def _ask(self) -> Ask | None:
         return None if self.kafka is None else asking(self.kafka, self.read | self.written)
 
-    def facts(self, stored: Facts | None, *, ask: bool) -> dict[str, Any]:
+    def facts(self, stored: TopicFacts | None, *, ask: bool) -> dict[str, Any]:
         """What a checkpoint records of them.
 
         Parameters
@@ -155,7 +155,7 @@ class Topics:
             marks = marks if again is None or marks in again() else ""
         return {"topics": ids, "marks": marks or min(self.written, default="")}
 
-    def watch(self, facts: Facts) -> Callable[[int], None]:
+    def watch(self, facts: TopicFacts) -> Callable[[int], None]:
         """What looks before each batch whether they are still the same."""
         if self._ask is None:
             return lambda batch: None

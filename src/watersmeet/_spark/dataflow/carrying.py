@@ -19,12 +19,12 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.carry import Carried, carry
+from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._spark.dataflow.light import light
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.state import SparkChunkStore
 
-Parts = Mapping[int, Sequence[tuple[bytes, Carried]]]
+Parts = Mapping[int, Sequence[tuple[bytes, CarriedTables]]]
 """By its label what a shard takes over: manifests, and what of each."""
 
 PIECE = StructType(

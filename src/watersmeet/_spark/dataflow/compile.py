@@ -24,7 +24,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from watersmeet._engine.exchange.watermark import Watermark, watermark_of
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import HELD_KEY
@@ -36,13 +35,16 @@ from watersmeet._spark.dataflow.light import light
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources import wall_clock
+from watersmeet._spark.sources.extracted import extractors_of, opened, with_times
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError, letter_headers
 from watersmeet._worker.formats.deserializers import Deserializers
+from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
@@ -60,7 +62,7 @@ Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
 
 
 @dataclass(frozen=True)
-class Layout:
+class SparkLayout:
     """How a plan is laid out on Spark.
 
     Parameters
@@ -91,7 +93,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledFrame:
     """The frame that holds every sink's rows, and per sink the way to select its own.
 
     `ends` is the column that numbers end rows. A selected frame has columns key, value, ts (ms), headers where
@@ -110,8 +112,8 @@ class Compiled:
 
 
 def compile_plan(
-    physical: Physical, inputs: Sequence[Scan], layout: Layout, clock: DataFrame | None = None
-) -> Compiled:
+    physical: Physical, inputs: Sequence[Scan], layout: SparkLayout, clock: DataFrame | None = None
+) -> CompiledFrame:
     """The plan over these inputs, and the wall clock where time goes on by it."""
     compiler = _Compiler(inputs, physical, layout)
     compiled = compiler.run(inputs, clock)
@@ -123,27 +125,27 @@ def compile_plan(
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: Layout) -> None:
+    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout) -> None:
         self._layout = layout
         self._metrics = metric_names(physical)
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
         self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
         self._physical = self.fusion.physical
+        self._gathers = self.fusion.gathers_some(layout.labels)
         self._parts = encoded_parts(self._physical)
-        # a test driver shows values
         self._common = Common(
             layout.labels,
             self._metrics,
             Measures.of(physical, len(self._metrics)) if layout.measured else None,
             ways_of(physical, begun, piped=layout.cases),
-            encodings_of(physical, physical.plan.sinks, ships=not layout.cases),
+            encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
-    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> Compiled:
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> CompiledFrame:
         refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
-            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._writes_directly))
+            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
@@ -163,32 +165,40 @@ class _Compiler:
         """Whether the sinks are written from wire rows."""
         return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
 
+    def _passes_ends(self, level: int) -> bool:
+        """Whether what reads a level's rows is told when they are all there; of level 0, what the sources have."""
+        return self._writes_directly or (level < self._physical.levels and self._gathers)
+
     # -- stages --------------------------------------------------------------------------------------------
 
     def _packed_source(self, source: Scan) -> DataFrame:
         names, schema = frozenset(source.roots), source.made.schema
         found = self.fusion.of_sources(names, schema, decodes=source.topics is not None)
+        plan = self._physical.plan
+        # a snapshot's rows have the times at which they were kept
+        extractors = () if source.snapshot else extractors_of(plan, names, begins=source.begins)
         if found is None:
-            return self._packed(Stage(self._physical, 0, source.frame, names), 0, source)
+            frame = with_times(opened(source.frame, plan, names), plan, names) if extractors else source.frame
+            return self._packed(Stage(self._physical, 0, frame, names), 0, source, extraction=Extraction(extractors))
         # which columns there are says an empty frame as well
-        return self._packed(found.stage, 0, source, found.program)
+        extraction = Extraction(extractors, found.timing if extractors else Program())
+        return self._packed(found.stage, 0, source, found.program, extraction)
 
     def _packed(
-        self, stage: Stage, number: int, source: Scan | None = None, program: Program | None = None
+        self,
+        stage: Stage,
+        number: int,
+        source: Scan | None = None,
+        program: Program | None = None,
+        extraction: Extraction | None = None,
     ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
         ways = self._common.ways
         outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
         peeks = peeks_of(self._physical, stage)
         columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
-        policies = self._outliving(stage, source, program)
-        if source is None or program is None:
-            columns = packed_columns(stage.frame.columns, columns_told, self._physical.slots, order)
-            frame, deserializers = _read(stage, source, columns)
-        else:
-            have = source.made.schema.names
-            columns = packed_columns(have, [*columns_told, *program.reads], self._physical.slots, order)
-            frame, deserializers = source.bare, source.topics.deserializers if source.topics else None
+        policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
+        frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
             outlets=outlets,
             common=self._common,
@@ -202,13 +212,26 @@ class _Compiler:
             first=global_roots(self._physical),
             snapshot=snapshot,
             deserializers=deserializers,
-            ends=number == 0 and self._writes_directly,
+            ends=number == 0 and self._passes_ends(0),
             letters=letter_roots(self._physical, stage),
             outliving=policies,
+            extraction=extraction,
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
         return self._in_tasks(frame.select(*columns), source).mapInArrow(pack, WIRE)
+
+    def _reading(
+        self, stage: Stage, source: Scan | None, program: Program | None, told: Sequence[str]
+    ) -> tuple[DataFrame, list[str], Deserializers | None]:
+        """The frame that packing reads, its columns that are told of, and what it has to decode in it."""
+        order = source.order if source else ()
+        if source is None or program is None:
+            columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
+            frame, deserializers = _read(stage, source, columns)
+            return frame, columns, deserializers
+        columns = packed_columns(source.made.schema.names, [*told, *program.reads], self._physical.slots, order)
+        return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """What becomes of records for which a function of a source stage raises."""
@@ -234,6 +257,8 @@ class _Compiler:
             self._common,
             self._layout.cache_root,
             fused,
+            gathers=self.fusion.gathers(level, self._layout.labels),
+            passes_ends=self._passes_ends(level),
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
@@ -247,8 +272,7 @@ class _Compiler:
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
         schema = self._wide_schema(level)
         operators = frozenset(o.id for o in self._unpacked_operators(level))
-        arrow = arrow_schema(schema)
-        unpack = Unpack(arrow, operators, self._layout.labels, ends=self._is_last(level))
+        unpack = Unpack(arrow_schema(schema), operators, self._layout.labels, ends=self._is_last(level))
         return wire.mapInArrow(unpack, schema)
 
     def _is_last(self, level: int) -> bool:
@@ -279,16 +303,15 @@ class _Compiler:
     def _passes(self, level: int) -> bool:
         """Whether blobs for later levels or for the exit pass through this one, or are made here beside rows."""
         physical = self._physical
-        if any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators):
-            return True
+        mine = any(o.level == level and self.fusion.fused(o) is not None for o in physical.operators)
         over = any(physical.flows[e.flow].stage < level < physical.operators[e.target].level for e in physical.edges)
         over = over or any(op.level > level for op, _ in physical.timed)
         direct_sinks = any(physical.flows[f].stage < level for f, _ in physical.sink_edges)
-        return over or (physical.ordered_exit and direct_sinks) or self._writes_directly
+        return mine or over or (physical.ordered_exit and direct_sinks) or self._passes_ends(level)
 
     # -- ways out ------------------------------------------------------------------------------------------
 
-    def _direct(self, stage: Stage) -> Compiled:
+    def _direct(self, stage: Stage) -> CompiledFrame:
         """Each sink reads the last stage's frame: its rows are in one task, in order of position."""
         selectors = {
             sink: self._selection(sink, stage.condition(flow), stage.naming(flow).key, stage.naming(flow).value)
@@ -298,16 +321,16 @@ class _Compiler:
         if self._layout.written is not None:
             counts = (F.count_if(select.condition).alias(sink) for sink, select in selectors.items())
             frame = frame.observe(self._layout.written, *counts)
-        return Compiled(frame, selectors, "root", uncounted=self._layout.written is None)
+        return CompiledFrame(frame, selectors, "root", uncounted=self._layout.written is None)
 
-    def _direct_sinks(self, wire: DataFrame) -> Compiled:
+    def _direct_sinks(self, wire: DataFrame) -> CompiledFrame:
         """Sinks are written from wire rows: those behind the last exchange, or the last level's own."""
         if self._physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
         exits = Exits.of(self._physical, self._layout.labels)
-        return Compiled(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
+        return CompiledFrame(wire, {}, "", exits, self._layout.headers, encoded=self._parts)
 
-    def _left(self, wire: DataFrame) -> Compiled:
+    def _left(self, wire: DataFrame) -> CompiledFrame:
         """Each sink reads the frame behind the last exchange."""
         sinks = self._physical.sinks
         # Rows lie in their order; only the test driver orders them anew, over its cases.
@@ -331,7 +354,7 @@ class _Compiler:
             sink: self._selection(sink, F.col("sink") == number, f"k{number}_key", f"k{number}_value")
             for number, sink in enumerate(sinks)
         }
-        return Compiled(frame, selectors, "sink")
+        return CompiledFrame(frame, selectors, "sink")
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
         headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
@@ -344,32 +367,6 @@ class _Compiler:
 
     def _is_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
-
-
-def roots_of(stage: Stage) -> dict[int, str]:
-    """Name of each root of the stage, by its number."""
-    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
-
-
-def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
-    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
-    letters = letter_sources(physical.plan)
-    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
-
-
-def global_roots(physical: Physical) -> tuple[int, ...]:
-    """Numbers of the sources that are global tables, which go first."""
-    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
-
-
-def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
-    """What the stage's sources tell of time to the operators that they reach."""
-    watermarks = []
-    for operator, time in physical.timed:
-        mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
-        if mine:
-            watermarks.append(watermark_of(physical, operator, mine))
-    return tuple(watermarks)
 
 
 def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:

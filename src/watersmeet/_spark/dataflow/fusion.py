@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import BooleanType, DataType, IntegerType, StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.exchange.outlets import direct_outlet
 from watersmeet._engine.expressions.evaluate import unsupported
@@ -25,9 +25,12 @@ from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
+from watersmeet._spark.sources.extracted import timed, with_times
 from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet._worker.packing.extracted import time_column
 from watersmeet._worker.packing.fused import Fused, StageColumns
-from watersmeet._worker.wire.wire import encoded_parts
+from watersmeet._worker.wire.wire import Labels, encoded_parts
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 _WORDS = {
@@ -43,7 +46,7 @@ SWITCH = "watersmeet.functions"
 
 
 @dataclass(frozen=True)
-class BySpark:
+class NotFused:
     """Why Spark evaluates the functions of a stage.
 
     Parameters
@@ -64,10 +67,12 @@ class AtSources:
     ----------
     program : makes them.
     stage : says what they are called; its frame is empty.
+    timing : makes the times of records that have them by a function, before all else.
     """
 
     program: Program
     stage: Stage
+    timing: Program
 
 
 class Fusion:
@@ -84,7 +89,7 @@ class Fusion:
         self._spark = spark
         self._physical = physical
         self._direct_sinks = direct_sinks
-        self.at_sources: dict[str, BySpark | None] = {}
+        self.at_sources: dict[str, NotFused | None] = {}
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         own = [o for o in physical.operators if not physical.direct_edges(o)]
         self._found = {operator.id: self._tried(operator) for operator in own}
@@ -98,14 +103,25 @@ class Fusion:
             return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
         found = self._found[operator.id]
         last = operator.level == self._physical.levels and not (self._physical.ordered_exit or self.exit)
-        return None if last or isinstance(found, BySpark) else found
+        return None if last or isinstance(found, NotFused) else found
 
-    def by_spark(self, operator: Operator) -> BySpark | None:
+    def by_spark(self, operator: Operator) -> NotFused | None:
         """Why the functions behind an operator are Spark's; None where they are not."""
         if self.fused(operator) is not None:
             return None
         found = self._found[operator.id]
-        return found if isinstance(found, BySpark) else BySpark("", "a sink that Spark writes")
+        return found if isinstance(found, NotFused) else NotFused("", "a sink that Spark writes")
+
+    def gathers(self, level: int, labels: Labels) -> bool:
+        """Whether a task packs the results of all its shards together: where they meet another exchange."""
+        several = labels.shards > len(labels.ends) > 0
+        goes_on = level < self._physical.levels or self._physical.ordered_exit
+        mine = (operator for operator in self._physical.operators if operator.level == level)
+        return several and goes_on and any(self.fused(operator) is not None for operator in mine)
+
+    def gathers_some(self, labels: Labels) -> bool:
+        """Whether a level does, so that the first stage tells every task when it has all its rows."""
+        return any(self.gathers(level, labels) for level in range(1, self._physical.levels + 1))
 
     @property
     def physical(self) -> Physical:
@@ -128,21 +144,33 @@ class Fusion:
         decodes : whether packing decodes keys and values: else they are Spark's already.
         """
         found = self._of_frame(names, schema, decodes=decodes)
-        self.at_sources |= dict.fromkeys(names, found if isinstance(found, BySpark) else None)
-        return None if isinstance(found, BySpark) else found
+        self.at_sources |= dict.fromkeys(names, found if isinstance(found, NotFused) else None)
+        return None if isinstance(found, NotFused) else found
 
-    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | BySpark:
+    def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
         if not decodes and self._spark.conf.get(SWITCH, "") != "level":
-            return BySpark("", "rows of a DataFrame")
-        stage = Stage(self._physical, 0, self._spark.createDataFrame([], schema), names)
+            return NotFused("", "rows of a DataFrame")
+        empty = self._spark.createDataFrame([], schema)
+        timing = self._timing(empty, names)
+        if isinstance(timing, NotFused):
+            return timing
+        stage = Stage(self._physical, 0, empty, names)
         outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
         found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
-        return found if isinstance(found, BySpark) else AtSources(found, stage)
+        return found if isinstance(found, NotFused) else AtSources(found, stage, timing)
 
-    def _tried(self, operator: Operator) -> Fused | BySpark:
+    def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
+        """What makes the times of these sources' records, where a function does; or why Spark has to."""
+        plan = self._physical.plan
+        columns = [time_column(number) for number, _ in timed(plan, names)]
+        if not columns:
+            return Program()
+        return _program(with_times(empty, plan, names), columns, ", ".join(sorted(names)), columns)
+
+    def _tried(self, operator: Operator) -> Fused | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
@@ -153,7 +181,7 @@ class Fusion:
         peeks = peeks_of(self._physical, stage)
         wanted = columns_of(outlets, peeks)
         program = program_of(stage, wanted, operator.node)
-        if isinstance(program, BySpark):
+        if isinstance(program, NotFused):
             return program
         prefix = f"o{operator.id}_"
         renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
@@ -172,25 +200,30 @@ class Fusion:
         return self._physical.plan.within.outlives(operator.node) and not told
 
 
-def program_of(stage: Stage, columns: list[str], whose: str) -> Program | BySpark:
+def program_of(stage: Stage, columns: list[str], whose: str) -> Program | NotFused:
     """What makes these columns of the stage's own; or why Spark has to."""
-    layers = layers_of(stage.frame)
+    return _program(stage.frame, columns, whose, stage.needed(columns))
+
+
+def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[str]) -> Program | NotFused:
+    """What makes these columns of a frame; `read`: those that something reads behind it."""
+    layers = layers_of(frame)
     for each in layers:
         if isinstance(whole := each.get(""), Unread):
-            return BySpark("", _WORDS.get(whole.why, whole.why))
+            return NotFused("", _WORDS.get(whole.why, whole.why))
     kept: list[Columns] = []
     for layer in needed([tuple(each.items()) for each in layers], columns):
         made: list[tuple[str, Expression]] = []
         for name, expression in layer:
             if isinstance(expression, Unread):
-                return BySpark(name, _WORDS.get(expression.why, expression.why))
+                return NotFused(name, _WORDS.get(expression.why, expression.why))
             why = None if explodes([(name, expression)]) else unsupported(expression)
             if why is not None:
-                return BySpark(name, why)
+                return NotFused(name, why)
             made.append((name, expression))
         kept.append(tuple(made))
     left = reduced(kept, columns)
-    return Program(left, whose, _gone(left, stage.needed(columns)))
+    return Program(left, whose, _gone(left, read))
 
 
 def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:
@@ -201,12 +234,12 @@ def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:
     return frozenset(name for name in known if _OF_FLOWS.match(name)).difference(wanted, *map(operands, behind))
 
 
-def refusal(spark: SparkSession) -> BySpark | None:
+def refusal(spark: SparkSession) -> NotFused | None:
     """Why the session has Spark evaluate all functions, if it has."""
     if spark.conf.get(SWITCH, "") == "spark":
-        return BySpark("", f"{SWITCH} is spark")
+        return NotFused("", f"{SWITCH} is spark")
     # the workers' texts and bytes are of other types
-    return BySpark("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
+    return NotFused("", LARGE) if str(spark.conf.get(LARGE, "false")).lower() == "true" else None
 
 
 def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, DataType]]:
@@ -217,7 +250,8 @@ def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, Dat
 
 
 def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
-    fields: list[tuple[str, DataType]] = [("root", IntegerType())]
+    fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("ts", LongType())]
+    fields += [("headers", HEADERS)] if physical.plan.headers else []
     fields += [("silent", BooleanType())] if operator.emits_views else []
     fields += [("late", BooleanType())] if operator.emits_late else []
     fields += result_fields(physical, operator)

@@ -24,6 +24,9 @@ def light(level: StatefulProcessor) -> StatefulProcessor:
     class Level(StatefulProcessor):
         """Declares the variables, and hands everything else to the level."""
 
+        # `straight.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
+        takes_wire = True
+
         def __init__(self, content: bytes) -> None:
             self._content = content
             self._level: Any = None

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ByteType, DataType, IntegerType, StructField, StructType
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._plan.nodes import Node, Source
+from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Flow, Physical
-from watersmeet._spark.dataflow.fusion import BySpark, Fusion
+from watersmeet._spark.dataflow.fusion import Fusion, NotFused
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.dead_letters import OnError
+from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.wire.letters import outliving
 from watersmeet.errors import ConfigError
 
@@ -100,7 +100,7 @@ def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
         if flow.operator is None or made:
             yield flow.node, flow
     for edge in physical.edges:
-        if physical.side(edge).function is not None:
+        if edge.reads.function is not None:
             yield physical.operators[edge.target].node, physical.flows[edge.flow]
 
 
@@ -116,7 +116,7 @@ def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
     return f"by Spark ({why.why})" if at in (None, node) else f"by Spark, as what {at} has ({why.why})"
 
 
-def _node_of(physical: Physical, why: BySpark) -> str | None:
+def _node_of(physical: Physical, why: NotFused) -> str | None:
     """The node whose function has to be Spark's."""
     found = _COLUMN.match(why.column)
     if found is None:
@@ -127,8 +127,10 @@ def _node_of(physical: Physical, why: BySpark) -> str | None:
     return physical.operators[number if found[1] == "o" else physical.edges[number].target].node
 
 
-def _schema(sources: tuple[Source, ...], names: frozenset[str]) -> StructType:
+def _schema(sources: tuple[SourceNode, ...], names: frozenset[str]) -> StructType:
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
+    fields += [("ts", LongType()), ("partition", IntegerType()), ("offset", LongType())]
+    fields += [("headers", HEADERS)] if any(source.origin.keeps_headers for source in sources) else []
     for number, source in enumerate(sources):
         if source.name in names and source.dead_letters_of is None:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]

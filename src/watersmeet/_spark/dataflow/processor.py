@@ -29,7 +29,9 @@ from watersmeet._engine.rows.sizes import RESULT_BYTES
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._worker.packing.fused import Fused
+from watersmeet._worker.packing.gathered import Gathered
 from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.wire.common import Common
@@ -37,6 +39,7 @@ from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.letters import Letters
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.wire import END, output_port
+from watersmeet.errors import WatersmeetError
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
@@ -52,6 +55,8 @@ class LevelProcessor(StatefulProcessor):
     common : what all levels have alike.
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     fused : of operators whose results are packed here; those of the others go to `Unpack`.
+    gathers : whether results that are packed here are held together until the ends come (`Gathered`).
+    passes_ends : whether what reads the level's rows needs the ends.
     """
 
     def __init__(
@@ -61,6 +66,9 @@ class LevelProcessor(StatefulProcessor):
         common: Common,
         cache_root: str | None,
         fused: dict[int, Fused],
+        *,
+        gathers: bool = False,
+        passes_ends: bool = True,
     ) -> None:
         self._common = common
         self._fused = fused
@@ -69,19 +77,32 @@ class LevelProcessor(StatefulProcessor):
         self._cache_root = cache_root
         self._store: SparkChunkStore | None = None
         self._begun = False
+        self._passes_ends = passes_ends
+        self._gathered = Gathered() if gathers else None
+        # made in the task: neither would come through a pickle
+        self._ended: tuple[Letters, Tally] | None = None
 
     def init(self, handle: Any) -> None:
         """Declare the state variables; Spark calls this on the driver as well."""
         self._store = SparkChunkStore(handle)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Run the label's operator over its blobs."""
+    def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
+        """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
         settle()
-        yield from wire_frames(self.ran(int(key[0]), _blobs(rows), self._state))
+        label = int(key[0])
+        if isinstance(rows, Wire):
+            yield from self.ran(label, iter(rows), self._state)
+        else:
+            yield from wire_frames(self.ran(label, _blobs(rows), self._state))
 
     def close(self) -> None:
         """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
         give_back()
+        if self._gathered:
+            raise WatersmeetError(
+                "A task of a level has ended before its end label arrived, and results are left.",
+                hint="This is a fault of watersmeet's: please report it. The batch is not committed.",
+            )
 
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
         """What the label's rows become: results of its operator, or the rows as they are, where it has none here.
@@ -94,6 +115,9 @@ class LevelProcessor(StatefulProcessor):
         target, shard = self._common.labels.place(label)
         context = self._settings.get(target)
         if context is None:
+            if label in self._common.labels.ends:
+                yield from self._rest(label)
+                given = given if self._passes_ends else iter(())
             yield from _passed_on(label, given)
             return
         drops, tally, state = Letters(self._common.ways, shard // self._common.labels.shards), Tally(), state_of()
@@ -109,6 +133,11 @@ class LevelProcessor(StatefulProcessor):
             for table in results:
                 for piece in blob.pieces(table):
                     yield label, output_port(target), blob.encode(piece), 0
+        elif self._gathered is not None:
+            for table in results:
+                together = self._gathered.add(target, table)
+                if together is not None:
+                    yield from self._fused_rows(together, fused, 0, context, *self._task())
         else:
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
@@ -117,6 +146,24 @@ class LevelProcessor(StatefulProcessor):
         if self._common.measures is not None:
             self._common.measures.kept(context.operator, shard, state, tally)
             yield from self._common.measures.wire(tally, label)
+
+    def _rest(self, label: int) -> Iterator[WireRow]:
+        """What the task has held together until now, and what was counted of it."""
+        if self._gathered is None:
+            return
+        drops, tally = self._task()
+        for target, table in self._gathered.rest():
+            yield from self._fused_rows(table, self._fused[target], 0, self._settings[target], drops, tally)
+        yield from self._written(drops.routed(self._common.labels.shards), tally)
+        yield from count_rows(drops, self._common.metrics, label)
+        if self._common.measures is not None:
+            yield from self._common.measures.wire(tally, label)
+
+    def _task(self) -> tuple[Letters, Tally]:
+        """What takes rows that end behind the operators, and counts, for all shards of the task."""
+        if self._ended is None:
+            self._ended = Letters(self._common.ways), Tally()
+        return self._ended
 
     def _state(self) -> State:
         assert self._store is not None

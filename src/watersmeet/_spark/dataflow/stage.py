@@ -17,8 +17,24 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, Struct
 
 from watersmeet._engine.exchange.outlets import FlowColumns, extra_column
 from watersmeet._plan.dead_letters import letters_of
-from watersmeet._plan.nodes import Arguments, Branch, Filter, FlatMap, Map, MapValues, Node, Peek, Regroup, SelectKey
+from watersmeet._plan.nodes import (
+    ArgumentsNode,
+    BranchNode,
+    FilterNode,
+    FlatMapNode,
+    Function,
+    MapHeadersNode,
+    MapNode,
+    MapValuesNode,
+    Node,
+    PeekNode,
+    RegroupNode,
+    SelectKeyNode,
+)
 from watersmeet._plan.physical import Edge, Flow, Physical
+from watersmeet._spark.dataflow.times import is_as_read, time_of
+from watersmeet._spark.formats.records import record_column
+from watersmeet.functions import record_of
 
 _PARTS = ("group", "value")
 
@@ -114,7 +130,7 @@ class Stage:
 
     def _add_extra(self, edge: Edge) -> None:
         """The column that an edge carries beside key and value, where it carries one."""
-        side = self._physical.side(edge)
+        side = edge.reads
         function = side.function
         if function is not None:
             flow = self._physical.flows[edge.flow]
@@ -128,7 +144,7 @@ class Stage:
         """Most edges drop null keys themselves; children and sinks do not, nor edges to lookups by another key."""
         physical = self._physical
         sinks = any(f == flow.id for f, _ in physical.sink_edges)
-        edges = any(edge.flow == flow.id and not edge.drops_null_key for edge in physical.edges)
+        edges = any(edge.flow == flow.id and not edge.reads.drops_null_key for edge in physical.edges)
         return sinks or edges or any(f.parent == flow.id for f in physical.flows)
 
     def _add_root(self, flow: Flow) -> None:
@@ -150,16 +166,16 @@ class Stage:
                 columns = replace(columns, late="late")
         self._live[flow.id] = _Live(columns, number)
         if flow.operator is not None:
-            self._make_values(flow.operator)
+            self._make_values(flow, flow.operator)
         if self._fans:
             # A flat_map repeats rows: which of them still belong to this flow must be a column of its own.
             self._restrict(flow, self.condition(flow))
 
-    def _make_values(self, number: int) -> None:
+    def _make_values(self, root: Flow, number: int) -> None:
         """The columns that the users' functions make of an operator's results."""
         prefix = f"o{number}_"
         for made in self._physical.results(self._physical.operators[number]).made:
-            value = made.function(*(F.col(prefix + name) for name in made.operands))
+            value = self._called(made.function, root, *(F.col(prefix + name) for name in made.operands))
             self._with(prefix + made.column, self._when(prefix + made.column, F.col(prefix + made.flag), value))
 
     def _with(self, name: str, column: Column) -> None:
@@ -184,6 +200,21 @@ class Stage:
         live = self._live[flow.id]
         self._live[flow.id] = replace(live, columns=replace(live.columns, **names))
 
+    def _called(self, function: Function, flow: Flow, *operands: Column) -> Any:
+        """What a function of a flow's step gives; it gets the record, where it asks for it."""
+        if record_of(function) is None:
+            return function(*operands)
+        root = self._physical.flows[flow.root]
+        source = None if root.operator is not None else self._physical.node(root)
+        ts = F.col("ts") if source is None else time_of(self.frame.columns, self._sources[source.name])
+        topic = source.place.topic if source is not None and is_as_read(self._physical, flow) else None
+        return function(*operands, record_column(self.frame.columns, ts, topic, self.naming(flow).headers))
+
+    def _holds(self, node: FilterNode, flow: Flow, active: Column, key: Column, value: Column) -> Column:
+        """The predicate where the row is active; null counts as false, also for filter_not."""
+        held = F.coalesce(F.when(active, self._called(node.predicate, flow, key, value)), F.lit(False))
+        return active & ~held if node.negate else held
+
     def _value_columns(self, flow: Flow, parent: Flow) -> list[tuple[str, str]]:
         """(role, parent's column) of the values that a table step works on; old only where it is wanted."""
         columns = self.naming(parent)
@@ -191,17 +222,17 @@ class Stage:
         wanted = flow.carries_old or flow.suppress
         return [*pairs, ("old", columns.old)] if columns.old and wanted else pairs
 
-    def _filter(self, flow: Flow, parent: Flow, node: Filter) -> None:
+    def _filter(self, flow: Flow, parent: Flow, node: FilterNode) -> None:
         active = self.condition(parent)
         key = F.col(self.naming(parent).key)
         if node.shape.kind == "stream":
             value = F.col(self.naming(parent).value)
-            self._restrict(flow, active & _holds(node, active, key, value))
+            self._restrict(flow, active & self._holds(node, flow, active, key, value))
             return
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
             value = F.col(name)
-            kept = _holds(node, active & self._has(name), key, value)
+            kept = self._holds(node, flow, active & self._has(name), key, value)
             self._with(f"f{flow.id}_{role}", F.when(kept, value))
             if name in self._there:
                 self._there[f"f{flow.id}_{role}"] = F.coalesce(kept, F.lit(False))
@@ -215,32 +246,39 @@ class Stage:
             self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
             self._rename(flow, silent=f"f{flow.id}_silent")
 
-    def _map_values(self, flow: Flow, parent: Flow, node: MapValues | Arguments) -> None:
+    def _map_values(self, flow: Flow, parent: Flow, node: MapValuesNode | ArgumentsNode) -> None:
         active = self.condition(parent)
         key = F.col(self.naming(parent).key)
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
             made = f"f{flow.id}_{role}"
-            self._with(made, self._when(made, active & self._has(name), node.mapper(key, F.col(name))))
+            mapped = self._called(node.mapper, flow, key, F.col(name))
+            self._with(made, self._when(made, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
-    def _map(self, flow: Flow, parent: Flow, node: Map) -> None:
+    def _map_headers(self, flow: Flow, parent: Flow, node: MapHeadersNode) -> None:
+        columns, name = self.naming(parent), f"f{flow.id}_headers"
+        made = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        self._with(name, F.when(self.condition(parent), made))
+        self._rename(flow, headers=name)
+
+    def _map(self, flow: Flow, parent: Flow, node: MapNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
-        key, value = node.mapper(F.col(columns.key), F.col(columns.value))
+        key, value = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         # Both from the parent's columns, in one step: the value must not see the new key.
         given = {f"f{flow.id}_key": key, f"f{flow.id}_value": value}
         self.frame = self.frame.withColumns({name: self._when(name, active, each) for name, each in given.items()})
         self._rename(flow, key=f"f{flow.id}_key", value=f"f{flow.id}_value")
 
-    def _select_key(self, flow: Flow, parent: Flow, node: SelectKey) -> None:
+    def _select_key(self, flow: Flow, parent: Flow, node: SelectKeyNode) -> None:
         columns = self.naming(parent)
-        key = node.selector(F.col(columns.key), F.col(columns.value))
+        key = self._called(node.selector, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_key", self._when(f"f{flow.id}_key", self.condition(parent), key))
         self._rename(flow, key=f"f{flow.id}_key")
 
-    def _flat_map(self, flow: Flow, parent: Flow, node: FlatMap) -> None:
+    def _flat_map(self, flow: Flow, parent: Flow, node: FlatMapNode) -> None:
         columns = self.naming(parent)
-        lists = node.mapper(F.col(columns.key), F.col(columns.value))
+        lists = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_list", F.when(self.condition(parent), lists))
         index, item = f"f{flow.id}_index", f"f{flow.id}_item"
         self.frame = self.frame.select("*", F.posexplode_outer(f"f{flow.id}_list").alias(index, item))
@@ -264,7 +302,7 @@ class Stage:
             if name in self.frame.columns:
                 self._with(name, F.when(first, F.col(name)))
 
-    def _regroup(self, flow: Flow, parent: Flow, node: Regroup) -> None:
+    def _regroup(self, flow: Flow, parent: Flow, node: RegroupNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
         prefix = f"f{flow.id}_"
         made: dict[str, Column] = {}
@@ -291,24 +329,19 @@ class Stage:
             self._restrict(flow, active & leaves & ~stays)
             self._rename(flow, key=f"{prefix}old_group", value=f"{prefix}value", old=f"{prefix}old_value")
 
-    def _branch(self, flow: Flow, parent: Flow, node: Branch) -> None:
+    def _branch(self, flow: Flow, parent: Flow, node: BranchNode) -> None:
         columns, active = self.naming(parent), self.condition(parent)
         key, value = F.col(columns.key), F.col(columns.value)
         taken = active
         for predicate in node.earlier:
-            taken = taken & ~F.coalesce(F.when(active, predicate(key, value)), F.lit(False))
+            taken = taken & ~F.coalesce(F.when(active, self._called(predicate, flow, key, value)), F.lit(False))
         if node.predicate is not None:
-            taken = taken & F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
+            holds = self._called(node.predicate, flow, key, value)
+            taken = taken & F.coalesce(F.when(active, holds), F.lit(False))
         self._restrict(flow, taken)
 
-    def _peek(self, flow: Flow, parent: Flow, node: Peek) -> None:
+    def _peek(self, flow: Flow, parent: Flow, node: PeekNode) -> None:
         self.peeks.append((flow, self.naming(parent)))
-
-
-def _holds(node: Filter, active: Column, key: Column, value: Column) -> Column:
-    """The predicate where the row is active; null counts as false, also for filter_not."""
-    held = F.coalesce(F.when(active, node.predicate(key, value)), F.lit(False))
-    return active & ~held if node.negate else held
 
 
 def _named_as(column: Column, kind: DataType) -> Column:
@@ -338,13 +371,14 @@ def _field_names(frame: DataFrame, struct: str) -> tuple[str, str]:
 
 
 _STEPS: dict[type[Node], Any] = {
-    Filter: Stage._filter,
-    MapValues: Stage._map_values,
-    Map: Stage._map,
-    SelectKey: Stage._select_key,
-    FlatMap: Stage._flat_map,
-    Regroup: Stage._regroup,
-    Arguments: Stage._map_values,
-    Branch: Stage._branch,
-    Peek: Stage._peek,
+    FilterNode: Stage._filter,
+    MapValuesNode: Stage._map_values,
+    MapHeadersNode: Stage._map_headers,
+    MapNode: Stage._map,
+    SelectKeyNode: Stage._select_key,
+    FlatMapNode: Stage._flat_map,
+    RegroupNode: Stage._regroup,
+    ArgumentsNode: Stage._map_values,
+    BranchNode: Stage._branch,
+    PeekNode: Stage._peek,
 }

@@ -8,7 +8,7 @@ from typing import Protocol
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 
 
-class Lease(Protocol):
+class CheckpointLease(Protocol):
     """The right of a query upon its checkpoint."""
 
     def check(self) -> None:
@@ -22,10 +22,10 @@ class Nobodys:
     """The lease of a query that shares its checkpoint with nobody."""
 
     def check(self) -> None:
-        """See `Lease`."""
+        """See `CheckpointLease`."""
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """See `Lease`."""
+        """See `CheckpointLease`."""
 
 
 def untold(batch: int) -> BatchPlan:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from watersmeet._plan.nodes import Sink, Source
+from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.session.credentials import handed_over
 from watersmeet._worker.formats import schemas
@@ -31,7 +31,9 @@ Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By `reads` and `writes`, and by node and part: subject, version or number, and the schema itself."""
 
 
-def settle(sources: Sequence[Source], sinks: Sequence[Sink], known: Settled) -> dict[str, dict[str, dict[str, Any]]]:
+def settle(
+    sources: Sequence[SourceNode], sinks: Sequence[SinkNode], known: Settled
+) -> dict[str, dict[str, dict[str, Any]]]:
     """The schemas of a start; empty where no format has a registry's.
 
     Parameters
@@ -50,11 +52,11 @@ def settle(sources: Sequence[Source], sinks: Sequence[Sink], known: Settled) -> 
     return {name: found for name, found in (("reads", reads), ("writes", writes)) if found}
 
 
-def _origins(sources: Sequence[Source]) -> list[tuple[Source, Any]]:
+def _origins(sources: Sequence[SourceNode]) -> list[tuple[SourceNode, Any]]:
     return [(source, source.origin) for source in sources]
 
 
-def _forms(ends: Iterable[tuple[Source | Sink, Any]]) -> Iterator[tuple[str, SchemaFormat, Any]]:
+def _forms(ends: Iterable[tuple[SourceNode | SinkNode, Any]]) -> Iterator[tuple[str, SchemaFormat, Any]]:
     """(place, format, type) of all parts that have a schema, of nodes with the topics that they read or write."""
     for node, end in ends:
         for part, form in end.formats.items():
@@ -145,7 +147,7 @@ class Registries:
 
 
 @contextmanager
-def handed_registries(spark: SparkSession, sources: Sequence[Source]) -> Iterator[Registries]:
+def handed_registries(spark: SparkSession, sources: Sequence[SourceNode]) -> Iterator[Registries]:
     """The registries of sources, for tasks of a query that is started while it lasts."""
     found: list[SchemaRegistry] = []
     for _, form, _ in _forms(_origins(sources)):
@@ -159,7 +161,7 @@ def handed_registries(spark: SparkSession, sources: Sequence[Source]) -> Iterato
         yield Registries(half, tuple(found))
 
 
-def settled_sources(sources: Sequence[Source], known: Settled, registries: Registries) -> list[Source]:
+def settled_sources(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
     """The sources, whose formats have the schemas that were settled, and registries as tasks reach them."""
     made = []
     for source in sources:
@@ -173,7 +175,7 @@ def settled_sources(sources: Sequence[Source], known: Settled, registries: Regis
     return made
 
 
-def settled_sinks(sinks: Sequence[Sink], known: Settled) -> list[Sink]:
+def settled_sinks(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
     """The sinks, whose formats have the schemas and the numbers that were settled."""
     made = []
     for sink in sinks:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluate import Rows, unsupported
+from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.tree import Operand
 from watersmeet._engine.rows.first_values import of_type, typed
@@ -35,8 +35,9 @@ from watersmeet._engine.rows.python_values import python_values
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
+from watersmeet._spark.analysis.plain_functions import of_columns
 from watersmeet._spark.functions.places_in_source import place_of, place_of_function
-from watersmeet._spark.functions.plain_functions import of_columns
+from watersmeet._spark.functions.records import RecordFunctions
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
@@ -52,7 +53,7 @@ _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extracto
 """Roles of functions that give keys."""
 
 
-class ColumnFunctions:
+class ColumnFunctions(RecordFunctions):
     """The function backend of ordinary topologies."""
 
     def source_types(self, origin: Any, given: str) -> tuple[DataType, DataType]:
@@ -282,7 +283,7 @@ def _evaluated(column: Column) -> pa.Array | None:
     if isinstance(made, Unread) or unsupported(made) is not None:
         return None
     try:
-        return Rows(1, lambda _: pa.nulls(1)).evaluate(made)
+        return RowsOfArrays(1, lambda _: pa.nulls(1)).evaluate(made)
     except EvaluationError:
         # Spark says it in its words
         return None

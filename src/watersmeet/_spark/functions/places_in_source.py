@@ -28,7 +28,7 @@ _LONGEST = 120
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """An expression of the user's.
 
     Parameters
@@ -51,7 +51,7 @@ class Place:
         return f"line {self.line} of {self.file}"
 
 
-def place_of(error: BaseException) -> Place | None:
+def place_of(error: BaseException) -> SourcePlace | None:
     """Where the user's own code raised an error, or called what did."""
     found = None
     for trace in _traces(error.__traceback__):
@@ -60,12 +60,12 @@ def place_of(error: BaseException) -> Place | None:
     return None if found is None else _place(found.tb_frame, found.tb_lasti, found.tb_lineno)
 
 
-def place_of_function(function: Callable[..., Any]) -> Place | None:
+def place_of_function(function: Callable[..., Any]) -> SourcePlace | None:
     """Where a function of the user's begins; None for one that has no source."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if not isinstance(code, CodeType) or _is_others(code.co_filename):
         return None
-    return Place(code.co_filename, code.co_firstlineno)
+    return SourcePlace(code.co_filename, code.co_firstlineno)
 
 
 def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
@@ -81,19 +81,19 @@ def _is_others(file: str) -> bool:
     return file.startswith(_OTHERS) or (file.startswith(_LIBRARY) and not file.startswith(_INSTALLED))
 
 
-def _place(frame: FrameType, instruction: int, line: int) -> Place:
+def _place(frame: FrameType, instruction: int, line: int) -> SourcePlace:
     code = frame.f_code
     begin, end, left, right = next(islice(code.co_positions(), instruction // 2, None))
     names = {**frame.f_globals, **frame.f_locals}
     tree = _tree(code.co_filename)
     if tree is None or begin is None or end is None or left is None or right is None:
-        return Place(code.co_filename, line, names=names)
+        return SourcePlace(code.co_filename, line, names=names)
     chain = _around(tree, (begin, left), (end, right))
     if not chain:
-        return Place(code.co_filename, line, names=names)
+        return SourcePlace(code.co_filename, line, names=names)
     lines = linecache.getlines(code.co_filename)
     text = ast.get_source_segment("".join(lines), chain[0]) or ""
-    return Place(code.co_filename, begin, shortened(text), chain[0], tuple(chain[1:]), names)
+    return SourcePlace(code.co_filename, begin, shortened(text), chain[0], tuple(chain[1:]), names)
 
 
 @lru_cache(maxsize=8)

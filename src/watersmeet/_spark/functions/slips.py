@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from watersmeet._spark.functions import python_words as words
-from watersmeet._spark.functions.places_in_source import Place, place_of, place_of_function, shortened
+from watersmeet._spark.functions.places_in_source import SourcePlace, place_of, place_of_function, shortened
 from watersmeet.aggregates import AnyAggregate
 
 _TRUTH = "CANNOT_CONVERT_COLUMN_INTO_BOOL"
@@ -42,7 +42,7 @@ class Slip:
 
     what: str
     hint: str
-    place: Place | None = None
+    place: SourcePlace | None = None
 
 
 def slip_of(error: BaseException) -> Slip | None:
@@ -87,13 +87,13 @@ def name_slip(error: BaseException) -> Slip | None:
     return None
 
 
-def _slip(place: Place | None, what: str, cure: str, shown: str | None = None) -> Slip:
+def _slip(place: SourcePlace | None, what: str, cure: str, shown: str | None = None) -> Slip:
     text = shown if shown is not None else (place.text if place is not None else "")
     said = f"{what} a Column" + (f": {text}" if text else "")
     return Slip(f"{said}, which has no value while the topology is built", f"Write {cure}.", place)
 
 
-def _of_truth(place: Place | None) -> Slip:
+def _of_truth(place: SourcePlace | None) -> Slip:
     """A Column was to be true or false."""
     if place is None or place.node is None:
         every = "F.when(condition, one).otherwise(other) for if, & for and, | for or, ~ for not, isin for in"
@@ -128,7 +128,7 @@ def _word(node: ast.AST, within: ast.AST) -> str | None:
     return next((word for kind, word in kinds if isinstance(node, kind)), None)
 
 
-def _shown(node: ast.AST, place: Place) -> str:
+def _shown(node: ast.AST, place: SourcePlace) -> str:
     """A node as text; of a statement, its condition."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
         word = "if" if isinstance(node, ast.If | ast.IfExp) else type(node).__name__.lower()
@@ -136,14 +136,14 @@ def _shown(node: ast.AST, place: Place) -> str:
     return shortened(ast.unparse(node)) if isinstance(node, ast.expr) else place.text
 
 
-def _call(place: Place | None) -> ast.Call | None:
+def _call(place: SourcePlace | None) -> ast.Call | None:
     """The call that ended with the error, or within whose arguments it did."""
     if place is None or place.node is None:
         return None
     return place.node if isinstance(place.node, ast.Call) else None
 
 
-def _of_call(place: Place | None, call: ast.Call) -> Slip | None:
+def _of_call(place: SourcePlace | None, call: ast.Call) -> Slip | None:
     assert place is not None
     name, function = _called(call, place)
     if _is_collection(call, place):
@@ -162,7 +162,7 @@ def _of_call(place: Place | None, call: ast.Call) -> Slip | None:
     return _slip(place, f"gives {name}", words.of_library(name))
 
 
-def _called(call: ast.Call, place: Place) -> tuple[str, Any]:
+def _called(call: ast.Call, place: SourcePlace) -> tuple[str, Any]:
     """(name, what it stands for) of what is called; None: it cannot be told without running it."""
     if isinstance(call.func, ast.Name):
         name = call.func.id
@@ -176,14 +176,14 @@ def _called(call: ast.Call, place: Place) -> tuple[str, Any]:
     return "", None
 
 
-def _is_collection(call: ast.Call, place: Place) -> bool:
+def _is_collection(call: ast.Call, place: SourcePlace) -> bool:
     """Whether a method of a collection of Python's is called, as `prices.get(value["item"])`."""
     if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
         return isinstance(place.names.get(call.func.value.id), dict | list | set)
     return False
 
 
-def _is_library(function: Any, call: ast.Call, place: Place) -> bool:
+def _is_library(function: Any, call: ast.Call, place: SourcePlace) -> bool:
     """Whether what is called is a library's, and not a function of the user's own."""
     return not (isinstance(call.func, ast.Name) and getattr(function, "__code__", None) is not None) or _library(
         function

@@ -29,7 +29,7 @@ _FOLDER = "watersmeet/totals"
 
 
 @dataclass(frozen=True)
-class Read:
+class KeptMetrics:
     """What is kept, as of the last batch that was committed.
 
     Parameters
@@ -42,7 +42,7 @@ class Read:
     at_ms: int
 
 
-def read(place: Checkpoint, counted: Counted | None = None) -> Read | None:
+def read(place: Checkpoint, counted: Counted | None = None) -> KeptMetrics | None:
     """What a checkpoint has kept; None where nothing is, or nothing can be read: it is no reason not to start.
 
     Parameters
@@ -59,14 +59,14 @@ def read(place: Checkpoint, counted: Counted | None = None) -> Read | None:
     return max((each for each in found if each is not None), key=lambda each: each.totals.last or 0, default=None)
 
 
-def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> Read | None:
+def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> KeptMetrics | None:
     """What a file says; None where it was cut off, or is of another checkpoint or a batch to come, or not ours."""
     try:
         with foreign(_FOLDER):
             body = _body(content)
             if body is None or body["id"] != identity or body["totals"]["last"] > committed:
                 return None
-            return Read(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
+            return KeptMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
     except CorruptData:
         return None
 

@@ -12,7 +12,7 @@ from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.prometheus import Address, Endpoint
 
 
-class Shown:
+class MetricsView:
     """What shows the numbers of one query; nothing, as a rule.
 
     Parameters

@@ -16,18 +16,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from watersmeet._engine.state import manifest as mf
-from watersmeet._engine.state.carry import Carried
-from watersmeet._plan.change.change import Change, Taken
+from watersmeet._engine.state.carry import CarriedTables
+from watersmeet._plan.change.change import Change, TakenTable
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
 from watersmeet._spark.checkpoint.disk import Disk
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, places
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
 from watersmeet._spark.session.settings import alone
-from watersmeet._spark.stores.read import Reading
+from watersmeet._spark.stores.read import StateReader
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.state import CHUNKS
 from watersmeet.errors import ChangedTopology
@@ -56,7 +56,7 @@ class Handover:
 
     physical: Physical
     source: Folder
-    old: Facts
+    old: CheckpointFacts
     place: Checkpoint
     batch: int
     topics: Mapping[str, Begin] = field(default_factory=dict)
@@ -132,15 +132,15 @@ class Handover:
         yield from found
 
     @cached_property
-    def _reading(self) -> Reading:
-        return Reading(self.source, self.batch)
+    def _reading(self) -> StateReader:
+        return StateReader(self.source, self.batch)
 
     @cached_property
     def _manifests(self) -> dict[int, tuple[int, mf.Manifest, bytes]]:
         return self._reading.manifests()
 
     @property
-    def _takings(self) -> Iterator[tuple[Taken, Operator, TableSchema]]:
+    def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
         """What goes on, the operator that keeps it from now on, and the table."""
         assert self.place.change is not None
         tables = {(o.node, table.name): (o, table) for o in self.physical.operators for table in o.keeps}
@@ -148,7 +148,7 @@ class Handover:
             operator, table = tables[taken.node, taken.table]
             yield taken, operator, table.typed(arrow_type)
 
-    def _labels(self, taken: Taken) -> Iterator[tuple[int, int]]:
+    def _labels(self, taken: TakenTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""
         old = self.old.addresses[taken.from_node][taken.from_table]
         new = self.place.facts.addresses[taken.node][taken.table]
@@ -157,14 +157,14 @@ class Handover:
     @cached_property
     def _parts(self) -> dict[int, Parts]:
         """By level and label the manifests that a shard takes over, and what of each."""
-        found: dict[int, dict[int, dict[int, Carried]]] = {}
+        found: dict[int, dict[int, dict[int, CarriedTables]]] = {}
         for taken, operator, table in self._takings:
             for old, label in self._labels(taken):
                 if old in self._manifests:
                     parts = found.setdefault(operator.level, {}).setdefault(label, {})
-                    before = parts.get(old, Carried((), scalars=False))
+                    before = parts.get(old, CarriedTables((), scalars=False))
                     tables = (*before.tables, (taken.from_table, table))
-                    parts[old] = Carried(tables, before.scalars or taken.scalars)
+                    parts[old] = CarriedTables(tables, before.scalars or taken.scalars)
         return {
             level: {
                 label: [(self._manifests[old][2], part) for old, part in parts.items()]

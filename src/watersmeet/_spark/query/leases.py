@@ -32,10 +32,10 @@ from watersmeet.errors import ConfigError
 END_SECONDS = 1.0
 """For so long a query may take to end when that is decided, without being left to the background."""
 _lock = threading.Lock()
-_taken: dict[str, Lease] = {}
+_taken: dict[str, MachineLease] = {}
 
 
-class Lease:
+class MachineLease:
     """The right to run upon a checkpoint.
 
     Attributes
@@ -192,7 +192,7 @@ class Lease:
             self.query.awaitTermination()  # type: ignore[union-attr]
 
 
-def take(checkpoint: str, folder: Folder | None = None) -> Lease:
+def take(checkpoint: str, folder: Folder | None = None) -> MachineLease:
     """The lease of a checkpoint.
 
     Parameters
@@ -203,7 +203,7 @@ def take(checkpoint: str, folder: Folder | None = None) -> Lease:
     ------
     ConfigError : a query of this process, or of this machine, runs upon it.
     """
-    lease = Lease(checkpoint, folder)
+    lease = MachineLease(checkpoint, folder)
     before = _taken.get(lease.key)
     if before is not None and before.ended:
         before.wait()

@@ -12,7 +12,7 @@ from typing import Any
 
 from watersmeet._plan.dead_letters import WITHIN, with_dead_letters, without_dead_letters
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Node, Source
+from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.functions.functions import ColumnFunctions
@@ -89,7 +89,7 @@ def _texts(policies: Policies) -> dict[str, Any]:
     return {option: [each.topic] if isinstance(each, DeadLetter) else each for option, each in policies.said.items()}
 
 
-def _changed(source: Source, told: Mapping[str, Any]) -> Node:
+def _changed(source: SourceNode, told: Mapping[str, Any]) -> Node:
     return replace(source, origin=source.origin.under(_given(told).over(OF_INPUTS)))
 
 

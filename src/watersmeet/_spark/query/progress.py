@@ -25,7 +25,7 @@ SECONDS = 5.0
 Drops = dict[tuple[str, str], int]
 
 
-class Counts:
+class BatchCounts:
     """Collects the counts of each batch of one query, once, and says each batch in the log.
 
     Parameters
@@ -65,7 +65,7 @@ class Counts:
         self._look()
         return self._totals
 
-    def add(self, more: Counts) -> None:
+    def add(self, more: BatchCounts) -> None:
         """Count what another query has counted, which went on with this one's batch."""
         with self._lock:
             self._totals.add(more.totals())

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.metrics.shown import Shown
+from watersmeet._spark.metrics.shown import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
-from watersmeet._spark.query.progress import Counts, Drops
+from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -34,9 +34,9 @@ class Query:
     def __init__(
         self,
         streaming: StreamingQuery,
-        counts: Counts,
+        counts: BatchCounts,
         checkpoint: str,
-        lease: leases.Lease,
+        lease: leases.MachineLease,
         barrier: StopBarrier,
         rest: Callable[[], Query | None],
         spark: SparkSession,
@@ -49,7 +49,7 @@ class Query:
         self._rest = rest
         self._silence = silence.Silence(streaming)
         self._spark = spark
-        self._shown: Shown | None = None
+        self._shown: MetricsView | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -112,7 +112,7 @@ class Query:
         """The port at which Prometheus asks for the numbers; None where `metrics_port` was not given."""
         return None if self._shown is None else self._shown.port
 
-    def show(self, shown: Shown) -> None:
+    def show(self, shown: MetricsView) -> None:
         """Have the numbers shown until the query has ended."""
         self._shown = shown
         shown.begin(self._spark, self.metrics)

@@ -24,29 +24,29 @@ from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
 from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
 from watersmeet._plan.kept import kept_functions
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint import batches
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint, Found, look, not_started
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.plans import Plans
-from watersmeet._spark.checkpoint.topic_ids import Topics
-from watersmeet._spark.dataflow.compile import Compiled, Layout, compile_plan
+from watersmeet._spark.checkpoint.topic_ids import TopicIds
+from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
 from watersmeet._spark.fencing.records import may_be_shared
 from watersmeet._spark.formats import settled
 from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.metrics import log_line
 from watersmeet._spark.metrics.kept import KeptTotals
-from watersmeet._spark.metrics.shown import Shown
+from watersmeet._spark.metrics.shown import MetricsView
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._spark.query import failures, leases, policies, silence
 from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
-from watersmeet._spark.query.progress import Counts
+from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
 from watersmeet._spark.session import settings
@@ -68,7 +68,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     settings.check(spark)
     refuse_idle_time(topology, options)
     sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
-    shown = Shown(options.metrics_address, topology.plan.application, progress=options.progress)
+    shown = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
         query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
     except BaseException:
@@ -119,7 +119,7 @@ class _Start:
 
     def launched(self, trigger: dict[str, Any]) -> Query:
         """The query, upon a checkpoint that no other one has."""
-        lease: leases.Lease | None = None
+        lease: leases.MachineLease | None = None
         try:
             lease = leases.take(self.folder.path, self.folder)
             with suppress(_Meanwhile):
@@ -135,12 +135,13 @@ class _Start:
             # what Spark says may quote a setting
             raise found from None
 
-    def _begun(self, trigger: dict[str, Any], lease: leases.Lease, before: Totals | None = None) -> Query:
+    def _begun(self, trigger: dict[str, Any], lease: leases.MachineLease, before: Totals | None = None) -> Query:
         found = look(self.folder)
         options = self.options
         effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
         effects["session"] = settings.effects(self.spark)
         effects |= self._schemas(found) | policies.recorded(self.topology.plan)
+        effects |= wall_clock.begun(self.topology, found.binding.effects if found.binding else {})
         place = self._place(found, effects)
         logs = found.place
         planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
@@ -162,7 +163,7 @@ class _Start:
         unfinished = partial(is_unfinished, place.place)
         return Query(
             streaming,
-            Counts(streaming, metrics, before, kept),
+            BatchCounts(streaming, metrics, before, kept),
             self.folder.path,
             lease,
             barrier,
@@ -170,19 +171,19 @@ class _Start:
             self.spark,
         )
 
-    def _secure(self, lease: leases.Lease, found: Found | None) -> None:
+    def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
         """Have the lease, before anything is written."""
         if lease.secure(make=True) and found is not None and look(self.folder) != found:
             raise _Meanwhile
 
-    def _record(self, place: Checkpoint, lease: leases.Lease, found: Found | None) -> None:
+    def _record(self, place: Checkpoint, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
         # a single writer of Spark's has not asked for the lease
         self._secure(lease, found)
         lease.check()
         (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
 
     @staticmethod
-    def _is_shared(place: Checkpoint, lease: leases.Lease) -> bool:
+    def _is_shared(place: Checkpoint, lease: leases.MachineLease) -> bool:
         known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
         return known and not place.created
 
@@ -200,13 +201,13 @@ class _Start:
         kept = () if options.allow_changed_functions else kept_functions(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
-    def _schemas(self, found: Found) -> dict[str, Any]:
+    def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
         """What is settled of formats with a registry, if there are any."""
         known = found.binding.effects.get("schemas", {}) if found.binding else {}
         made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
         return {"schemas": made} if made else {}
 
-    def _finished(self, place: Checkpoint, planned: int, lease: leases.Lease) -> Totals | None:
+    def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
         query, metrics, kept = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
         waiting = silence.Silence(query)
@@ -225,7 +226,7 @@ class _Start:
         if not passed:
             silence.LOG.warning(policies.PASSES)
             return None
-        counts = Counts(query, metrics, kept=kept)
+        counts = BatchCounts(query, metrics, kept=kept)
         counts.close()
         return counts.totals()
 
@@ -240,7 +241,7 @@ class _Start:
         targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
         return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
 
-    def _place(self, found: Found, effects: Mapping[str, Any]) -> Checkpoint:
+    def _place(self, found: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
         return found.fitting(
             self._facts(found, effects),
@@ -256,9 +257,9 @@ class _Start:
         place: Checkpoint,
         planned: int,
         trigger: dict[str, Any],
-        lease: leases.Lease,
+        lease: leases.MachineLease,
         barrier: StopBarrier,
-        found: Found | None,
+        found: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, Counted, KeptTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known = place.facts, place.facts.effects.get("schemas", {})
@@ -293,27 +294,27 @@ class _Start:
                 lease.query = writer.start()
         return lease.query, metrics, kept
 
-    def _handover(self, found: Found, place: Checkpoint, planned: int) -> Handover:
+    def _handover(self, found: CheckpointFiles, place: Checkpoint, planned: int) -> Handover:
         """What takes the checkpoint over to a changed topology."""
         assert found.binding is not None
         begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
         return Handover(self.topology, found.place, found.binding, place, planned, begun)
 
-    def _begins(self, place: Checkpoint, found: Found | None) -> bootstrap.Begins:
+    def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:
         """What inputs begin with, and how far the query is in it; a change of the topology goes on from there."""
         if place.change is not None and found is not None and found.binding is not None:
             return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
 
     def _compiled(
-        self, topology: Physical, place: Checkpoint, read: Sequence[Source], found: Found | None
-    ) -> tuple[Compiled, Counted]:
+        self, topology: Physical, place: Checkpoint, read: Sequence[SourceNode], found: CheckpointFiles | None
+    ) -> tuple[CompiledFrame, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
         physical = with_known_domains(topology, facts.partitions, facts.begins)
-        physical = physical.with_idle_time(effects["idle_after_ms"])
+        physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
-        layout = Layout(
+        layout = SparkLayout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
@@ -344,7 +345,9 @@ class _Start:
         compiled = compile_plan(physical, scans, layout, clock)
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
 
-    def _facts(self, found: Found, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None) -> Facts:
+    def _facts(
+        self, found: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
+    ) -> CheckpointFacts:
         """What this start depends on; `recorded`: partition counts, where Kafka is not to be asked."""
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
@@ -355,9 +358,9 @@ class _Start:
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
         partitions = self._partitions() if recorded is None else recorded
-        clock = effects["idle_after_ms"] > 0
+        clock = effects["idle_after_ms"] > 0 or self.topology.by_wall
         begins = bootstrap.recorded(plan.sources, found.binding.begins if found.binding else None)
-        return Facts(
+        return CheckpointFacts(
             topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,
             shards=shards,
@@ -381,8 +384,8 @@ class _Start:
         )
 
     @cached_property
-    def _topics(self) -> Topics:
-        return Topics.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
+    def _topics(self) -> TopicIds:
+        return TopicIds.of(self.topology.plan.sources, self.topology.plan.sinks, self.options.kafka)
 
     def _partitions(self) -> dict[str, int]:
         read = self.topology.plan.sources

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 from watersmeet.windows import Duration, duration_ms
@@ -130,7 +130,7 @@ def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
         )
 
 
-def layout_of(options: StartOptions, stored: Facts | None, parallelism: int) -> tuple[int, int]:
+def layout_of(options: StartOptions, stored: CheckpointFacts | None, parallelism: int) -> tuple[int, int]:
     """(shards, tasks): as given, else as the checkpoint has them, else the defaults.
 
     Parameters

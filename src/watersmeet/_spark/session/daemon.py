@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 from socket import socket
+from typing import Any
 
 NEEDED = (
     "pandas",
@@ -33,6 +34,7 @@ def main() -> None:
         import_module(module)
     # what workers share with this process stays shared: looking for garbage would write upon it
     gc.freeze()
+    _take_rows_straight()
     work = daemon.worker
 
     def worker(sock: socket, authenticated: bool) -> int:
@@ -44,6 +46,21 @@ def main() -> None:
 
     daemon.worker = worker
     daemon.manager()
+
+
+def _take_rows_straight() -> None:
+    """Have levels take their rows straight from Arrow (`straight`)."""
+    from pyspark import worker as spark
+
+    from watersmeet._worker.packing.straight import straight
+
+    read: Any = spark.read_udfs
+
+    def read_udfs(*given: Any) -> Any:
+        function, *others = read(*given)
+        return (straight(function), *others)
+
+    spark.read_udfs = read_udfs
 
 
 if __name__ == "__main__":

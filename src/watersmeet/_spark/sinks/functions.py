@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Kind, OnePass, Pass
+from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 
 
-class Functions(Kind):
+class FunctionOutputs(OutputKind):
     """Functions of batches."""
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
         return [FunctionPass(each) for each in chosen]
 
 
@@ -24,10 +23,8 @@ class FunctionPass(OnePass):
 
     @property
     def leaves_rows(self) -> bool:
-        """See `Pass`: nobody knows what the function reads."""
         return True
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         batch.guard()
         self.chosen.target.function(self.chosen.selection.visible(frame, batch.number), batch.number)

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Sink
-from watersmeet._spark.dataflow.compile import Compiled
+from watersmeet._plan.nodes import SinkNode
+from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.fencing.asked import always
 from watersmeet._spark.session.origins import unnamed
@@ -58,7 +58,7 @@ class Given:
     guard : raises where the checkpoint is another query's.
     """
 
-    compiled: Compiled
+    compiled: CompiledFrame
     identity: str
     kafka: Kafka | None = None
     written: Written | None = None
@@ -81,7 +81,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Batch:
+class OutputBatch:
     """A batch that is written.
 
     Parameters
@@ -122,7 +122,7 @@ class Pass(ABC):
         """
 
     @abstractmethod
-    def write(self, frame: DataFrame, batch: Batch) -> None:
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         """Write a batch; run again, it leaves the same output once, as far as the kind can.
 
         Parameters
@@ -151,7 +151,7 @@ class OnePass(Pass):
         return self.chosen.number
 
 
-class Kind(ABC):
+class OutputKind(ABC):
     """One kind of output."""
 
     def check(self, spark: SparkSession, targets: Sequence[Any], *, alone: bool) -> None:  # noqa: B027  see above
@@ -162,11 +162,11 @@ class Kind(ABC):
         alone : whether there is no other output.
         """
 
-    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[Sink]) -> bool:
+    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[SinkNode]) -> bool:
         """Whether these outputs, all of a plan, can be written from wire rows, without making rows of Spark's first."""
         return False
 
-    def direct(self, given: Given, nodes: Sequence[Sink]) -> Pass:
+    def direct(self, given: Given, nodes: Sequence[SinkNode]) -> Pass:
         """What writes wire rows, where they can be written from these.
 
         Parameters

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from watersmeet._spark.sinks.functions import Functions
-from watersmeet._spark.sinks.kind import Kind
+from watersmeet._spark.sinks.functions import FunctionOutputs
+from watersmeet._spark.sinks.kind import OutputKind
 from watersmeet._spark.sinks.own import Owns
 from watersmeet._spark.sinks.tables import Tables, kept, merged
-from watersmeet._spark.sinks.topics import Topics
+from watersmeet._spark.sinks.topics import TopicOutputs
 from watersmeet._spark.sinks.writers import Writers
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.outputs import OwnOutput, SinkTarget
 from watersmeet.io.topics import TopicSink
 
-KINDS: Mapping[type[SinkTarget], Kind] = {
-    TopicSink: Topics(),
+KINDS: Mapping[type[SinkTarget], OutputKind] = {
+    TopicSink: TopicOutputs(),
     Writer: Writers(),
-    ForeachBatch: Functions(),
+    ForeachBatch: FunctionOutputs(),
     DatabaseTable: Tables(kept),
     CatalogTable: Tables(merged),
     OwnOutput: Owns(),
@@ -26,6 +26,6 @@ KINDS: Mapping[type[SinkTarget], Kind] = {
 """By the class of an output."""
 
 
-def kind_of(target: SinkTarget) -> Kind:
+def kind_of(target: SinkTarget) -> OutputKind:
     """What writes an output."""
     return next(KINDS[each] for each in type(target).__mro__ if each in KINDS)

@@ -12,25 +12,23 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Kind, OnePass, Pass
+from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 from watersmeet._worker.batch_plan import older
-from watersmeet._worker.writers.own import CALLED, Own, WriteOwn, asked
+from watersmeet._worker.writers.own import CALLED, OwnOutputWriter, WriteOwn, asked
 from watersmeet.errors import ConfigError
 from watersmeet.io.outputs import OwnOutput
 
 
-class Owns(Kind):
+class Owns(OutputKind):
     """Outputs of the user's own."""
 
     def check(self, spark: SparkSession, targets: Sequence[OwnOutput], *, alone: bool) -> None:
-        """See `Kind`."""
         for target in targets:
             if target.output.written_by == "tasks":
                 _check_pickled(target.output)
             target.output.check()
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
         tasks = 0 if given.written is None else given.written.tasks
         return [OwnPass(each, given.identity, given.planned, tasks) for each in chosen]
 
@@ -51,23 +49,21 @@ class OwnPass(OnePass):
     tasks: int
 
     @property
-    def _own(self) -> Own:
-        return Own(self.chosen.target.output, self.chosen.node.output, self.identity)
+    def _own(self) -> OwnOutputWriter:
+        return OwnOutputWriter(self.chosen.target.output, self.chosen.node.output, self.identity)
 
     @property
     def _by_tasks(self) -> bool:
         return bool(self.chosen.target.output.written_by == "tasks")
 
     def begin(self) -> None:
-        """See `Pass`: refuse an output that has batches which are yet to be planned."""
         own = self._own
         for task in range(self.tasks) if self._by_tasks else (None,):
             last = asked(own, self.planned, own.writer(task))
             if last is not None and last > self.planned:
                 raise older(f"output {own.name!r}: batch {last} is there, the last one planned is {self.planned}")
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         rows = self.chosen.selection.visible(frame, batch.number)
         if self._by_tasks:
             batch.guard()

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.logical import Plan
-from watersmeet._spark.dataflow.compile import Compiled
-from watersmeet._spark.fencing.asked import Lease, Nobodys, always, untold
+from watersmeet._spark.dataflow.compile import CompiledFrame
+from watersmeet._spark.fencing.asked import CheckpointLease, Nobodys, always, untold
 from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Pass
+from watersmeet._spark.sinks.kind import Chosen, Given, OutputBatch, Pass
 from watersmeet._spark.sinks.kinds import KINDS, kind_of
 from watersmeet._worker.batch_plan import BatchPlan
 from watersmeet._worker.writers.driver_commit import Written
@@ -29,7 +29,7 @@ from watersmeet.io.outputs import SinkTarget
 
 
 def prepared(
-    compiled: Compiled,
+    compiled: CompiledFrame,
     sinks: Sequence[tuple[Any, SinkTarget]],
     *,
     kafka: Kafka | None,
@@ -39,7 +39,7 @@ def prepared(
     identity: str,
     barrier: StopBarrier | None = None,
     written: Written | None = None,
-    lease: Lease = Nobodys(),  # noqa: B008  it has no state
+    lease: CheckpointLease = Nobodys(),  # noqa: B008  it has no state
     plans: Callable[[int], BatchPlan] = untold,
     secure: Callable[[], None] = always,
 ) -> DataStreamWriter:
@@ -149,12 +149,12 @@ class BatchSinks:
         self.barrier.before(batch)
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
-        self._write(frame, Batch(batch, self.plans(batch), self.guard))
+        self._write(frame, OutputBatch(batch, self.plans(batch), self.guard))
         # what follows is Spark's commit
         self.guard()
         self.barrier.behind_batch(batch)
 
-    def _write(self, frame: DataFrame, batch: Batch) -> None:
+    def _write(self, frame: DataFrame, batch: OutputBatch) -> None:
         whole = any(each.leaves_rows for each in self.passes)
         with _held(frame, len(self.passes), whole=whole) as shared:
             for each in self.passes:

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 from watersmeet._spark.databases.catalog import MergedTable
 from watersmeet._spark.databases.kept import KeptTable
 from watersmeet._spark.databases.tables import TableWriter
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Kind, OnePass, Pass
+from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 
 Making = Callable[[Given, Chosen], TableWriter]
 
 
 @dataclass(frozen=True)
-class Tables(Kind):
+class Tables(OutputKind):
     """Tables of one sort.
 
     Parameters
@@ -27,7 +27,6 @@ class Tables(Kind):
     make: Making
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
         planned = None if given.written is None else given.written.planned
         return [TablePass(each, self.make(given, each), planned) for each in chosen]
 
@@ -48,11 +47,9 @@ class TablePass(OnePass):
     planned: int | None
 
     def begin(self) -> None:
-        """See `Pass`."""
         self.table.begin(self.planned)
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         rows = self.chosen.selection.visible(frame, batch.number)
         self.table.write(rows, batch.number, batch.plan, batch.guard)
 

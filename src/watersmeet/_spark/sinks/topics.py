@@ -9,12 +9,12 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Sink
+from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.fencing.asked import always
 from watersmeet._spark.session.credentials import handed_over
 from watersmeet._spark.sinks.kafka_rows import check_formats, kafka_rows
-from watersmeet._spark.sinks.kind import EVERY_BATCH, Batch, Chosen, Given, Kind, Pass, in_order
+from watersmeet._spark.sinks.kind import EVERY_BATCH, Chosen, Given, OutputBatch, OutputKind, Pass, in_order
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.wire.wire import Exits
 from watersmeet._worker.writers.direct_sink import WriteDirectly, can_write_directly, serdes_of
@@ -27,15 +27,13 @@ from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
 
 
-class Topics(Kind):
+class TopicOutputs(OutputKind):
     """Kafka topics."""
 
-    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[Sink]) -> bool:
-        """See `Kind`."""
+    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[SinkNode]) -> bool:
         return can_write_directly(plan, sinks)
 
-    def direct(self, given: Given, nodes: Sequence[Sink]) -> Pass:
-        """See `Kind`."""
+    def direct(self, given: Given, nodes: Sequence[SinkNode]) -> Pass:
         assert given.compiled.exits is not None
         topics = tuple(node.target for node in nodes)
         settings = _checked(topics, given)
@@ -44,7 +42,6 @@ class Topics(Kind):
         return TopicsFromBlobs(topics, *told, exits=given.compiled.exits, serdes=serdes)
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
         topics = tuple(each.target for each in chosen)
         selections = tuple(each.selection for each in chosen)
         check_formats(given.frame, list(zip(topics, selections, strict=True)))
@@ -73,7 +70,7 @@ class TopicsPass(Pass):
     planned: int = EVERY_BATCH
     guard: Callable[[], None] = always
 
-    def _run(self, rows: DataFrame, batch: Batch, direct: TopicsFromBlobs | None = None) -> None:
+    def _run(self, rows: DataFrame, batch: OutputBatch, direct: TopicsFromBlobs | None = None) -> None:
         """Write records, or what wire rows bring to these sinks."""
         names, driver = tuple(sink.name for sink in self.topics), self._driver if is_once(self.topics) else None
         with handed_over(rows.sparkSession, self.settings) as client:
@@ -96,7 +93,6 @@ class TopicsPass(Pass):
         return DriverCommit(self.settings, self.identity, names, self.planned, self.guard)
 
     def close(self) -> None:
-        """See `Pass`."""
         if "_driver" in vars(self):
             self._driver.close()
 
@@ -114,8 +110,7 @@ class TopicsFromColumns(TopicsPass):
     selections: tuple[Selection, ...] = ()
     ends: str = ""
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         topics = list(zip(self.topics, self.selections, strict=True))
         self._run(kafka_rows(frame, topics, self.ends if is_once(self.topics) else None), batch)
 
@@ -133,8 +128,7 @@ class TopicsFromBlobs(TopicsPass):
     exits: Exits
     serdes: tuple[Mapping[str, Serde], ...]
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         self._run(in_order(frame), batch, self)
 
 

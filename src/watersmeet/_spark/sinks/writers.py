@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Sink
+from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.dataflow.selection import Selection, columns_of
 from watersmeet._spark.sinks.batch_writer import check_format, memory_table, warn_of_replays, write_batch
 from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
-from watersmeet._spark.sinks.kind import Batch, Chosen, Given, Kind, OnePass, Pass, in_order
+from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass, in_order
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.wire.wire import Exits
 from watersmeet._worker.writers.file_sink import WRITTEN, FileOutput, FilesFromBlobs, FilesFromColumns
@@ -23,28 +23,25 @@ from watersmeet.errors import CorruptData
 from watersmeet.io.dataframes import Writer
 
 
-class Writers(Kind):
+class Writers(OutputKind):
     """Spark's writers."""
 
     def check(self, spark: SparkSession, targets: Sequence[Writer], *, alone: bool) -> None:
-        """See `Kind`: raise where a writer's format is unknown; warn of one that may write a replayed batch twice."""
+        """Raise if a writer's format is unknown; warn of one that may write a replayed batch twice."""
         for target in targets:
             check_format(spark, target)
             warn_of_replays(target, alone=alone)
 
-    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[Sink]) -> bool:
-        """See `Kind`."""
+    def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[SinkNode]) -> bool:
         return _direct_files(spark, sinks) is not None
 
-    def direct(self, given: Given, nodes: Sequence[Sink]) -> Pass:
-        """See `Kind`."""
+    def direct(self, given: Given, nodes: Sequence[SinkNode]) -> Pass:
         files = _direct_files(given.spark, nodes, given.compiled.headers)
         assert given.compiled.exits is not None
         assert files is not None
         return FilesFromWire(files, given.compiled.exits)
 
     def alone(self, given: Given, chosen: Chosen, query_name: str | None) -> DataStreamWriter:
-        """See `Kind`."""
         target = chosen.target
         if given.written is not None and target.path is not None:
             _check_list(given.spark, target.path, given.written.planned)
@@ -56,7 +53,6 @@ class Writers(Kind):
         return writer if query_name is None else writer.queryName(query_name)
 
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """See `Kind`."""
         kinds = {field.name: field.dataType for field in given.frame.schema}
         files: list[tuple[FileOutput, Selection]] = []
         others: list[Pass] = []
@@ -83,8 +79,7 @@ class FilesOfColumns(Pass):
 
     files: tuple[tuple[FileOutput, Selection], ...]
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         with written([output for output, _ in self.files], batch.number) as write:
             rows = columns_of(frame, [selection for _, selection in self.files], batch.number)
             publish(write, rows.mapInArrow(FilesFromColumns(write), WRITTEN), batch.guard)
@@ -105,8 +100,7 @@ class FilesFromWire(Pass):
     files: tuple[FileOutput, ...]
     exits: Exits
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         with written(self.files, batch.number) as write:
             publish(write, in_order(frame).mapInArrow(FilesFromBlobs(write, self.exits), WRITTEN), batch.guard)
 
@@ -126,17 +120,17 @@ class WriterPass(OnePass):
 
     @property
     def leaves_rows(self) -> bool:
-        """See `Pass`."""
         return bool(self.chosen.target.format == "console")
 
-    def write(self, frame: DataFrame, batch: Batch) -> None:
-        """See `Pass`."""
+    def write(self, frame: DataFrame, batch: OutputBatch) -> None:
         batch.guard()
         rows = self.chosen.selection.visible(frame, batch.number)
         write_batch(rows, self.chosen.target, batch.number, self.identity, self.spark)
 
 
-def _direct_files(spark: SparkSession, sinks: Sequence[Sink], headers: bool = False) -> tuple[FileOutput, ...] | None:
+def _direct_files(
+    spark: SparkSession, sinks: Sequence[SinkNode], headers: bool = False
+) -> tuple[FileOutput, ...] | None:
     """The outputs of these Sink nodes, if all are files that tasks write; one alone is Spark's own sink."""
     if len(sinks) < 2:
         return None

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.batches import last_committed
 from watersmeet._spark.checkpoint.files import Folder
@@ -48,7 +48,7 @@ def types_of(begin: Bootstrap) -> tuple[DataType, DataType]:
     return kinds["key"], kinds["value"]
 
 
-def recorded(sources: Sequence[Source], known: Recorded | None) -> Recorded:
+def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
     """What inputs of a checkpoint begin with.
 
     Parameters
@@ -131,7 +131,7 @@ class Begins:
         copy, done = self._copy(name)
         return static.check_whole(copy, done, f"history of {name!r}")
 
-    def stream(self, source: Source, number: int, *, begun: bool) -> tuple[DataFrame, tuple[str, ...]]:
+    def stream(self, source: SourceNode, number: int, *, begun: bool) -> tuple[DataFrame, tuple[str, ...]]:
         """The copy's rows in the columns of a scan, and its ordering columns.
 
         Parameters

@@ -22,7 +22,7 @@ from watersmeet.io.inputs import Origin
 from watersmeet.io.topics import Topic
 
 
-class Reading(Protocol):
+class OriginReading(Protocol):
     """What is answered for one kind."""
 
     def types(self, origin: Any) -> tuple[DataType, DataType]:
@@ -38,7 +38,7 @@ class Reading(Protocol):
 
 
 class _Topics:
-    """See `Reading`: a topic has the types of its formats."""
+    """See `OriginReading`: a topic has the types of its formats."""
 
     def types(self, origin: Topic) -> tuple[DataType, DataType]:
         key, value = (formats.type_of(Format.of(form)) for form in (origin.key, origin.value) if form is not None)
@@ -51,7 +51,7 @@ class _Topics:
 
 
 class _Frames:
-    """See `Reading`: a DataFrame has the types of the columns that key and value name."""
+    """See `OriginReading`: a DataFrame has the types of the columns that key and value name."""
 
     def types(self, origin: Rows) -> tuple[DataType, DataType]:
         key, value = map(nullable, row_types(origin))
@@ -64,7 +64,7 @@ class _Frames:
 
 
 class _Begins:
-    """See `Reading`: what an input begins with is no input itself, and has no line."""
+    """See `OriginReading`: what an input begins with is no input itself, and has no line."""
 
     def types(self, origin: Snapshot | Backfill) -> tuple[DataType, DataType]:
         key, value = map(nullable, bootstrap.types_of(origin))
@@ -74,11 +74,11 @@ class _Begins:
         return ""
 
 
-READINGS: Mapping[type, Reading] = {Topic: _Topics(), Rows: _Frames(), Snapshot: _Begins(), Backfill: _Begins()}
+READINGS: Mapping[type, OriginReading] = {Topic: _Topics(), Rows: _Frames(), Snapshot: _Begins(), Backfill: _Begins()}
 """By the class of an input, or of what it begins with."""
 
 
-def reading_of(origin: Any) -> Reading:
+def reading_of(origin: Any) -> OriginReading:
     """What answers for an input."""
     return next(READINGS[each] for each in type(origin).__mro__ if each in READINGS)
 

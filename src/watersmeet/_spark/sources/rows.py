@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, LongType, TimestampType
 
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet.errors import TopologyError
+from watersmeet.functions import adapt
 from watersmeet.io.dataframes import Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
@@ -57,9 +58,9 @@ def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
     TopologyError : a column that is not there, a timestamp of another type.
     """
     # no timestamp at all is what Kafka writes as -1
-    stamp = F.coalesce(_timestamp(origin), F.lit(-1)).cast("bigint")
     key = _picked(origin, origin.key, "key")
     value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
+    stamp = F.coalesce(_timestamp(origin, key, value), F.lit(-1)).cast("bigint")
     return stamp, key, value
 
 
@@ -152,8 +153,11 @@ def _known(frame: DataFrame) -> str:
     return f"Its columns are {', '.join(frame.columns)}."
 
 
-def _timestamp(origin: Rows) -> Column:
-    column = _picked(origin, origin.timestamp, "timestamp")
+def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
+    given = origin.timestamp
+    if callable(given) and not isinstance(given, Column):
+        given = adapt(given, ("key", "value"), "timestamp extractor")(key, value)
+    column = _picked(origin, given, "timestamp")
     kind = _type(origin, column, "timestamp")
     if isinstance(kind, TimestampType):
         return F.unix_millis(column)

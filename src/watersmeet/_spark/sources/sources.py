@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
@@ -29,11 +29,12 @@ from watersmeet._spark.sources.topics import partition_counts, read_topics
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.topic_names import StartingOffsets
 
 
 def scan(
     spark: SparkSession,
-    sources: Sequence[Source],
+    sources: Sequence[SourceNode],
     kafka: Kafka | None = None,
     checkpoint: Folder | None = None,
     *,
@@ -88,7 +89,7 @@ def scan(
     return scans
 
 
-def _begin(number: int, source: Source, headers: bool, begins: Begins, begun: Collection[str]) -> Scan:
+def _begin(number: int, source: SourceNode, headers: bool, begins: Begins, begun: Collection[str]) -> Scan:
     frame, order = begins.stream(source, number, begun=source.name in begun)
     scan = _in_one_task(frame, source, order, headers)
     return replace(scan, begins=True, snapshot=begins.recorded[source.name]["snapshot"])
@@ -102,7 +103,7 @@ def _in_turn(scan: Scan, begins: Begins) -> Scan:
     return replace(scan, made=nothing(scan.frame) if scan.topics is None else scan.topics.through(nothing))
 
 
-def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) -> list[str]:
+def inputs_of(sources: Sequence[SourceNode], begins: Iterable[str], *, clock: bool) -> list[str]:
     """A name for each source of Spark's, in the order in which `scan` and the query's plan have them.
 
     Parameters
@@ -117,7 +118,7 @@ def inputs_of(sources: Sequence[Source], begins: Iterable[str], *, clock: bool) 
     return [*found, *([CLOCK] if clock else [])]
 
 
-def topics_of(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
+def topics_of(sources: Sequence[SourceNode]) -> dict[str, frozenset[str]]:
     """The topics that each of Spark's Kafka sources reads."""
     found: dict[str, frozenset[str]] = {}
     for source in (each for each in sources if each.origin.topic is not None):
@@ -126,13 +127,31 @@ def topics_of(sources: Sequence[Source]) -> dict[str, frozenset[str]]:
     return found
 
 
-def begun_topics(sources: Sequence[Source], kafka: Kafka | None) -> dict[str, Begin]:
+def begun_topics(sources: Sequence[SourceNode], kafka: Kafka | None) -> dict[str, Begin]:
     """What each of Spark's Kafka sources reads, and where topics begin that are added to it."""
     if kafka is None:
         return {}
-    starts = {TOPICS: kafka.starting_offsets, GLOBAL_TOPICS: "earliest"}
+    own = {each.origin.topic: each.origin.begins_at for each in sources if each.origin.begins_at is not None}
+    starts = {TOPICS: (kafka.starting_offsets, own), GLOBAL_TOPICS: ("earliest", {})}
     given = topics_of(sources)
-    return {name: Begin(topics, partial(beginnings, kafka, starts=starts[name])) for name, topics in given.items()}
+    return {name: Begin(topics, partial(_beginnings, kafka, *starts[name])) for name, topics in given.items()}
+
+
+def _beginnings(
+    kafka: Kafka, usual: str, own: Mapping[str, StartingOffsets], topics: frozenset[str]
+) -> dict[str, dict[str, int]]:
+    """Where topics begin that are added: where they say it themselves, or all others do."""
+    by_start: dict[str, list[str]] = {}
+    found: dict[str, dict[str, int]] = {}
+    for topic in sorted(topics):
+        start = own.get(topic, usual)
+        if isinstance(start, str):
+            by_start.setdefault(start, []).append(topic)
+        else:
+            found[topic] = {str(number): offset for number, offset in start.items()}
+    for start, some in by_start.items():
+        found |= beginnings(kafka, some, start)
+    return found
 
 
 def _streams_in(frame: Any) -> int:
@@ -143,7 +162,7 @@ def _streams_in(frame: Any) -> int:
     return streams_in(frame) or 1
 
 
-def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
+def connected(sources: Sequence[SourceNode], kafka: Kafka | None) -> Kafka:
     """The connection.
 
     Raises
@@ -159,7 +178,7 @@ def connected(sources: Sequence[Source], kafka: Kafka | None) -> Kafka:
     return kafka
 
 
-def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | None, begun: bool) -> Scan:
+def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folder | None, begun: bool) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
     if not source.origin.frame.isStreaming:
@@ -174,7 +193,7 @@ def _scan_rows(number: int, source: Source, headers: bool, checkpoint: Folder | 
     return _in_one_task(frame, source, order, headers)
 
 
-def _in_one_task(frame: DataFrame, source: Source, order: tuple[str, ...], headers: bool) -> Scan:
+def _in_one_task(frame: DataFrame, source: SourceNode, order: tuple[str, ...], headers: bool) -> Scan:
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
     return Scan(frame.coalesce(1), (source.name,), order=order)

@@ -10,20 +10,21 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.sources.bootstrap import Recorded
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
 from watersmeet.io.bootstrap import Bootstrap
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.topics import Topic
 
 _ENDS = {"latest": -1, "earliest": -2}
 """How Spark's source names the ends of a partition among offsets."""
 
 
 def starting_offsets(
-    topics: Sequence[tuple[int, Source]],
+    topics: Sequence[tuple[int, SourceNode]],
     kafka: Kafka,
     partitions: Mapping[str, int],
     begins: Recorded,
@@ -48,26 +49,27 @@ def starting_offsets(
                 given=f"no bootstrap= of {source.name!r}",
                 hint="Leave the bootstrap in the program until the topic itself has been read.",
             )
-    said = {source.origin.name: source.bootstrap for _, source in topics if source.bootstrap is not None}
+    said: dict[str, Any] = {s.origin.name: s.origin for _, s in topics if s.origin.begins_at is not None}
+    said |= {source.origin.name: source.bootstrap for _, source in topics if source.bootstrap is not None}
     if not said:
         return {}
     names = [source.origin.name for _, source in topics]
     for topic in said:
         if names.count(topic) > 1:
             raise ConfigError(
-                "A topic that goes on from somewhere else is read once.",
+                "A topic that is read from a place of its own is read once.",
                 given=f"topic {topic!r}, {names.count(topic)} inputs",
                 hint="Read it once and use the handle twice: table.to_stream(), stream.to_table().",
             )
     return {topic: _begins(topic, said.get(topic), kafka, partitions[topic]) for topic in sorted(set(names))}
 
 
-def _begins(topic: str, begin: Bootstrap | None, kafka: Kafka, count: int) -> dict[int, int]:
+def _begins(topic: str, begin: Bootstrap | Topic | None, kafka: Kafka, count: int) -> dict[int, int]:
     given = kafka.starting_offsets if begin is None else begin.starting_offsets
     if isinstance(given, str):
         return dict.fromkeys(range(count), _ENDS[given])
-    if given is None and begin is not None and isinstance(begin.starting_timestamp, int):
-        return _at(topic, begin.starting_timestamp, kafka, count)
+    if given is None and isinstance(moment := getattr(begin, "starting_timestamp", None), int):
+        return _at(topic, moment, kafka, count)
     assert given is not None, topic
     if sorted(given) != list(range(count)):
         raise ConfigError(

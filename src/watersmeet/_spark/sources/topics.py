@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
-from watersmeet._plan.nodes import Source
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats import columns as of_columns
 from watersmeet._spark.session.connector import kafka_package
 from watersmeet._spark.session.origins import unnamed
@@ -43,7 +43,7 @@ from watersmeet.io.kafka import Kafka
 from watersmeet.io.policies import DeadLetter, Policy
 from watersmeet.io.topics import Topic
 
-Numbered = Sequence[tuple[int, Source]]
+Numbered = Sequence[tuple[int, SourceNode]]
 """Topic sources with their numbers in the plan."""
 Letters = Mapping[tuple[str, str], int]
 """By the name of a source, and a topic, the number of the source that has its dead letters for that topic."""
@@ -213,11 +213,13 @@ def topic_rows(
     dropped: int | None = None,
 ) -> TopicRows:
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
-    parts = [_Part(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
+    parts = [_TopicPart(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
     decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
-    kept = {part.number: _letters(letters, part, part.topic.on_error) for part in parts}
-    found = {number: tuple(to for to in (error, dropped) if to is not None) for number, error in kept.items()}
+    kept = {
+        p.number: [_letters(letters, p, e) for e in (p.topic.on_error, p.topic.on_invalid_timestamp)] for p in parts
+    }
+    found = {n: tuple(dict.fromkeys(to for to in (*some, dropped) if to is not None)) for n, some in kept.items()}
     deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
@@ -233,7 +235,7 @@ def topic_rows(
     return TopicRows(bare, deserializers, schema, made, plain)
 
 
-def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], *, plain: bool) -> StructType:
+def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_TopicPart], *, plain: bool) -> StructType:
     """Columns of the rows with keys and values decoded."""
     kept = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
@@ -243,7 +245,7 @@ def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Part
 
 @unnamed()
 def _by_spark(
-    frame: DataFrame, deserializers: Deserializers, parts: Sequence[_Part], columns: Sequence[Column]
+    frame: DataFrame, deserializers: Deserializers, parts: Sequence[_TopicPart], columns: Sequence[Column]
 ) -> DataFrame:
     """The rows with keys and values decoded by Spark."""
     # What is needed more than once has a column of its own, so that it is computed once.
@@ -253,18 +255,18 @@ def _by_spark(
     return frame.select(*columns, *decoded)
 
 
-def _letters(letters: Letters, part: _Part, policy: Policy | None) -> int | None:
+def _letters(letters: Letters, part: _TopicPart, policy: Policy | None) -> int | None:
     return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def _decoding(part: _Part, letters: int | None) -> Deserializer:
+def _decoding(part: _TopicPart, letters: int | None) -> Deserializer:
     form, topic = part.form, part.topic
     told = (part.number, part.part, part.name, form.kind, topic.name, topic.policies.fails, formats.serde_of(form))
     return Deserializer(*told, letters, part.source)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _TopicPart:
     """The keys, or the values, of one source."""
 
     number: int
@@ -339,7 +341,7 @@ def _told(error: WatersmeetError) -> str:
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
-def _reason(parts: Sequence[_Part]) -> Column:
+def _reason(parts: Sequence[_TopicPart]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
     reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
     for part in parts:  # later ones stand further out and are asked first

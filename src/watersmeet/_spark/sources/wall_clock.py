@@ -1,4 +1,4 @@
-"""The wall clock as a source of the query, for topologies whose time goes on while the input rests.
+"""The wall clock as a source of the query: time goes on by it while the input rests, and timers wait for it.
 
 Spark's rate source gives a row a second; its offsets are in the checkpoint, so a replayed batch sees the same
 clock, on whatever machine.
@@ -6,8 +6,10 @@ clock, on whatever machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +21,19 @@ from watersmeet._plan.physical import Physical
 from watersmeet._worker.packing.packing import told_ends, wire_batches, wire_rows
 from watersmeet._worker.wire.wire import WIRE, Labels
 
+BEGUN = "wall_clock_ms"
+"""Among a checkpoint's effects: what the wall clock showed when it was begun, in ms."""
+
+
+def begun(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
+    """What is recorded of a topology that goes by the wall clock: it shows this until its source tells.
+
+    Parameters
+    ----------
+    effects : what the checkpoint has recorded before.
+    """
+    return {BEGUN: effects.get(BEGUN) or time.time_ns() // 1_000_000} if physical.by_wall else {}
+
 
 def wall_clock(spark: SparkSession) -> DataFrame:
     """A stream of one row a second: `wall`, in ms since 1970."""
@@ -27,8 +42,10 @@ def wall_clock(spark: SparkSession) -> DataFrame:
 
 
 def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
-    """Wire rows that show the clock to every shard of the operators that keep time; with ends where they are wanted."""
-    targets = tuple((op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms)
+    """Wire rows that show the clock to every shard of the operators that go by it; with ends where they are wanted."""
+    targets = tuple(
+        (op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms or time.by_wall
+    )
     return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
 
 

@@ -21,7 +21,7 @@ from watersmeet.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Keys:
+class AskedKeys:
     """Keys that are asked for, distinct and in order of their hashes.
 
     Parameters
@@ -34,7 +34,7 @@ class Keys:
     values: pa.Array
 
     @classmethod
-    def of(cls, wanted: Sequence[Any], schema: StructType) -> Keys:
+    def of(cls, wanted: Sequence[Any], schema: StructType) -> AskedKeys:
         """The keys of a store with this schema.
 
         Raises
@@ -76,11 +76,11 @@ class Keys:
             ) from error
         return found
 
-    def by_label(self, labels: Sequence[int]) -> dict[int, Keys]:
+    def by_label(self, labels: Sequence[int]) -> dict[int, AskedKeys]:
         """Those that lie under each of a table's labels, one for each range of the hash in order."""
         shards = shard_of(self.hashes, len(labels))
         places = {labels[shard]: np.flatnonzero(shards == shard) for shard in np.unique(shards).tolist()}
-        return {label: Keys(self.hashes[some], self.values.take(pa.array(some))) for label, some in places.items()}
+        return {label: AskedKeys(self.hashes[some], self.values.take(pa.array(some))) for label, some in places.items()}
 
     def frame(self, spark: SparkSession, schema: StructType) -> DataFrame:
         """The keys as a DataFrame's one column, `key`."""

@@ -18,14 +18,14 @@ from pyspark.sql.types import StructType
 
 from watersmeet._engine.state import manifest as mf
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, started_in
-from watersmeet._spark.checkpoint.facts import Facts
+from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.session.given import check_session
 from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
-from watersmeet._spark.stores.keys import Keys
+from watersmeet._spark.stores.keys import AskedKeys
 from watersmeet._spark.stores.shards import StoreRows
-from watersmeet._spark.stores.shown import Shown
+from watersmeet._spark.stores.shown import ShownStore
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.state import CHUNKS, MANIFEST
 from watersmeet.errors import ConfigError
@@ -102,22 +102,22 @@ def read_state(
     tables = facts.addresses[shown.node]
     labels = tables[store][:1] if shown.whole else tables[store]
     if keys is None:
-        return Reading(folder, number).rows(store, shown, labels)
-    wanted = Keys.of(keys, shown.schema)
+        return StateReader(folder, number).rows(store, shown, labels)
+    wanted = AskedKeys.of(keys, shown.schema)
     if not shown.by_key:
-        everything = Reading(folder, number).rows(store, shown, labels)
+        everything = StateReader(folder, number).rows(store, shown, labels)
         return everything.join(wanted.frame(spark, shown.schema), "key", "left_semi")
-    return Reading(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
+    return StateReader(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
 
 
 def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence[str]) -> list[Any]:
-    """The keys of a store that texts stand for; see `Keys.of_text`.
+    """The keys of a store that texts stand for; see `AskedKeys.of_text`.
 
     Raises
     ------
     ConfigError : as `read_state` does.
     """
-    return Keys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
+    return AskedKeys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
 
 
 @answered
@@ -138,10 +138,10 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     begun = _begun(Folder(spark, os.fspath(checkpoint)))
     facts, folder = begun.facts, begun.place
     number = _batch(folder, batch)
-    manifests = {} if number is None else Reading(folder, number).manifests()
+    manifests = {} if number is None else StateReader(folder, number).manifests()
     found = []
     for name, said in facts.stores.items():
-        shown = Shown.read(said)
+        shown = ShownStore.read(said)
         labels = facts.addresses[shown.node][name]
         tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
         levels = [level for entries in tables if name in entries for level in entries[name].levels]
@@ -151,7 +151,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
 
 
 @dataclass(frozen=True)
-class Reading:
+class StateReader:
     """Spark's reader of one batch's state.
 
     Parameters
@@ -183,7 +183,7 @@ class Reading:
         rows = both.collect() if labels is None else self._collected(both, labels, len(levels))
         return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
 
-    def rows(self, store: str, shown: Shown, labels: Sequence[int]) -> DataFrame:
+    def rows(self, store: str, shown: ShownStore, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
@@ -197,7 +197,7 @@ class Reading:
             .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
         )
 
-    def rows_of_keys(self, store: str, shown: Shown, keys: Mapping[int, Keys]) -> DataFrame:
+    def rows_of_keys(self, store: str, shown: ShownStore, keys: Mapping[int, AskedKeys]) -> DataFrame:
         """The rows of some keys, by the labels under which they lie."""
         manifests = self.manifests(list(keys))
         asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
@@ -258,9 +258,9 @@ def _begun(folder: Folder) -> Checkpoint:
     return last
 
 
-def _shown(facts: Facts, store: str) -> Shown:
+def _shown(facts: CheckpointFacts, store: str) -> ShownStore:
     if store in facts.stores:
-        return Shown.read(facts.stores[store])
+        return ShownStore.read(facts.stores[store])
     raise ConfigError(
         "The checkpoint has no such store.",
         given=repr(store),

@@ -17,8 +17,8 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
-from watersmeet._spark.stores.keys import Keys
-from watersmeet._spark.stores.shown import Shown
+from watersmeet._spark.stores.keys import AskedKeys
+from watersmeet._spark.stores.shown import ShownStore
 from watersmeet._worker.process import give_back, settle
 
 
@@ -72,9 +72,9 @@ class StoreRows:
     """
 
     store: str
-    shown: Shown
+    shown: ShownStore
     manifests: Mapping[int, bytes]
-    keys: Mapping[int, Keys] | None = None
+    keys: Mapping[int, AskedKeys] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a task's ranges."""
@@ -97,7 +97,7 @@ class StoreRows:
                 found[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
         return found
 
-    def _rows(self, chunks: FolderStore, runs: Path, keys: Keys | None) -> Iterator[pa.RecordBatch]:
+    def _rows(self, chunks: FolderStore, runs: Path, keys: AskedKeys | None) -> Iterator[pa.RecordBatch]:
         entry = mf.read(chunks.manifest).tables[self.store]
         state = State(chunks, RunCache(runs))
         table = state.table(declared(self.store, entry.schema))

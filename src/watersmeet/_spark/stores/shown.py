@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from watersmeet._engine.aggregates.named import NamedFold
+from watersmeet._engine.aggregates.named import NamedFoldKernel
 from watersmeet._plan import folds
 from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
 from watersmeet._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, TableSchema
@@ -29,7 +29,7 @@ _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownStore:
     """A store as it is shown.
 
     Parameters
@@ -62,7 +62,7 @@ class Shown:
         return said
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Shown:
+    def read(cls, said: Mapping[str, Any]) -> ShownStore:
         """What `recorded` gives, as it was."""
         given = dict(said)
         if given["fold"] is not None:
@@ -83,7 +83,7 @@ class Shown:
         if pa.types.is_timestamp(field.type) and pa.types.is_int64(column.type):
             return _times(column)
         if self.fold is not None and field.name == "value":
-            return NamedFold(self.fold, column.type, field.type).finish(column)
+            return NamedFoldKernel(self.fold, column.type, field.type).finish(column)
         return column
 
     def _windows(self, batch: pa.RecordBatch) -> pa.Array:
@@ -97,9 +97,9 @@ class Shown:
         return pa.StructArray.from_arrays([_times(start), _times(end)], ["start", "end"])
 
 
-def shown_stores(physical: Physical) -> dict[str, Shown]:
+def shown_stores(physical: Physical) -> dict[str, ShownStore]:
     """The stores of a topology that users see, by name."""
-    broadcast = {edge.target for edge in physical.edges if edge.broadcast}
+    broadcast = {edge.target for edge in physical.edges if edge.reads.broadcast}
     return {
         table.name: _shown(operator, table, whole=operator.id in broadcast)
         for operator in physical.operators
@@ -108,7 +108,7 @@ def shown_stores(physical: Physical) -> dict[str, Shown]:
     }
 
 
-def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> Shown:
+def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> ShownStore:
     kinds = dict(table.columns)
     fold = operator.params.fold if isinstance(operator.params, AggregateParams) else None
     if fold is not None:
@@ -118,7 +118,7 @@ def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> Shown:
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
-    return Shown(operator.node, StructType(fields), columns, whole, _length(operator), named)
+    return ShownStore(operator.node, StructType(fields), columns, whole, _length(operator), named)
 
 
 def _shown_type(fold: folds.Fold) -> Any:

@@ -65,7 +65,6 @@ class PostgresTable(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """See `Database`."""
         import psycopg
 
         connection = self._connected()
@@ -112,12 +111,10 @@ class _PostgresTransaction(Transaction):
         self._connection, self._cursor = connection, cursor
 
     def prepare(self) -> None:
-        """See `Transaction`."""
         self._run(_LOCK)
         super().prepare()
 
     def commit(self) -> None:
-        """See `Transaction`."""
         self._connection.commit()
 
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:

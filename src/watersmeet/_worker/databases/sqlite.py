@@ -36,7 +36,6 @@ class SqliteTable(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """See `Database`."""
         file = self.target.file
         try:
             connection = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None)
@@ -79,7 +78,6 @@ class _SqliteTransaction(Transaction):
         return name.encode().lower() == self._target.table.encode().lower()
 
     def commit(self) -> None:
-        """See `Transaction`."""
         self._connection.execute("COMMIT")
 
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:

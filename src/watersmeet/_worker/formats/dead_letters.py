@@ -33,7 +33,7 @@ PREFIX = "__streams.errors."
 Header = tuple[str, bytes | None]
 
 
-class Part(Protocol):
+class SourcePart(Protocol):
     """The keys, or the values, of one source, as `Deserializer` has them."""
 
     @property
@@ -56,7 +56,7 @@ class Part(Protocol):
         """The errors for bytes that are not of the format."""
 
 
-Faults = Sequence[tuple[Part, Bools]]
+Faults = Sequence[tuple[SourcePart, Bools]]
 
 
 def column(source: int, part: str) -> str:
@@ -69,20 +69,20 @@ def letter_headers(sink: int) -> str:
     return f"k{sink}_headers"
 
 
-def letter_columns(parts: Sequence[Part], kept: Kept) -> list[tuple[str, DataType]]:
+def letter_columns(parts: Sequence[SourcePart], kept: Kept) -> list[tuple[str, DataType]]:
     """Names and types of the columns that hold dead letters, where these parts of sources have some."""
     sources = _sources(parts, kept)
     kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
     return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
 
 
-def _sources(parts: Sequence[Part], kept: Kept) -> list[int]:
+def _sources(parts: Sequence[SourcePart], kept: Kept) -> list[int]:
     mine = [part.letters for part in parts if part.letters is not None]
     return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
 
 
 @dataclass(frozen=True)
-class Origin:
+class BadRecordOrigin:
     """Where a bad record came from, and where it ended.
 
     Parameters
@@ -168,11 +168,14 @@ class OnError:
     ----------
     topic, source : where they come from.
     letters : number of the source of dead letters that they become rows of; None: they are left out.
+    reason, error : why they end, and the class of error that a dead letter names.
     """
 
     topic: str
     source: str
     letters: int | None
+    reason: str = "function_error"
+    error: type[WatersmeetError] = FunctionError
 
 
 def evaluated(
@@ -197,7 +200,7 @@ def evaluated(
         if not failed or not policies.keys() >= {*roots}:
             raise
         texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
-        frame = _ended(frame, texts, policies, code)
+        frame = ended(frame, texts, policies, code)
         return frame, program(frame)
 
 
@@ -216,27 +219,27 @@ def without(
         if root not in policies:
             raise error
     texts = {row: said(of_peek(error)) for row, error in failed.items()}
-    return program(_ended(frame, texts, policies, code))
+    return program(ended(frame, texts, policies, code))
 
 
-def _ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
-    """The frame without rows for which a function raises: they have a reason, or are dead letters."""
+def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
+    """The frame without rows that end for what the texts say: they have a reason, or are dead letters."""
     root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)
     for number, policy in policies.items():
         mine = rows[root[rows] == number]
         gone = np.zeros(len(frame), dtype=np.bool_)
         gone[mine] = True
         if policy.letters is None:
-            frame = _set(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
+            frame = set_numbers(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
         elif len(mine):
             name = column(policy.letters, "headers")
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
             places = _places(frame, mine)
-            origins = (Origin(policy.topic, *place, policy.source, "function_error") for place in places)
+            origins = (BadRecordOrigin(policy.topic, *place, policy.source, policy.reason) for place in places)
             texts = (failed[row] for row in mine.tolist())
             told = [
-                own_headers(headers) + origin.told(FunctionError, text)
+                own_headers(headers) + origin.told(policy.error, text)
                 for headers, origin, text in zip(own, origins, texts, strict=True)
             ]
             frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
@@ -249,7 +252,8 @@ def _numbers(frame: pa.Table, name: str) -> Int64s:
     return numbers
 
 
-def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+def set_numbers(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
+    """The frame with other numbers in a column, of the type that it has."""
     at = frame.schema.get_field_index(name)
     return frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
 
@@ -257,9 +261,9 @@ def _set(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
 def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
     """The frame with these rows as those of a source of dead letters, which have no reason to end."""
     for name, values in (("root", source), ("reason", 0)):
-        frame = _set(frame, name, np.where(rows, values, _numbers(frame, name)))
+        frame = set_numbers(frame, name, np.where(rows, values, _numbers(frame, name)))
     ts = _numbers(frame, "ts")
-    return _set(frame, "ts", np.where(rows, letter_times(ts), ts))
+    return set_numbers(frame, "ts", np.where(rows, letter_times(ts), ts))
 
 
 def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:
@@ -300,6 +304,6 @@ def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> l
         own = array(frame, RAW_HEADERS).take(at).to_pylist()
         errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
         for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
-            origin = Origin(part.topic, *place, part.source, "undecodable")
+            origin = BadRecordOrigin(part.topic, *place, part.source, "undecodable")
             found[row] = own_headers(headers) + origin.headers(error)
     return [found[row] for row in sorted(found)]

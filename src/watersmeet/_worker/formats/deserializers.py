@@ -29,13 +29,14 @@ from watersmeet.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
 """The columns that have them as they came."""
-NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR = 1, 2, 3, 4
+NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR, INVALID_TIMESTAMP = 1, 2, 3, 4, 5
 """Why a record does not pass; 0 where it does."""
 REASONS = {
     NEGATIVE_TIMESTAMP: "negative_timestamp",
     UNDECODABLE: "undecodable",
     IGNORED: "ignored_tombstone",
     FUNCTION_ERROR: "function_error",
+    INVALID_TIMESTAMP: "invalid_timestamp",
 }
 REFUSED = "of a Kafka record cannot be decoded."
 HINT = (

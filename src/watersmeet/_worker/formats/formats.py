@@ -23,7 +23,7 @@ from watersmeet._worker.formats import serdes
 from watersmeet._worker.formats.families import debezium, plain
 from watersmeet._worker.formats.families.family import Family
 from watersmeet._worker.formats.families.json import Json
-from watersmeet._worker.formats.families.registered import Registered
+from watersmeet._worker.formats.families.registered import RegisteredFamily
 from watersmeet._worker.formats.families.windowed import Windowed
 from watersmeet._worker.formats.serdes import NumberSerde, Serde
 from watersmeet.errors import TopologyError
@@ -50,13 +50,13 @@ FAMILIES: dict[str, Family] = {
     "uuid": plain.Simple(StringType(), serdes.UuidSerde(), some=True),
     "decimal": plain.Decimals(),
     "json": Json(),
-    "avro": Registered(),
-    "protobuf": Registered(),
-    "json_schema": Registered(),
+    "avro": RegisteredFamily(),
+    "protobuf": RegisteredFamily(),
+    "json_schema": RegisteredFamily(),
     "time_windowed": Windowed(family_of, sessions=False),
     "session_windowed": Windowed(family_of, sessions=True),
     "debezium": debezium.Envelopes(family_of),
-    "debezium_key": debezium.Keys(family_of),
+    "debezium_key": debezium.DebeziumKeys(family_of),
 }
 """By `Format.kind`."""
 

@@ -93,7 +93,7 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
                     value = whole(text)
                 if value is None:
                     flaws.add(row, "the JSON text null (a tombstone has no bytes at all)")
-            except _Refused as error:
+            except _RefusedJson as error:
                 flaws.add(row, str(error))
             except (ValueError, ArithmeticError, RecursionError):
                 shown = kind.simpleString()
@@ -105,24 +105,24 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
 # -- parsing -----------------------------------------------------------------------------------------------
 
 
-class _Refused(ValueError):
+class _RefusedJson(ValueError):
     """What is JSON by the letter, and no value that can be told."""
 
 
 def _check_levels(text: str) -> None:
     if nests_beyond(text, JSON_LEVELS):
-        raise _Refused(f"it has more than {JSON_LEVELS} levels")
+        raise _RefusedJson(f"it has more than {JSON_LEVELS} levels")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Refused("a name stands twice in one object")
+        raise _RefusedJson("a name stands twice in one object")
     return found
 
 
 def _no_constant(name: str) -> None:
-    raise _Refused(f"{name} is no JSON")
+    raise _RefusedJson(f"{name} is no JSON")
 
 
 _BEGINS = frozenset('{["-0123456789tfn')

@@ -21,15 +21,22 @@ from watersmeet._worker.formats.avro.language import Avro
 from watersmeet._worker.formats.guarded.net import PASSED_ON, fallen
 from watersmeet._worker.formats.json_schema.language import JsonSchema
 from watersmeet._worker.formats.protobuf.language import Protobuf
-from watersmeet._worker.formats.registered.client import Endless, Handed, Missing, Reached, Registered, RegistryClient
+from watersmeet._worker.formats.registered.client import (
+    Endless,
+    Handed,
+    Missing,
+    Reached,
+    RegisteredSchema,
+    RegistryClient,
+)
 from watersmeet._worker.formats.registered.language import (
     BadSchema,
     Language,
-    Reading,
     References,
     Refused,
-    Values,
+    SchemaReading,
     Writer,
+    WriterValues,
 )
 from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import ConfigError, TopologyError
@@ -40,9 +47,9 @@ MAGIC = b"\0"
 HEADER_BYTES = 5
 LANGUAGES: dict[str, Language] = {"avro": Avro(), "protobuf": Protobuf(), "json_schema": JsonSchema()}
 """By the kind of a format."""
-_LATEST: WeakKeyDictionary[SchemaFormat, Registered] = WeakKeyDictionary()
+_LATEST: WeakKeyDictionary[SchemaFormat, RegisteredSchema] = WeakKeyDictionary()
 """What sources without a schema read by: asked once, so that a topology is of one schema."""
-_WRITERS: dict[tuple[str, str, int], Values] = {}
+_WRITERS: dict[tuple[str, str, int], WriterValues] = {}
 """By registry, reader's schema and number."""
 _MOST_WRITERS = 1_000
 _REFUSED: dict[tuple[str, str, int], tuple[str, float]] = {}
@@ -95,7 +102,7 @@ def _text(form: SchemaFormat) -> tuple[str, References]:
     return found.text, found.references
 
 
-def latest(form: SchemaFormat) -> Registered:
+def latest(form: SchemaFormat) -> RegisteredSchema:
     """The schema that a source without one reads by, as the registry had it when it was asked first."""
     if form not in _LATEST:
         assert isinstance(form.registry, SchemaRegistry)
@@ -190,12 +197,12 @@ class SchemaReader:
 class _Framed:
     """Values with the number of their schema in front, each number asked for once."""
 
-    def __init__(self, text: str, language: Language, reading: Reading, registry: Handed | Reached) -> None:
+    def __init__(self, text: str, language: Language, reading: SchemaReading, registry: Handed | Reached) -> None:
         settings = registry.settings
         self._text, self._language, self._reading = text, language, reading
         self._url = str(settings["url"])
         self._client: Callable[[], RegistryClient] = lambda: RegistryClient(settings)
-        self._known: dict[int, Values | str] = {}
+        self._known: dict[int, WriterValues | str] = {}
 
     def value(self, data: bytes) -> Any:
         if len(data) < HEADER_BYTES:
@@ -215,7 +222,7 @@ class _Framed:
         except Refused as error:
             raise Refused(f"schema {number}: {error}") from None
 
-    def _writer(self, number: int) -> Values | str:
+    def _writer(self, number: int) -> WriterValues | str:
         place = (self._url, self._text, number)
         if place in _WRITERS:
             return _WRITERS[place]
@@ -230,7 +237,7 @@ class _Framed:
             _keep(_WRITERS, place, made)
         return made
 
-    def _asked(self, number: int) -> Values | str:
+    def _asked(self, number: int) -> WriterValues | str:
         try:
             found = self._client().by_id(number, self._language.asked_as)
             if found.kind != self._language.registered_as:

@@ -26,6 +26,7 @@ from watersmeet._worker import task
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import OnError, evaluated, without
 from watersmeet._worker.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
+from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.wire.common import Common
@@ -72,6 +73,7 @@ class Pack:
     ends : whether to send ends behind the rows (see `wire`).
     letters : by the number of a root that has dead letters, the name that they are counted under.
     outliving : what becomes of records for which a function raises, by the number of their root; else the batch fails.
+    extraction : gives records their times, where these are not their own.
     """
 
     outlets: tuple[Outlet, ...]
@@ -89,6 +91,7 @@ class Pack:
     ends: bool = False
     letters: Mapping[int, str] = field(default_factory=dict)
     outliving: Mapping[int, OnError] = field(default_factory=dict)
+    extraction: Extraction = field(default_factory=Extraction)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -134,6 +137,7 @@ class Pack:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
             refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
+        frame = self.extraction(frame)
         frame = self._shown(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
@@ -295,6 +299,11 @@ def told_ends(labels: Labels) -> Iterator[WireRow]:
 def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
     """The rows as batches, each of at most WIRE_ROWS rows and about one blob's bytes."""
     return map(_wire_batch, _together(rows, blob.PIECE_BYTES))
+
+
+def wire_together(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
+    """The rows behind a level as batches, each of at most WIRE_ROWS rows and about `FRAME_BYTES`."""
+    return map(_wire_batch, _together(rows, FRAME_BYTES))
 
 
 def wire_frames(rows: Iterable[WireRow]) -> Iterator[pd.DataFrame]:

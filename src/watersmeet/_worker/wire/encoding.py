@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.exchange.routing import Outlet, RoutedBatch, pack, wanted
 from watersmeet._engine.rows.columns import array, bools, without
 from watersmeet._engine.rows.halves import failing
-from watersmeet._plan.nodes import Sink
+from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.formats import check_writable, serde_of
 from watersmeet._worker.formats.serdes import Serde
@@ -81,7 +81,7 @@ Encodings = Mapping[int, Encoding]
 """By the port of an output's rows."""
 
 
-def encodings_of(physical: Physical, sinks: Iterable[Sink], *, ships: bool = True) -> Encodings:
+def encodings_of(physical: Physical, sinks: Iterable[SinkNode], *, ships: bool = True) -> Encodings:
     """What is written before the last exchange.
 
     Parameters
@@ -102,7 +102,7 @@ def encodings_of(physical: Physical, sinks: Iterable[Sink], *, ships: bool = Tru
     return {port: found[sink] for port, sink in ports.items() if sink in found}
 
 
-def _serde(sink: Sink, part: str) -> Serde:
+def _serde(sink: SinkNode, part: str) -> Serde:
     form, kind = Format.of(getattr(sink.target, part)), getattr(sink.shape, part)
     check_writable(form, kind, f"{part}s of the sink {sink.target.name!r}")
     return serde_of(form, kind)

@@ -23,9 +23,9 @@ from watersmeet._plan.operators.spec import RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.arrow_types import spark_type
 from watersmeet._worker.formats.dead_letters import (
+    BadRecordOrigin,
     Header,
     OnError,
-    Origin,
     column,
     complaint,
     letter_times,
@@ -136,7 +136,6 @@ class Letters(Drops):
         self._held: list[tuple[Outlet, pa.Table]] = []
 
     def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
-        """See `Drops`."""
         way = self._counted(node, reason, len(at))
         if self._ways is None or way is None or not len(at):
             return
@@ -164,7 +163,6 @@ class Letters(Drops):
         return self._ways is not None and isinstance(self._ways.within.usual.on_drop, DeadLetter)
 
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
-        """See `Drops`."""
         at = np.array(sorted(errors), dtype=np.int64)
         way = self._counted(node, RAISED, len(at))
         if self._ways is None or way is None:
@@ -238,7 +236,7 @@ class Letters(Drops):
         for headers, srcpart, offset, ts, (node, reason, error, text) in zip(own, *columns, told, strict=True):
             number = srcpart >> PARTITION_BITS
             topic = self._ways.topics.get(number) if read or number not in self._ways.rows else None
-            origin = Origin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
+            origin = BadRecordOrigin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
             found.append(own_headers(headers) + origin.told(error, text))
         return pa.array(found, HEADERS)
 

@@ -77,7 +77,7 @@ class Measures:
             names += [Measure(kind, operator.node, table.name) for table in operator.keeps for kind in (ROWS, BYTES)]
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
-        copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.broadcast)
+        copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.reads.broadcast)
         return cls(first, (*dict.fromkeys(names), Measure(MEMORY)), ports, copies)
 
     @cached_property

@@ -236,20 +236,21 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
                 found[(source.dead_letters_of, DEAD_LETTER)] = None
             continue
         raised = (RAISED,) if source.origin.policies.outlives_errors else ()
-        for reason in ("negative_timestamp", "undecodable", *source.origin.drop_reasons, *raised):
+        told = () if source.origin.timestamp_extractor is None else ("invalid_timestamp",)
+        for reason in ("negative_timestamp", "undecodable", *told, *source.origin.drop_reasons, *raised):
             found[(source.name, reason)] = None
     for flow in physical.flows:
         if flow.drops_null_key:
             found[(flow.node, "null_key")] = None
     for edge in physical.edges:
         node = physical.operators[edge.target].node
-        if edge.drops_null_key:
+        if edge.reads.drops_null_key:
             found[(node, "null_key")] = None
-        if edge.drops_null_value:
+        if edge.reads.drops_null_value:
             found[(node, "null_value")] = None
         if edge.drops_late:
             found[(node, OUT_OF_ORDER)] = None
-        ends = physical.side(edge).null_reason
+        ends = edge.reads.null_reason
         if ends is not None:
             found[(node, ends)] = None
     for operator in physical.operators:

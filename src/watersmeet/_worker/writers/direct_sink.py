@@ -19,7 +19,7 @@ from watersmeet._engine.rows.columns import HELD_KEY, array, position_columns, s
 from watersmeet._engine.rows.position import parts_by_position
 from watersmeet._engine.rows.types import HEADERS
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Sink
+from watersmeet._plan.nodes import SinkNode
 from watersmeet._worker.formats.formats import format_for, is_primitive, serde_of, written_by_workers
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.formats.windowed import WindowedSerde
@@ -36,7 +36,7 @@ _KEPT = frozenset(("key", ENCODED_KEY, "value", "ts", "headers", "topic", "prefi
 _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
-def can_write_directly(plan: Plan, sinks: Iterable[Sink]) -> bool:
+def can_write_directly(plan: Plan, sinks: Iterable[SinkNode]) -> bool:
     """Whether all sinks are topics whose keys and values need no expression of Spark's."""
     return all(
         sink.target.topic is not None
@@ -56,7 +56,7 @@ def _format(given: Format | FormatName | None, kind: DataType) -> Format:
     return format_for(kind) if given is None else Format.of(given)
 
 
-def serdes_of(sink: Sink, encoded: Collection[str] = ()) -> dict[str, Serde]:
+def serdes_of(sink: SinkNode, encoded: Collection[str] = ()) -> dict[str, Serde]:
     """Of key and value what is written by a serde: all that is no text, bytes or integer.
 
     Parameters

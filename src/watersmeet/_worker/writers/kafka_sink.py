@@ -22,7 +22,7 @@ from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.secrets import received
 from watersmeet._worker.wire.ends import LAST
 from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
-from watersmeet._worker.writers.retries import Transaction
+from watersmeet._worker.writers.retries import RetriedTransaction
 from watersmeet.errors import SinkError
 
 WRITTEN = "task int, held binary"
@@ -68,7 +68,7 @@ class KafkaWrite:
         """The records that are not written here, few or none."""
         name = None if self.group is None else f"{self.group}-{number}"
         held: list[pa.Table] = []
-        out: Transaction | None = None
+        out: RetriedTransaction | None = None
         fresh = whole = False
         size = 0
         try:
@@ -102,12 +102,12 @@ class KafkaWrite:
             raise
         return held
 
-    def _transaction(self, name: str | None) -> Transaction:
+    def _transaction(self, name: str | None) -> RetriedTransaction:
         """A task's own; without a `name` it is none, but written plainly."""
         out = sender(received(self.client), name, min(self.topics))
         send_all = partial(send, out, self.topics)
         begin, commit = partial(out.begin, self.batch, self.plan), partial(out.commit, self.batch, self.plan)
-        return Transaction(out, begin, send_all, commit, is_once=name is not None)
+        return RetriedTransaction(out, begin, send_all, commit, is_once=name is not None)
 
 
 def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:

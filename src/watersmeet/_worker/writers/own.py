@@ -25,7 +25,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnOutputWriter:
     """An output of the user's own.
 
     Parameters
@@ -61,7 +61,7 @@ class Own:
             _on_their_line(self, "write", batch, lambda: self.output.write(rows, BatchInfo(batch, writer, task)))
 
 
-def asked(own: Own, batch: int, writer: str) -> int | None:
+def asked(own: OwnOutputWriter, batch: int, writer: str) -> int | None:
     """The last batch that the output says it has of a writer's; None: it does not know.
 
     Parameters
@@ -81,7 +81,7 @@ class WriteOwn:
     batch : number of the batch.
     """
 
-    own: Own
+    own: OwnOutputWriter
     batch: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,7 +94,7 @@ class WriteOwn:
         give_back()
 
 
-def _on_their_line(own: Own, method: str, batch: int, call: Callable[[], T]) -> T:
+def _on_their_line(own: OwnOutputWriter, method: str, batch: int, call: Callable[[], T]) -> T:
     try:
         return call()
     except Exception as error:

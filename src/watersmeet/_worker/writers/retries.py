@@ -64,7 +64,7 @@ class Faults:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
 
-class Transaction:
+class RetriedTransaction:
     """A task's transaction of one batch.
 
     Parameters

@@ -16,7 +16,6 @@ class Mode(OfOne):
     stem = name = "mode"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_ordered(self, use.argument)
         return counts_of(use.argument), use.argument
 

@@ -24,13 +24,11 @@ class Percentile(OfOne):
     stem = name = "percentile"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_number(self, use.argument)
         return counts_of(use.argument), pa.float64()
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return f"wm.percentile(lambda value: {of}, p=0.5)"
 
 

@@ -16,7 +16,6 @@ class CollectList(OfOne):
     in_agg = "all"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_told_apart(self, use.argument)
         values = list_of(use.argument)
         return values, values

@@ -18,7 +18,6 @@ class CountDistinct(OfOne):
     in_agg = "n"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_told_apart(self, use.argument)
         return list_of(use.argument), pa.int64()
 

@@ -36,11 +36,9 @@ class TopK(OfOne):
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return f"wm.top_k(lambda value: {of}, k=3)"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_ordered(self, use.argument)
         check_told_apart(self, use.argument)
         values = list_of(use.argument)
@@ -58,16 +56,13 @@ class TopBy(OfTwo):
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return f"wm.top_k(k=3, by=lambda value: {of})"
 
     @property
     def text(self) -> str:
-        """See `AnyAggregate`."""
         return f"top_k({self.k}, by)"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
@@ -83,9 +78,9 @@ def top_k(
     by: Function | None = None,
     value: Function | None = None,
 ) -> AnyAggregate:
-    """The `k` largest values, the largest first; with `by` what stands in the `k` records in which that is largest.
+    """The `k` largest values, the largest first; with `by` the values of the `k` records with the largest `by`.
 
-    NaN is larger than all numbers; of equal ones that which came first stands first, and stays where there are more.
+    NaN is larger than all numbers. Of equal values the earlier one comes first, and stays if there are more than `k`.
 
     >>> top_k(lambda order: order["amount"], k=3)
     wm.top_k(k=3)

@@ -19,7 +19,6 @@ class Avg(OfOne):
     in_agg = "mean"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_number(self, use.argument)
         total = pa.float64()
         return counted(exact(total) if use.takes_back else total), total

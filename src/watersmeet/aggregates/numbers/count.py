@@ -19,12 +19,10 @@ class Count(OfOne):
     in_agg = None
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         return pa.int64(), pa.int64()
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return "wm.count()"
 
 

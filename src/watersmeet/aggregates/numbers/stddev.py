@@ -19,7 +19,6 @@ class Stddev(OfOne):
     in_agg = "spread"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_number(self, use.argument)
         if use.takes_back:
             return pa.struct([("count", pa.int64()), ("sum", EXACT), ("squares", EXACT)]), pa.float64()

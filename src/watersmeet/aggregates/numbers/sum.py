@@ -20,7 +20,6 @@ class Sum(OfOne):
     in_agg = "total"
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         argument = use.argument
         check_number(self, argument)
         if pt.is_decimal(argument):

@@ -16,7 +16,6 @@ class _Boolean(OfOne):
     """What both share."""
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         if not pt.is_boolean(use.argument):
             raise TopologyError(
                 f"The aggregate {self.name} is of conditions, and its argument is {use.argument}.",
@@ -27,7 +26,6 @@ class _Boolean(OfOne):
 
     @classmethod
     def example(cls, of: str = "value['field']") -> str:
-        """See `AnyAggregate`."""
         return f"wm.{cls.name}(lambda value: {of} > 0)"
 
 

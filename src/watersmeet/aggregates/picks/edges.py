@@ -13,7 +13,6 @@ class _Edge(OfOne):
     """What both share."""
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         if use.takes_back:
             raise TopologyError(
                 f"A grouped table has no {self.name} value, as wm.{self.name} wants it: its rows come and go.",

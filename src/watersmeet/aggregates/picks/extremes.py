@@ -21,7 +21,6 @@ class _Extreme(OfOne):
     """What both share."""
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         check_ordered(self, use.argument)
         check_told_apart(self, use.argument)
         return list_of(use.argument) if use.takes_back else use.argument, use.argument

@@ -23,7 +23,6 @@ class _ExtremeBy(OfTwo):
     """What both share."""
 
     def types(self, use: Use) -> Types:
-        """See `AnyAggregate`."""
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
@@ -48,18 +47,18 @@ class MaxBy(_ExtremeBy):
 
 @answered_as(MinBy.use())
 def min_by(value: Function, by: Function) -> AnyAggregate:
-    """The value of the record whose `by` is smallest; of equal ones that which came last, as Spark's `min_by`.
+    """The value of the record with the smallest `by`; of equal ones the last, like Spark's `min_by`.
 
-    Records whose `by` is null are left out; the value may be null. Of a grouped table all pairs are kept.
+    Records with a null `by` are ignored; the value may be null. Of a grouped table all pairs are kept.
     """
     return MinBy(value, by)
 
 
 @answered_as(MaxBy.use())
 def max_by(value: Function, by: Function) -> AnyAggregate:
-    """The value of the record whose `by` is largest, NaN above all numbers; of equal ones that which came last.
+    """The value of the record with the largest `by`, NaN above all numbers; of equal ones the last.
 
-    As Spark's `max_by`: records whose `by` is null are left out, and the value may be null. Of a grouped table all
-    pairs are kept, and of equal ones that which came into the group last counts.
+    Like Spark's `max_by`, it ignores records with a null `by`, and the value may be null. For a grouped table all pairs
+    are kept, and of equal ones the last that came into the group counts.
     """
     return MaxBy(value, by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import Aggregated, Node, Shape
+from watersmeet._plan.nodes import AggregatedNode, Node, Shape
 from watersmeet.handles import made
 from watersmeet.handles.grouped.folding import Folding, Group
 from watersmeet.handles.side import type_text
@@ -43,7 +43,7 @@ class Grouped(NoValue):
 
     def _add(
         self,
-        make: Callable[..., Aggregated],
+        make: Callable[..., AggregatedNode],
         folding: Folding,
         name: str | None,
         stem: str,
@@ -55,7 +55,7 @@ class Grouped(NoValue):
 
     def _node(
         self,
-        make: Callable[..., Aggregated],
+        make: Callable[..., AggregatedNode],
         folding: Folding,
         name: str | None,
         stem: str,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import StreamAggregate
+from watersmeet._plan.nodes import StreamAggregateNode
 from watersmeet.errors import TopologyError
 from watersmeet.handles.grouped.base import Grouped, group_of
 from watersmeet.handles.grouped.folding import FoldFunction, Part, cogrouping
@@ -76,4 +76,4 @@ class CogroupedKStream(Grouped):
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, cogrouping(self._parts, initializer), name, "cogroup", store, history)
+        return self._add(StreamAggregateNode, cogrouping(self._parts, initializer), name, "cogroup", store, history)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from watersmeet._engine.rows.first_values import is_known, unknown_type
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
-from watersmeet._plan.nodes import Arguments, Shape, UserFunction
+from watersmeet._plan.nodes import ArgumentsNode, Shape, UserFunction
 from watersmeet.aggregates import AnyAggregate, PythonFunction, Use
 from watersmeet.errors import FunctionError
 from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, takes
@@ -76,7 +76,7 @@ def reducing(
     group: Group, reducer: FoldFunction, subtractor: FoldFunction | None = None, *, merges: bool = False
 ) -> Folding:
     """reduce(); with `merges` results are reduced with one another, too."""
-    making = _Making(group, group.value)
+    making = _FoldBeingMade(group, group.value)
     add = making.step("reducer" if subtractor is None else "adder", reducer, REDUCER)
     subtract = None if subtractor is None else making.step("subtractor", subtractor, REDUCER)
     merge = making.step("reducer", reducer, MERGER) if merges else None
@@ -98,7 +98,7 @@ def aggregating(
     """
     kind, initial = _first(group, initializer, aggregator)
     role = "aggregator" if subtractor is None else "adder"
-    making = _Making(group, kind)
+    making = _FoldBeingMade(group, kind)
     making.settle_type(role, aggregator)
     _check_type(group, making.type)
     making.check_initial(role, kind, initial)
@@ -117,11 +117,11 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
     """
     first, _ = parts[0]
     kind, initial = _first(first, initializer, *(aggregator for _, aggregator in parts))
-    made = [_Making(group, kind) for group, _ in parts]
+    made = [_FoldBeingMade(group, kind) for group, _ in parts]
     for making, (_, aggregator) in zip(made, parts, strict=True):
         making.settle_type("aggregator", aggregator)
     _check_type(first, made[-1].type)
-    made = [_Making(group, made[-1].type) for group, _ in parts]
+    made = [_FoldBeingMade(group, made[-1].type) for group, _ in parts]
     made[0].check_initial("aggregator", kind, initial)
     adders = tuple(
         making.step("aggregator", aggregator, ADDER, f"aggregator{number or ''}")
@@ -220,12 +220,12 @@ def _argued(group: Group, arguments: Mapping[str, Roles], name: str, *, of_messa
     kind = group.functions.value_type(mapper, (group.key, group.value), "arguments")
     shape, names = Shape("stream", group.key, kind), []
     for ending, above in zip(("-old", "") if of_messages else ("",), group.inputs, strict=True):
-        node = Arguments(f"{name}-arguments{ending}", (above,), shape, mapper=mapper, of_messages=of_messages)
+        node = ArgumentsNode(f"{name}-arguments{ending}", (above,), shape, mapper=mapper, of_messages=of_messages)
         names.append(group.construction.add(node).name)
     return tuple(names)
 
 
-class _Making:
+class _FoldBeingMade:
     """A fold of functions while it is made: the aggregate's type, and the functions that are Columns so far."""
 
     def __init__(self, group: Group, aggregate: Any) -> None:

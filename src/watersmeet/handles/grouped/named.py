@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.parts import Kept
+from watersmeet._engine.aggregates.parts import KernelTypes
 from watersmeet.aggregates import AGGREGATES, AnyAggregate
 from watersmeet.aggregates.declared import Types
 from watersmeet.errors import TopologyError
@@ -44,7 +44,7 @@ def check_aggregates(aggregates: Mapping[str, AnyAggregate]) -> None:
 
 
 def _meant(given: Any, name: str) -> str:
-    """The aggregate that was meant, where that can be told."""
+    """The aggregate that was meant, if that is known."""
     if name in _CALLED:
         return _CALLED[name].example()
     # a Column such as sum(amount), or a pair of a field and a name, as pandas has it
@@ -71,6 +71,6 @@ def tried(aggregate: AnyAggregate, types: Types, *, takes_back: bool, merges: bo
     ------
     FunctionError : a function of the user's own raises, or does not give what it declares.
     """
-    part = part_of(aggregate, Kept(*types, takes_back=takes_back))
+    part = part_of(aggregate, KernelTypes(*types, takes_back=takes_back))
     none = part.init(1)
     part.finish(part.merge(none, part.init(1)) if merges else none)

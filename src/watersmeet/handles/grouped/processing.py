@@ -6,7 +6,7 @@ Handle layer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.operators.processors.values import has_order
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Map, Process, Shape
+from watersmeet._plan.nodes import MapNode, ProcessNode, Shape
 from watersmeet._plan.nodes.processors import ProcessorStore
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.handles import made
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
 
 _HINT = "A processor is a class: class Dedup: def process(self, record, context): context.forward(record)."
-_SIGNATURES = {
+SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "process": ("record", "context"),
     "on_timer": ("key", "timestamp", "context"),
+    "on_wall_timer": ("key", "timestamp", "context"),
     "init": ("context",),
     "close": (),
 }
@@ -50,9 +51,9 @@ class Processing(Handle):
     ) -> KStream:
         """What a processor makes of the records: it keeps state by key, sets timers, and sends records of any key.
 
-        Records without a key are left out, counted. Of what it sends the types are declared here, and checked. How it
-        is called, and what it can do, is told on the page "Your Processor here" (docs/processors.md); Kafka Streams'
-        `KStream.process` (KIP-820) is the same with stores by task in place of stores by key.
+        Records without a key are dropped and counted. The types of its results are declared here, and checked. The
+        page "Write a processor" (docs/processors.md) explains its methods. Kafka Streams' `KStream.process` (KIP-820)
+        is the same, with stores by task instead of stores by key.
 
         Parameters
         ----------
@@ -91,7 +92,7 @@ class Processing(Handle):
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
 
-        sends = Map(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
+        sends = MapNode(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
         return made.stream(self._construction, self._attach(sends))
 
     def process_values(
@@ -124,7 +125,8 @@ def processed(
     name: str | None,
     *,
     drops_null: bool = False,
-) -> Process:
+    within: Any = None,
+) -> ProcessNode:
     """The node of a processor, attached.
 
     Parameters
@@ -132,11 +134,12 @@ def processed(
     above : name of the stream's node, and the type of its keys.
     types : of the keys and values that it sends, and of the values that the node gives.
     drops_null : whether records without a value end here.
+    within : what the processor passes its calls on to, if it does.
     """
     (sends, kind), (stream, key) = types, above
-    tried = _tried(processor)
-    node = Process(
-        construction.name(name, Process.stem, stream),
+    tried = tried_out(processor) if within is None else within
+    node = ProcessNode(
+        construction.name(name, ProcessNode.stem, stream),
         (stream,),
         Shape("stream", key, kind),
         make=processor,
@@ -144,14 +147,19 @@ def processed(
         sends=sends,
         stores=stores,
         timers=getattr(type(tried), "on_timer", None) not in (None, Processor.on_timer),
+        wall_timers=getattr(type(tried), "on_wall_timer", None) not in (None, Processor.on_wall_timer),
         drops_null=drops_null,
     )
     construction.add(node)
     return node
 
 
-def _tried(processor: Any) -> Any:
+def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNATURES) -> Any:
     """A processor, made once to see what it has.
+
+    Parameters
+    ----------
+    signatures : names of the parameters of each method; the first one it must have.
 
     Raises
     ------
@@ -174,14 +182,14 @@ def _tried(processor: Any) -> Any:
         raise FunctionError(
             f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
         ) from error
-    for method, parameters in _SIGNATURES.items():
-        _check_method(made, method, parameters)
+    for method, parameters in signatures.items():
+        _check_method(made, method, parameters, needed=method == next(iter(signatures)))
     return made
 
 
-def _check_method(made: Any, method: str, parameters: tuple[str, ...]) -> None:
+def _check_method(made: Any, method: str, parameters: tuple[str, ...], *, needed: bool) -> None:
     own, given = type(made).__name__, getattr(made, method, None)
-    if given is None and method != "process":
+    if given is None and not needed:
         return
     wanted = f"def {method}({', '.join(('self', *parameters))})"
     if not callable(given):
@@ -223,7 +231,7 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
     return tuple(sorted(found, key=lambda store: store.name))
 
 
-class Stepped:
+class StepProcessor:
     """The short form as a processor: a function that gives the next state and what is to be sent."""
 
     def __init__(self, init: Callable[[], Any], step: Callable[..., Any], store: str) -> None:
@@ -259,10 +267,10 @@ def stepped(
                 f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
             )
         _check_function(role, given, names)
-    name = construction.name(name, Process.stem, above[0])
+    name = construction.name(name, ProcessNode.stem, above[0])
     kept = ValueStore(store or f"{name}.state", state)
     kind = construction.functions.named_type(returns)
-    make = lambda: Stepped(init, step, kept.name)  # noqa: E731
+    make = lambda: StepProcessor(init, step, kept.name)  # noqa: E731
     types = ((None, kind), kind)
     stores = tuple(replace(each, named=store is not None) for each in declared(construction, [kept]))
     return made.stream(construction, processed(construction, above, make, types, stores, name, drops_null=True))

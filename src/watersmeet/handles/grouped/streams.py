@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import SelectKey, Shape, StreamAggregate
+from watersmeet._plan.nodes import SelectKeyNode, Shape, StreamAggregateNode
 from watersmeet.aggregates import AnyAggregate
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import Function, adapt, types_for
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.cogrouped import CogroupedKStream
 from watersmeet.handles.grouped.folding import FoldFunction, Group, aggregating, counting, naming, reducing
@@ -31,11 +31,12 @@ class StreamGrouping(Processing):
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedStream:
         """The records by another key: a Column function of (value) or (key, value); null: left out, counted."""
-        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions)
-        key = self._construction.functions.value_type(selector, self._types(), "key selector")
+        selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
+        types = types_for(selector, self._types())
+        key = self._construction.functions.value_type(selector, types, "key selector")
         name = self._construction.name(name, "group_by")
         shape = Shape("stream", key, self.value_type)
-        node = self._attach(SelectKey(name, (self.name,), shape, selector=selector))
+        node = self._attach(SelectKeyNode(name, (self.name,), shape, selector=selector))
         return KGroupedStream(Group(self._construction, (node.name,), key, self.value_type))
 
 
@@ -96,7 +97,7 @@ class KGroupedStream(Grouped):
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, counting(self._group), name, "count", store, history)
+        return self._add(StreamAggregateNode, counting(self._group), name, "count", store, history)
 
     def reduce(
         self,
@@ -115,7 +116,7 @@ class KGroupedStream(Grouped):
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(StreamAggregate, reducing(self._group, reducer), name, "reduce", store, history)
+        return self._add(StreamAggregateNode, reducing(self._group, reducer), name, "reduce", store, history)
 
     def aggregate(
         self,
@@ -137,7 +138,7 @@ class KGroupedStream(Grouped):
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         folding = aggregating(self._group, initializer, aggregator)
-        return self._add(StreamAggregate, folding, name, "aggregate", store, history)
+        return self._add(StreamAggregateNode, folding, name, "aggregate", store, history)
 
     def agg(
         self,
@@ -158,4 +159,4 @@ class KGroupedStream(Grouped):
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name)
-        return self._add(StreamAggregate, folding, name, "agg", store, history)
+        return self._add(StreamAggregateNode, folding, name, "agg", store, history)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from watersmeet._plan.nodes import Regroup, Shape, TableAggregate
+from watersmeet._plan.nodes import RegroupNode, Shape, TableAggregateNode
 from watersmeet.aggregates import AnyAggregate
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.grouped.base import Grouped
@@ -23,10 +23,10 @@ def regrouped(table: Side, selector: Function, name: str | None) -> KGroupedTabl
     construction = table.construction
     selector = adapt(selector, ("key", "value"), "group selector", construction.functions, pair=True)
     key, value = construction.functions.pair_type(selector, table.types, "group selector")
-    name = construction.name(name, Regroup.stem)
+    name = construction.name(name, RegroupNode.stem)
     shape, above = Shape("stream", key, value), (table.name,)
-    old = construction.add(Regroup(f"{name}-old", above, shape, selector=selector, half="old"))
-    new = construction.add(Regroup(name, above, shape, selector=selector, half="new"))
+    old = construction.add(RegroupNode(f"{name}-old", above, shape, selector=selector, half="old"))
+    new = construction.add(RegroupNode(name, above, shape, selector=selector, half="new"))
     return KGroupedTable(Group(construction, (old.name, new.name), key, value))
 
 
@@ -42,7 +42,7 @@ class KGroupedTable(Grouped):
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(TableAggregate, counting(self._group), name, "count", store, history)
+        return self._add(TableAggregateNode, counting(self._group), name, "count", store, history)
 
     def reduce(
         self,
@@ -63,7 +63,7 @@ class KGroupedTable(Grouped):
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
-        return self._add(TableAggregate, reducing(self._group, adder, subtractor), name, "reduce", store, history)
+        return self._add(TableAggregateNode, reducing(self._group, adder, subtractor), name, "reduce", store, history)
 
     def aggregate(
         self,
@@ -88,7 +88,12 @@ class KGroupedTable(Grouped):
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         """
         return self._add(
-            TableAggregate, aggregating(self._group, initializer, adder, subtractor), name, "aggregate", store, history
+            TableAggregateNode,
+            aggregating(self._group, initializer, adder, subtractor),
+            name,
+            "aggregate",
+            store,
+            history,
         )
 
     def agg(
@@ -110,4 +115,4 @@ class KGroupedTable(Grouped):
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)
-        return self._add(TableAggregate, folding, name, "agg", store, history)
+        return self._add(TableAggregateNode, folding, name, "agg", store, history)

@@ -11,7 +11,12 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from watersmeet._plan.nodes import SessionWindowAggregate, SlidingWindowAggregate, TimeWindowAggregate, WindowAggregate
+from watersmeet._plan.nodes import (
+    SessionWindowAggregateNode,
+    SlidingWindowAggregateNode,
+    TimeWindowAggregateNode,
+    WindowAggregateNode,
+)
 from watersmeet._plan.operators import OPERATORS
 from watersmeet.aggregates import AnyAggregate
 from watersmeet.errors import TopologyError
@@ -29,17 +34,26 @@ from watersmeet.handles.grouped.folding import (
     reducing,
 )
 from watersmeet.names import answering
-from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from watersmeet.windows import (
+    CalendarWindows,
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 if TYPE_CHECKING:
     from watersmeet.handles.wtable import WTable
 
 W = TypeVar("W", bound="Windowing")
-NODES: dict[type, type[WindowAggregate]] = {
-    TimeWindows: TimeWindowAggregate,
-    UnlimitedWindows: TimeWindowAggregate,
-    SlidingWindows: SlidingWindowAggregate,
-    SessionWindows: SessionWindowAggregate,
+NODES: dict[type, type[WindowAggregateNode]] = {
+    TimeWindows: TimeWindowAggregateNode,
+    UnlimitedWindows: TimeWindowAggregateNode,
+    CalendarWindows: TimeWindowAggregateNode,
+    SlidingWindows: SlidingWindowAggregateNode,
+    SessionWindows: SessionWindowAggregateNode,
 }
 """The node of each kind of windows."""
 
@@ -221,7 +235,7 @@ def check_windows(windows: Windows) -> None:
         raise TopologyError(
             f"windowed_by takes the windows of aggregates, and not {windows!r:.120}.",
             hint="Take wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), wm.SlidingWindows, wm.SessionWindows "
-            "or wm.UnlimitedWindows.",
+            "wm.CalendarWindows or wm.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
         raise TopologyError(f"Aggregates of these windows are not there yet: {windows!r:.120}.")

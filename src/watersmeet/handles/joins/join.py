@@ -11,7 +11,7 @@ from typing import Any
 
 from watersmeet._plan.nodes import How, Node
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt
+from watersmeet.functions import Function, adapt, types_for
 from watersmeet.generation import Generation
 from watersmeet.handles.side import CALLED, Side, require_same_builder, same_type, type_text
 from watersmeet.windows import Duration, JoinWindows, Previous
@@ -109,8 +109,9 @@ def shown_as(given: Any) -> str:
 
 def joiner_of(left: Side, right: Side, join: Join) -> tuple[Function, Any]:
     """(joiner of key, left, right; type of its result)."""
-    joiner = adapt(join.joiner, ("key", "left", "right"), "joiner", left.functions)
-    types = (left.key_type, left.value_type, right.value_type)
+    of_stream = left.kind == "stream"
+    joiner = adapt(join.joiner, ("key", "left", "right"), "joiner", left.functions, sees_record=of_stream)
+    types = types_for(joiner, (left.key_type, left.value_type, right.value_type))
     return joiner, left.functions.value_type(joiner, types, "joiner")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet._plan.nodes import Node, Shape, StreamStream
+from watersmeet._plan.nodes import Node, Shape, StreamStreamNode
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
 from watersmeet.handles.joins.join import Join, joiner_of, name_of
@@ -34,8 +34,8 @@ def attach(left: Side, right: Side, join: Join) -> Node:
     construction = left.construction
     chosen = construction.generation if join.generation is None else Generation.of(join.generation)
     current = chosen is Generation.CURRENT
-    node = StreamStream(
-        name_of(left, right, join, StreamStream.stem),
+    node = StreamStreamNode(
+        name_of(left, right, join, StreamStreamNode.stem),
         (left.name, right.name),
         Shape("stream", left.key_type, value),
         how=join.how,

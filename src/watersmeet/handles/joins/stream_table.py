@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet._plan.nodes import Node, Shape, StreamTable, StreamTableGrace, StreamVersionedTable
+from watersmeet._plan.nodes import Node, Shape, StreamTableGraceNode, StreamTableNode, StreamVersionedTableNode
 from watersmeet.errors import TopologyError
 from watersmeet.handles.joins.join import Join, joiner_of, name_of
 from watersmeet.handles.side import Side, require_same_key
@@ -23,13 +23,13 @@ def attach(stream: Side, table: Side, join: Join) -> Node:
     history = construction.history_of(table.node)
     grace_ms = 0 if join.grace is None else _checked(join.grace, table, history)
     joiner, value = joiner_of(stream, table, join)
-    make: type[StreamTable] = StreamTable
+    make: type[StreamTableNode] = StreamTableNode
     options: dict[str, Any] = {"how": join.how, "joiner": joiner, "generation": construction.generation}
     if history is not None:
-        make, options["table_history_ms"] = StreamVersionedTable, history
+        make, options["table_history_ms"] = StreamVersionedTableNode, history
     if grace_ms:
-        make, options["grace_ms"] = StreamTableGrace, grace_ms
-    name = name_of(stream, table, join, StreamTable.stem)
+        make, options["grace_ms"] = StreamTableGraceNode, grace_ms
+    name = name_of(stream, table, join, StreamTableNode.stem)
     return construction.add(make(name, (stream.name, table.name), Shape("stream", stream.key_type, value), **options))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watersmeet._plan.nodes import ForeignKey, Node, OneToMany, SelectKey, Shape, TableTable
+from watersmeet._plan.nodes import ForeignKeyNode, Node, OneToManyNode, SelectKeyNode, Shape, TableTableNode
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.joins.join import Join, joiner_of, name_of, reference
 from watersmeet.handles.side import Side, require_same_key
@@ -21,8 +21,8 @@ def attach(left: Side, right: Side, join: Join) -> Node:
         return _by_foreign_key(left, right, join, join.foreign_key)
     require_same_key(left, right, "join")
     joiner, value = joiner_of(left, right, join)
-    node = TableTable(
-        name_of(left, right, join, TableTable.stem),
+    node = TableTableNode(
+        name_of(left, right, join, TableTableNode.stem),
         (left.name, right.name),
         Shape("table", left.key_type, value),
         how=join.how,
@@ -36,8 +36,8 @@ def attach(left: Side, right: Side, join: Join) -> Node:
 def _by_foreign_key(left: Side, right: Side, join: Join, foreign_key: Function) -> Node:
     extractor = reference(left, right, foreign_key, "foreign_key", "foreign key extractor")
     joiner, value = joiner_of(left, right, join)
-    node = ForeignKey(
-        name_of(left, right, join, ForeignKey.stem),
+    node = ForeignKeyNode(
+        name_of(left, right, join, ForeignKeyNode.stem),
         (left.name, right.name),
         Shape("table", left.key_type, value),
         how=join.how,
@@ -60,8 +60,8 @@ def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
     combined = functions.combined_type(one.key_type, many.key_type)
     joiner = adapt(join.joiner, ("key", "one", "many"), "joiner", functions)
     value = functions.value_type(joiner, (combined, one.value_type, many.value_type), "joiner")
-    node = OneToMany(
-        name_of(one, many, join, OneToMany.stem),
+    node = OneToManyNode(
+        name_of(one, many, join, OneToManyNode.stem),
         (one.name, many.name),
         Shape("table", combined, value),
         extractor=reference(many, one, join.key, "key", "key extractor"),
@@ -83,4 +83,4 @@ def _under(one: Side, joined: Node, result_key: Function, store: str | None) -> 
     kind = functions.value_type(selector, (joined.shape.key, joined.shape.value), "result key")
     shape = Shape("table", kind, joined.shape.value)
     named = f"{joined.name}-result_key"
-    return one.construction.add(SelectKey(named, (joined.name,), shape, selector=selector, store=store))
+    return one.construction.add(SelectKeyNode(named, (joined.name,), shape, selector=selector, store=store))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
-from watersmeet._plan.nodes import Node, Shape, StreamWTable, TableWTable, WTableJoin, WTableTable, WTableWTable
+from watersmeet._plan.nodes import (
+    Node,
+    Shape,
+    StreamWTableNode,
+    TableWTableNode,
+    WTableJoinNode,
+    WTableTableNode,
+    WTableWTableNode,
+)
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.joins.join import Join, joiner_of, name_of, shown_as
 from watersmeet.handles.side import Side, require_same_key, same_type, type_text
-from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, UnlimitedWindows, Windows, duration_ms
+from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, Windows, duration_ms
 from watersmeet.windows.durations import not_negative
 
 SAY_KEEP = 'Say how long after its end and grace a window still joins: keep="14 days".'
@@ -39,7 +47,7 @@ def attach_to_rows(left: Side, right: Side, join: Join) -> Node:
     ------
     TopologyError : the keys have different types.
     """
-    return _attached(WTableTable, left, right, join, Meeting((left.wait_ms + _kept(join.keep), None)))
+    return _attached(WTableTableNode, left, right, join, Meeting((left.wait_ms + _kept(join.keep), None)))
 
 
 def attach_windows(left: Side, right: Side, join: Join) -> Node:
@@ -60,7 +68,7 @@ def attach_windows(left: Side, right: Side, join: Join) -> Node:
         _require_same_windows(left, right)
         # equal windows live equally long
         live = max(left.wait_ms, right.wait_ms) + _kept(join.keep)
-        return _attached(WTableWTable, left, right, join, Meeting((live, live)))
+        return _attached(WTableWTableNode, left, right, join, Meeting((live, live)))
     if isinstance(shift, Previous):
         _require_same_windows(left, right)
         distance, size = _distance(left, shift)
@@ -69,7 +77,7 @@ def attach_windows(left: Side, right: Side, join: Join) -> Node:
         distance, kept, window_of = 0, _said(join.keep), _shifting(left, shift)
         _check_window(left, window_of, "shift")
     return _attached(
-        WTableWTable, left, right, join, Meeting((left.wait_ms + kept, right.wait_ms + kept), window_of, distance)
+        WTableWTableNode, left, right, join, Meeting((left.wait_ms + kept, right.wait_ms + kept), window_of, distance)
     )
 
 
@@ -84,11 +92,11 @@ def attach_pointing(left: Side, right: Side, join: Join) -> Node:
     given: Any = join.window_of
     window_of = adapt(given, ("key", "value"), "window_of", left.functions)
     _check_window(left, window_of, "window_of")
-    make = StreamWTable if left.kind == "stream" else TableWTable
+    make = StreamWTableNode if left.kind == "stream" else TableWTableNode
     return _attached(make, left, right, join, Meeting((None, right.wait_ms + _kept(join.keep)), window_of))
 
 
-def _attached(make: type[WTableJoin], left: Side, right: Side, join: Join, meeting: Meeting) -> Node:
+def _attached(make: type[WTableJoinNode], left: Side, right: Side, join: Join, meeting: Meeting) -> Node:
     require_same_key(left, right, "join")
     joiner, value = joiner_of(left, right, join)
     node = make(
@@ -121,9 +129,10 @@ def _require_same_windows(left: Side, right: Side) -> None:
         )
 
 
-def _definition(windows: Windows | None) -> Windows | None:
+def _definition(windows: Windows | None) -> tuple[Any, ...]:
     """Windows without their grace, which says how long they change, not which there are."""
-    return windows if windows is None or isinstance(windows, UnlimitedWindows) else replace(windows, grace_ms=0)
+    lengths = () if windows is None else fields(windows)
+    return (type(windows), *(getattr(windows, each.name) for each in lengths if each.name != "grace_ms"))
 
 
 def _distance(table: Side, shift: Previous) -> tuple[int, int]:

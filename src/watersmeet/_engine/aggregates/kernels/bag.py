@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.parts import Part
+from watersmeet._engine.aggregates.parts import AggregateKernel
 
 
-class Bag(Part):
+class Bag(AggregateKernel):
     """All values, or those of them that `trim` keeps, and what is made of them in the end."""
 
     def __init__(
@@ -25,21 +25,16 @@ class Bag(Part):
         self._finish = finish
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         return lists.empty_lists(self.state, count)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._trim(lists.together(kept, lists.single(values, self.state)))
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return lists.without(kept, values)
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._trim(lists.together(kept, other))
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._finish(kept)

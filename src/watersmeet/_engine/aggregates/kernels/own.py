@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
 from watersmeet._engine.rows.python_values import kept_as, python_values
@@ -15,17 +15,17 @@ from watersmeet.aggregates.own import Aggregate
 from watersmeet.errors import FunctionError
 
 
-def own(how: Aggregate, kept: Kept) -> Part:
+def own(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
-    return Own(how, kept)
+    return OwnKernel(how, kept)
 
 
-def as_kept(how: Aggregate, kept: Kept) -> Part:
+def as_kept(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`: of an aggregate whose functions are not here, what is kept."""
-    return Part(kept.state)
+    return AggregateKernel(kept.state)
 
 
-class Own(Part):
+class OwnKernel(AggregateKernel):
     """The states as arrays; in between they are what would be read back of them (law 1).
 
     A function may change a state that it gets: it gets one of its own.
@@ -33,7 +33,7 @@ class Own(Part):
 
     how_it_runs = "plain Python, record by record"
 
-    def __init__(self, how: Aggregate, kept: Kept) -> None:
+    def __init__(self, how: Aggregate, kept: KernelTypes) -> None:
         super().__init__(kept.state)
         self.grows = not pa.types.is_primitive(kept.state)
         self._how, self._result = how, kept.result
@@ -41,7 +41,6 @@ class Own(Part):
         self._copied = self._kept if self.grows else _as_it_is
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         initial = self._called("init")
         if initial is None:
             raise FunctionError(
@@ -51,25 +50,20 @@ class Own(Part):
         return pa.repeat(pa.scalar(initial, self.state), count)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._each("add", kept, values)
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._each("subtract", kept, values)
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._each("merge", kept, other)
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         # a function of plain values is called record by record
         shown = [None if state is None else self._called("finish", state) for state in python_values(kept)]
         return pa.array(shown, self._result)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         rows = zip(python_values(values), [None] * len(values) if olds is None else python_values(olds), strict=True)
         given, made = list(rows), []
         # a function of plain values is called record by record

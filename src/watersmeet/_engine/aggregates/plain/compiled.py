@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates.fold import Folded, Work, standing
-from watersmeet._engine.aggregates.plain.row_by_row import Function, Functions, Values, row_by_row
-from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.aggregates.plain.row_by_row import Function, PlainArguments, PlainFunctions, row_by_row
+from watersmeet._engine.expressions.evaluate import RowsOfArrays
 from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.expressions.plain_values import array, is_plain, plain
 from watersmeet._engine.expressions.scalars.choices import Choice, choice
-from watersmeet._engine.expressions.scalars.steps import Stepped, of_values, stepped, values_of
-from watersmeet._engine.expressions.scalars.values import array, is_plain, plain
+from watersmeet._engine.expressions.scalars.steps import StepFunction, of_values, stepped, values_of
 from watersmeet._engine.expressions.scalars.writer import NoForm
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
 from watersmeet._engine.rows.columns import valid
@@ -34,7 +34,7 @@ _ROW_OF_ROUND = 0.05
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledFold:
     """A fold of Columns whose functions can be written as plain Python.
 
     Parameters
@@ -47,8 +47,8 @@ class Compiled:
     calls : of functions in an adder.
     """
 
-    adders: tuple[Stepped, ...]
-    subtract: Stepped | None
+    adders: tuple[StepFunction, ...]
+    subtract: StepFunction | None
     merge: Function | None
     initial: pa.Array | None
     state: pa.DataType
@@ -56,7 +56,7 @@ class Compiled:
     calls: int
 
     @classmethod
-    def of(cls, adders: Sequence[Step], how: FunctionFold, state: pa.DataType) -> Compiled | None:
+    def of(cls, adders: Sequence[Step], how: FunctionFold, state: pa.DataType) -> CompiledFold | None:
         """The fold; None where a function has no plain form."""
         if not is_plain(state):
             return None
@@ -88,7 +88,7 @@ class Compiled:
         keys = work.keys.take(pa.array(work.group))
         if self.chosen is not None and work.resumes is None:
             return _chosen(work, keys, self.chosen, self.initial)
-        how = Functions(
+        how = PlainFunctions(
             None if self.subtract is None else self.subtract.function,
             self.merge,
             self.initial is not None,
@@ -102,7 +102,7 @@ class Compiled:
             olds = self.subtract.values(keys, work.olds)
         values, adders = self._added(keys, work.values)
         firsts = values if how.starts else plain(work.values)
-        return row_by_row(work, how, Values(plain(work.keys), plain(work.prior), values, firsts, olds, adders))
+        return row_by_row(work, how, PlainArguments(plain(work.keys), plain(work.prior), values, firsts, olds, adders))
 
     def _added(self, keys: pa.Array, values: pa.Array) -> tuple[list[Any], list[Function]]:
         """What is added for each row, and by which function."""
@@ -133,7 +133,7 @@ def _calls(expression: Expression) -> int:
 def _chosen(work: Work, keys: pa.Array, how: Choice, initial: pa.Array | None) -> Folded:
     """All rows folded, by the numbers of the aggregates among all that there are or may be."""
     columns = dict(zip(how.operands, (keys, work.values), strict=False))
-    rows = Rows(len(work), columns.__getitem__)
+    rows = RowsOfArrays(len(work), columns.__getitem__)
     begins = work.values if initial is None else initial
     kinds = [work.prior, begins]
     first = len(work.prior)

@@ -18,7 +18,7 @@ Function = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Functions:
+class PlainFunctions:
     """The functions of a fold, of plain values.
 
     Parameters
@@ -39,7 +39,7 @@ class Functions:
 
 
 @dataclass(frozen=True)
-class Values:
+class PlainArguments:
     """What the functions get.
 
     Parameters
@@ -57,7 +57,7 @@ class Values:
     adders: Sequence[Function]
 
 
-def row_by_row(work: Work, how: Functions, given: Values) -> Folded:
+def row_by_row(work: Work, how: PlainFunctions, given: PlainArguments) -> Folded:
     """All rows folded.
 
     Raises

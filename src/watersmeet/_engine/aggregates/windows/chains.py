@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.fold import Fold, Work
+from watersmeet._engine.aggregates.fold import FoldKernel, Work
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.rows.columns import array_of, gather, joined, valid
 
@@ -45,7 +45,7 @@ class States:
     kind: pa.DataType = field(kw_only=True)
 
     @classmethod
-    def of_stored(cls, fold: Fold, stored: pa.Array, more: int) -> States:
+    def of_stored(cls, fold: FoldKernel, stored: pa.Array, more: int) -> States:
         """The stored ones, and room for more."""
         pointer = np.where(valid(stored), np.arange(len(stored)), -1)
         return cls(stored, np.concatenate([pointer, np.full(more, -1, dtype=np.int64)]), kind=fold.state)
@@ -65,7 +65,7 @@ class States:
 
 
 def fold_chains(
-    fold: Fold,
+    fold: FoldKernel,
     links: Links,
     states: States,
     keys: pa.Array,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.windows.windowed import Ends, windowed
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
@@ -23,7 +23,7 @@ from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table
-from watersmeet._engine.time.held import Bound, Waiting, release
+from watersmeet._engine.time.held import Bound, WaitingRows, release
 from watersmeet._engine.time.times import Times
 
 
@@ -55,7 +55,7 @@ class Closing:
         """See `Source`."""
         return {name: (name, self.table.schema.field(name).type) for name in ("start", self.due, "value")}
 
-    def results(self, fold: Fold, ends: Ends | None = None) -> Iterator[pa.Table]:
+    def results(self, fold: FoldKernel, ends: Ends | None = None) -> Iterator[pa.Table]:
         """One result for each window that closes; `ends` gives ends where the table does not have them."""
         for rows in release(self.context, self.times, [self]):
             start = ints(rows, "start")
@@ -65,7 +65,7 @@ class Closing:
             out = out.append_column("key", windowed(array(rows, "key"), start, end)).append_column("value", value)
             yield out.append_column("old", pa.nulls(len(out), value.type)) if self.context.operator.emits_old else out
 
-    def waiting(self, after: Bound) -> Iterator[Waiting]:
+    def waiting(self, after: Bound) -> Iterator[WaitingRows]:
         """See `Source`."""
         first, end = self.times.passing()
         for hits in self.table.due(first - self.wait + 1, end - self.wait + 1):
@@ -75,11 +75,11 @@ class Closing:
             for batch in piece.to_batches():
                 yield self._closing(batch, np.arange(len(batch)))
 
-    def left(self, picked: Sequence[Waiting]) -> Sequence[Waiting]:
+    def left(self, picked: Sequence[WaitingRows]) -> Sequence[WaitingRows]:
         """See `Source`."""
         return picked
 
-    def _closing(self, batch: pa.RecordBatch, rows: Int64s) -> Waiting:
+    def _closing(self, batch: pa.RecordBatch, rows: Int64s) -> WaitingRows:
         times = self.times
         domain = times.index(ints(batch, "domain")[rows])
         close = ints(batch, self.due)[rows] + self.wait - 1
@@ -87,7 +87,7 @@ class Closing:
         rows, domain, close = rows[mine], domain[mine], close[mine]
         stands, latest = times.stands(domain, close)
         now = np.minimum(close + self.context.time.hold_back, latest)
-        return Waiting(_named(batch, self.due), rows, stands, now, 2 * ints(batch, "start")[rows])
+        return WaitingRows(_named(batch, self.due), rows, stands, now, 2 * ints(batch, "start")[rows])
 
     def _stale(self, batch: pa.RecordBatch, rows: Int64s) -> Bools:
         """Which of these rows the batch has changed."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.contributions import Contributions, Standing, Stored, folded
-from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.contributions import Contributions, StandingAggregates, WrittenAggregates, folded
+from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.windows.partitions import Partitions
 from watersmeet._engine.aggregates.windows.windowed import domains
 from watersmeet._engine.arrays import Bools, Int64s
@@ -41,7 +41,7 @@ class Generations:
     """
 
     rows: Contributions
-    standing: Standing
+    standing: StandingAggregates
     domain: Int64s | None = None
     window: Int64s | None = None
 
@@ -49,7 +49,7 @@ class Generations:
         """See `windowed.domains`."""
         return domains(self.rows, counts, found, of_row) if self.domain is None else self.domain
 
-    def latest(self, written: Stored) -> Stored:
+    def latest(self, written: WrittenAggregates) -> WrittenAggregates:
         """Of each window's generations the last one that is written."""
         if self.window is None:
             return written
@@ -57,11 +57,11 @@ class Generations:
         _, last = np.unique(window[::-1], return_index=True)
         chosen = np.sort(len(window) - 1 - last)
         columns = {name: taken(column, chosen) for name, column in written.columns.items()}
-        return Stored(columns, written.delete[chosen], written.group[chosen])
+        return WrittenAggregates(columns, written.delete[chosen], written.group[chosen])
 
 
 def generations(
-    rows: Contributions, found: Lookup, fold: Fold, events: Events, times: Times, wait: int, *, whole: bool
+    rows: Contributions, found: Lookup, fold: FoldKernel, events: Events, times: Times, wait: int, *, whole: bool
 ) -> Generations:
     """The generations of windows.
 
@@ -72,7 +72,7 @@ def generations(
     wait : from a window's start on until it is closed, in ms.
     whole : see `folded`.
     """
-    standing = Standing.of(found, fold)
+    standing = StandingAggregates.of(found, fold)
     domain = np.full(len(rows.keys), _NOBODY, dtype=np.int64)
     known = np.flatnonzero(found.found)
     domain[known] = ints(found.rows, "domain")[found.index[known]]
@@ -109,7 +109,7 @@ class _Counted:
         """Which generation each contribution goes to, and whose these are."""
         at, partitions = self._mine[self._order], self._partitions
         row = self._rows.row[at]
-        starts = self._rows.identity["start"].to_numpy()[self._rows.group[at]]
+        starts = self._rows.at[self._rows.group[at]]
         columns = (self._order, self._rows.group[at], row, starts, partitions.domain[row])
         flags = (self._empties[self._order], self._void[self._order])
         owner, generation, group = _NOBODY, 0, -1
@@ -132,13 +132,13 @@ class _Counted:
             if empties:
                 owner = _NOBODY
 
-    def rows_of(self, fold: Fold, standing: Standing, *, whole: bool) -> bool:
+    def rows_of(self, fold: FoldKernel, standing: StandingAggregates, *, whole: bool) -> bool:
         """Fold; whether functions make something else of the records than was taken for so."""
         outliving = copy(fold)
         outliving.outlives = True
         made = self.generations(standing)
         rows = replace(made.rows, row=made.rows.row[self._mine], group=made.rows.group[self._mine])
-        before = Standing(made.standing.states, made.standing.ts.copy())
+        before = StandingAggregates(made.standing.states, made.standing.ts.copy())
         empties, void = (np.zeros(len(self._mine), dtype=np.bool_) for _ in range(2))
         for chosen, done in folded(rows, outliving, before, whole=whole):
             void[chosen] = False if done.void is None else done.void
@@ -149,7 +149,7 @@ class _Counted:
         self._empties, self._void = empties, void
         return True
 
-    def generations(self, standing: Standing) -> Generations:
+    def generations(self, standing: StandingAggregates) -> Generations:
         """As they are counted."""
         rows, count = self._rows, len(self._rows.keys)
         again = self._generation > 0
@@ -167,4 +167,4 @@ class _Counted:
         numbers = {(int(w), int(g)): count + at for at, (w, g) in enumerate(windows)}
         for (w, g), domain in self._owner.items():
             whose[numbers.get((w, g), w) if g else w] = domain
-        return Generations(replace(rows, group=group, identity=identity), Standing(states, ts), whose, of)
+        return Generations(replace(rows, group=group, identity=identity), StandingAggregates(states, ts), whose, of)

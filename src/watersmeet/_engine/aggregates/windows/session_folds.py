@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.raising import RAISED, placed, survivors
 from watersmeet._engine.aggregates.windows.chains import Links, States, fold_chains
 from watersmeet._engine.aggregates.windows.sessions import Merged
@@ -22,7 +22,7 @@ from watersmeet._engine.rows.columns import gather, valid
 
 
 def fold_sessions(
-    fold: Fold, merged: Merged, keys: pa.Array, values: pa.Array, stored: pa.Array, ends: Bools | None = None
+    fold: FoldKernel, merged: Merged, keys: pa.Array, values: pa.Array, stored: pa.Array, ends: Bools | None = None
 ) -> tuple[States, dict[int, Exception]]:
     """(the state of each session, the records for which a function raises, where that is outlived).
 
@@ -45,7 +45,7 @@ def fold_sessions(
 
 
 def _begun(
-    fold: Fold, merged: Merged, keys: pa.Array, states: States, heads: Int64s, failed: dict[int, Exception]
+    fold: FoldKernel, merged: Merged, keys: pa.Array, states: States, heads: Int64s, failed: dict[int, Exception]
 ) -> pa.Array:
     """What each chain begins with: nothing, the one session that it goes on with, or several that are merged.
 
@@ -78,7 +78,7 @@ class _Several:
     first : whether that is no more than a session, which is merged into a new aggregate before.
     """
 
-    fold: Fold
+    fold: FoldKernel
     keys: pa.Array
     one: pa.Array
     other: pa.Array

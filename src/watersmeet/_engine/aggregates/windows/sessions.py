@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from watersmeet._engine.aggregates.windows.partitions import Partitions
-from watersmeet._engine.aggregates.windows.sessions_known import Records, Stored
-from watersmeet._engine.aggregates.windows.sessions_of_several import Several
+from watersmeet._engine.aggregates.windows.sessions_known import SessionRecords, StoredSessions
+from watersmeet._engine.aggregates.windows.sessions_of_several import SessionsOfSeveral
 from watersmeet._engine.arrays import Bools, Int64s
 
 _NEVER = -(2**63)
@@ -94,7 +94,7 @@ class Merged:
         return level[self.head]
 
 
-def merged(records: Records, stored: Stored, gap: int, partitions: Partitions | None = None) -> Merged:
+def merged(records: SessionRecords, stored: StoredSessions, gap: int, partitions: Partitions | None = None) -> Merged:
     """The sessions that each record merges and makes."""
     order = records.by_key
     forward = _forward(records, stored, order)
@@ -102,7 +102,7 @@ def merged(records: Records, stored: Stored, gap: int, partitions: Partitions | 
     start, end, late = records.ts.copy(), records.ts.copy(), np.zeros(len(records), dtype=np.bool_)
     if partitions is not None:
         there = partitions.several[records.key]
-        several = Several(records, stored, gap, partitions)
+        several = SessionsOfSeveral(records, stored, gap, partitions)
         several.take_in(order[there[order]])
         start, end, late, domain = several.start, several.end, several.late, several.domain
         replaced = np.array(several.replaced, dtype=np.int64)
@@ -115,7 +115,7 @@ def merged(records: Records, stored: Stored, gap: int, partitions: Partitions | 
     return Merged(len(stored), start, end, late, by[in_order], session[in_order], domain, replaced)
 
 
-def _forward(records: Records, stored: Stored, order: Int64s) -> Bools:
+def _forward(records: SessionRecords, stored: StoredSessions, order: Int64s) -> Bools:
     """Which records are of keys that go forward in time, none of them late."""
     key, ts = records.key[order], records.ts[order]
     before = _before(records, stored, order)[0]
@@ -125,7 +125,7 @@ def _forward(records: Records, stored: Stored, order: Int64s) -> Bools:
     return np.asarray(np.bincount(key, weights=wrong, minlength=keys)[records.key] == 0)
 
 
-def _before(records: Records, stored: Stored, order: Int64s) -> tuple[Int64s, Int64s]:
+def _before(records: SessionRecords, stored: StoredSessions, order: Int64s) -> tuple[Int64s, Int64s]:
     """(time, session) of what stands last before each record of its key: a record, or its latest stored session."""
     key = records.key[order]
     first = np.append(True, np.diff(key) != 0)[: len(order)]
@@ -138,7 +138,9 @@ def _before(records: Records, stored: Stored, order: Int64s) -> tuple[Int64s, In
     return time, session
 
 
-def _at_once(records: Records, stored: Stored, gap: int, order: Int64s, start: Int64s) -> tuple[Int64s, Int64s]:
+def _at_once(
+    records: SessionRecords, stored: StoredSessions, gap: int, order: Int64s, start: Int64s
+) -> tuple[Int64s, Int64s]:
     """Of records of keys that go forward; fills in `start`."""
     time, session = _before(records, stored, order)
     meets = (session >= 0) & (time >= records.close[order]) & (time >= records.ts[order] - gap)
@@ -150,7 +152,7 @@ def _at_once(records: Records, stored: Stored, gap: int, order: Int64s, start: I
 
 
 def _one_by_one(
-    records: Records, stored: Stored, gap: int, order: Int64s, start: Int64s, end: Int64s, late: Bools
+    records: SessionRecords, stored: StoredSessions, gap: int, order: Int64s, start: Int64s, end: Int64s, late: Bools
 ) -> tuple[Int64s, Int64s]:
     """Of the other records; fills in `start`, `end` and `late`."""
     by: list[int] = []

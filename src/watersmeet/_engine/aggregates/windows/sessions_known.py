@@ -9,7 +9,7 @@ from watersmeet._engine.arrays import Bools, Int64s, stable_order
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSessions:
     """Sessions in state, in order of (key, end), each with the time domain that it belongs to."""
 
     key: Int64s
@@ -22,7 +22,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Records:
+class SessionRecords:
     """Records in order of position.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from watersmeet._engine.aggregates.windows.partitions import Partitions
-from watersmeet._engine.aggregates.windows.sessions_known import Records, Stored
+from watersmeet._engine.aggregates.windows.sessions_known import SessionRecords, StoredSessions
 from watersmeet._engine.arrays import Int64s
 
 
@@ -19,7 +19,7 @@ class _Session(NamedTuple):
     domain: int
 
 
-class Several:
+class SessionsOfSeveral:
     """What the records of such keys make; it fills in `start`, `end`, `late` and `domain` of each.
 
     Attributes
@@ -28,7 +28,7 @@ class Several:
     replaced : sessions that had been let go, in whose place there is another one with the same end.
     """
 
-    def __init__(self, records: Records, stored: Stored, gap: int, partitions: Partitions) -> None:
+    def __init__(self, records: SessionRecords, stored: StoredSessions, gap: int, partitions: Partitions) -> None:
         self._records = records
         self._stored = stored
         self._gap = gap

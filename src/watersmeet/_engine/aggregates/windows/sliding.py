@@ -1,7 +1,8 @@
 """Sliding windows: which ones each record changes, makes, or is late for (docs/semantics, sections 13 and 14; KIP-450).
 
 Of keys whose records come in order all is known from their times (`sliding_in_order`); those of other keys are looked
-at one after the other (`sliding_out_of_order`). Both give the same where both can (tests/engine/test_sliding.py).
+at one after the other (`sliding_out_of_order`). Both give the same
+where both can (tests/engine/aggregates/test_sliding.py).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
-from watersmeet._engine.aggregates.windows.sliding_in_order import Records, changes_in_order, in_order
+from watersmeet._engine.aggregates.windows.sliding_changes import Slid, StoredWindows
+from watersmeet._engine.aggregates.windows.sliding_in_order import SlidingRecords, changes_in_order, in_order
 from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose, out_of_order
 from watersmeet._engine.arrays import Int64s
 
@@ -20,7 +21,7 @@ def slid(
     keys: Int64s,
     ts: Int64s,
     close: Int64s,
-    before: Stored,
+    before: StoredWindows,
     difference: int,
     vanishing: AbstractSet[tuple[int, int]],
     whose: Whose | None = None,
@@ -36,7 +37,7 @@ def slid(
     whose : of keys that lie in several partitions; None: there are none.
     """
     order = np.argsort(keys, kind="stable")
-    records = Records.of(order, keys[order], ts[order], before)
+    records = SlidingRecords.of(order, keys[order], ts[order], before)
     orderly = in_order(records, close[order], before, difference, vanishing)
     if whose is not None:
         orderly &= ~whose.partitions.several[records.key]

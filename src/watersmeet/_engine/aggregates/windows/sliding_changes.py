@@ -17,7 +17,7 @@ WHOLE = -1
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredWindows:
     """Windows that stand, in order of (key, start): key group, start, timestamp, and number of the state."""
 
     key: Int64s
@@ -27,7 +27,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Several:
+class SlidingOfSeveral:
     """Windows of keys that lie in several partitions (`partitions`).
 
     Parameters
@@ -67,8 +67,8 @@ class Slid:
     state: Int64s
     before: Int64s
     late: Int64s
-    standing: Stored
-    several: Several = field(default_factory=lambda: Several({}, ()))
+    standing: StoredWindows
+    several: SlidingOfSeveral = field(default_factory=lambda: SlidingOfSeveral({}, ()))
 
     def with_more(self, other: Slid) -> Slid:
         """These, which are of keys of one partition, and those of other keys, whose additions are numbered behind."""
@@ -77,5 +77,7 @@ class Slid:
         moved = replace(other, head=other.head + len(self.head))
         own = [f.name for f in fields(self) if f.name not in ("standing", "several")]
         both = {name: np.concatenate([getattr(self, name), getattr(moved, name)]) for name in own}
-        left = [np.concatenate([getattr(each.standing, f.name) for each in (self, other)]) for f in fields(Stored)]
-        return Slid(**both, standing=Stored(*left), several=other.several)
+        left = [
+            np.concatenate([getattr(each.standing, f.name) for each in (self, other)]) for f in fields(StoredWindows)
+        ]
+        return Slid(**both, standing=StoredWindows(*left), several=other.several)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watersmeet._engine.aggregates.windows.sliding_changes import Slid, Stored
+from watersmeet._engine.aggregates.windows.sliding_changes import Slid, StoredWindows
 from watersmeet._engine.arrays import Bools, Int64s, order_of
 
 _MOST_CODES = 2**62
@@ -20,7 +20,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True)
-class Records:
+class SlidingRecords:
     """Records by key, and in order of position.
 
     Parameters
@@ -39,7 +39,7 @@ class Records:
     before: Int64s
 
     @classmethod
-    def of(cls, row: Int64s, key: Int64s, ts: Int64s, stored: Stored) -> Records:
+    def of(cls, row: Int64s, key: Int64s, ts: Int64s, stored: StoredWindows) -> SlidingRecords:
         """With the times before them."""
         first = np.diff(key, prepend=_NONE) != 0
         place = np.cumsum(first) - 1
@@ -50,10 +50,10 @@ class Records:
         before[first] = latest
         return cls(row, key, place, ts, before)
 
-    def some(self, which: Bools) -> Records:
+    def some(self, which: Bools) -> SlidingRecords:
         """Those of some keys."""
         place = np.cumsum(np.diff(self.place[which], prepend=_NONE) != 0) - 1
-        return Records(self.row[which], self.key[which], place, self.ts[which], self.before[which])
+        return SlidingRecords(self.row[which], self.key[which], place, self.ts[which], self.before[which])
 
     @property
     def firsts(self) -> Int64s:
@@ -75,7 +75,7 @@ class Codes:
     span: int
 
     @classmethod
-    def of(cls, records: Records, stored: Stored, difference: int) -> Codes:
+    def of(cls, records: SlidingRecords, stored: StoredWindows, difference: int) -> Codes:
         """Of all times that windows may begin or end at."""
         times = np.concatenate([records.ts, stored.start])
         lowest, highest = int(times.min(initial=0)), int(times.max(initial=0))
@@ -87,7 +87,11 @@ class Codes:
 
 
 def in_order(
-    records: Records, close: Int64s, stored: Stored, difference: int, vanishing: AbstractSet[tuple[int, int]]
+    records: SlidingRecords,
+    close: Int64s,
+    stored: StoredWindows,
+    difference: int,
+    vanishing: AbstractSet[tuple[int, int]],
 ) -> Bools:
     """Which records are of keys whose changes `changes_in_order` knows.
 
@@ -109,7 +113,7 @@ def in_order(
     return np.asarray(~broken[records.place])
 
 
-def _found(records: Records, stored: Stored, difference: int) -> Bools:
+def _found(records: SlidingRecords, stored: StoredWindows, difference: int) -> Bools:
     """Whether each key's first record, if one before it is within the difference, finds a window that holds that."""
     firsts = records.firsts
     ts, before = records.ts[firsts], records.before[firsts]
@@ -124,7 +128,7 @@ def _found(records: Records, stored: Stored, difference: int) -> Bools:
     return np.asarray(found)
 
 
-def changes_in_order(records: Records, stored: Stored, difference: int, known: int) -> Slid:
+def changes_in_order(records: SlidingRecords, stored: StoredWindows, difference: int, known: int) -> Slid:
     """The changes that these records bring.
 
     Parameters
@@ -135,7 +139,7 @@ def changes_in_order(records: Records, stored: Stored, difference: int, known: i
     codes = Codes.of(records, stored, difference)
     growing = _Growing.of(records, stored, codes, difference, known)
     ending = _Ending.of(records, growing, codes, difference, known)
-    kept = Stored(
+    kept = StoredWindows(
         records.key[records.firsts][np.concatenate([growing.place, records.place[ending.record]])],
         np.concatenate([growing.start, ending.start]),
         np.concatenate([growing.ts, records.ts[ending.record]]),
@@ -186,7 +190,7 @@ class _Growing:
     makes: Bools
 
     @classmethod
-    def of(cls, records: Records, stored: Stored, codes: Codes, difference: int, known: int) -> _Growing:
+    def of(cls, records: SlidingRecords, stored: StoredWindows, codes: Codes, difference: int, known: int) -> _Growing:
         """All of them."""
         theirs, at = _theirs(records.key[records.firsts], stored)
         opens = np.flatnonzero((records.before != _NONE) & (records.ts - records.before <= difference))
@@ -234,7 +238,7 @@ class _Ending:
     level: Int64s
 
     @classmethod
-    def of(cls, records: Records, growing: _Growing, codes: Codes, difference: int, known: int) -> _Ending:
+    def of(cls, records: SlidingRecords, growing: _Growing, codes: Codes, difference: int, known: int) -> _Ending:
         """All that are not there yet."""
         # records come by key and time, and so do these windows; the others are put into that order once
         code = codes.of_windows(records.place, records.ts - difference)
@@ -259,7 +263,7 @@ class _Ending:
         )
 
 
-def _theirs(keys: Int64s, stored: Stored) -> tuple[Int64s, Int64s]:
+def _theirs(keys: Int64s, stored: StoredWindows) -> tuple[Int64s, Int64s]:
     """Which windows are of these keys, which ascend, and the place of each one's key among them."""
     theirs = np.flatnonzero(np.isin(stored.key, keys))
     return theirs, keys.searchsorted(stored.key[theirs])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from watersmeet._engine.aggregates.windows.partitions import Partitions
-from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Several, Slid, Stored
+from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, SlidingOfSeveral, StoredWindows
 from watersmeet._engine.arrays import Int64s
 
 
@@ -51,7 +51,7 @@ def out_of_order(
     keys: Int64s,
     ts: Int64s,
     close: Int64s,
-    before: Stored,
+    before: StoredWindows,
     difference: int,
     known: int,
     vanishing: AbstractSet[tuple[int, int]],
@@ -68,7 +68,7 @@ def out_of_order(
     vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; see `WHOLE`, too.
     whose : of keys that lie in several partitions; None: there are none.
     """
-    making = _Making(difference, known, vanishing, whose)
+    making = _SlidingOneByOne(difference, known, vanishing, whose)
     domain = np.zeros(len(before.key), dtype=np.int64) if whose is None else whose.domain
     edges = np.flatnonzero(np.diff(keys, prepend=-1, append=-2))
     for begin, end in pairwise(edges):  # keys
@@ -83,7 +83,7 @@ def out_of_order(
     return making.slid()
 
 
-class _Making:
+class _SlidingOneByOne:
     """What the records make, one after the other."""
 
     def __init__(
@@ -228,11 +228,11 @@ class _Making:
 
     def slid(self) -> Slid:
         """All of it."""
-        standing = Stored(*_columns(self._standing, 4))
+        standing = StoredWindows(*_columns(self._standing, 4))
         late = np.array(self._late, dtype=np.int64)
         record, parent, head, level = _columns(self._additions, 4)
         by, start, ts, state, before = _columns(self._changes, 5)
-        several = Several(self._whose, self._replaced)
+        several = SlidingOfSeveral(self._whose, self._replaced)
         return Slid(record, parent, head, level, by, start, ts, state, before, late, standing, several)
 
 

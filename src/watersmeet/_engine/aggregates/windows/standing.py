@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates.contributions import grown, refuse_large, sizes_of, told
-from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.closing import Closing
 from watersmeet._engine.aggregates.windows.partitions import Partitions
@@ -29,7 +29,7 @@ _ALWAYS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandingWindows:
     """Windows that stand, in order of (key, time).
 
     Parameters
@@ -53,7 +53,7 @@ class Standing:
         """The time by which each is found."""
         return next(iter(self.numbers.values()))
 
-    def among(self, others: Standing, which: Bools) -> Bools:
+    def among(self, others: StandingWindows, which: Bools) -> Bools:
         """Which have key and time of one of others, of those that count."""
         times = np.concatenate([self.time, others.time])
         number = numbered(np.concatenate([self.key, others.key]), times)
@@ -61,7 +61,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Changes:
+class WindowChanges:
     """Changes of windows, in order of position.
 
     Parameters
@@ -91,7 +91,7 @@ class Shard:
     partitions : what records of keys see that lie in several partitions; None: there are none.
     """
 
-    def __init__(self, events: Events, times: Times, fold: Fold, table: Table, reach: int, wait: int) -> None:
+    def __init__(self, events: Events, times: Times, fold: FoldKernel, table: Table, reach: int, wait: int) -> None:
         """Read what is stored.
 
         Parameters
@@ -107,11 +107,11 @@ class Shard:
         self.domain = times.number(times.of_row)
         self.sizes = sizes_of(events)
         self.standing = self._before = self._stored(reach)
-        self._replaced: list[Standing] = []
+        self._replaced: list[StandingWindows] = []
         here = self.standing
         self.partitions = Partitions.of(events, times, here.key, here.numbers["domain"], wait)
 
-    def _stored(self, reach: int) -> Standing:
+    def _stored(self, reach: int) -> StandingWindows:
         """What is stored of the batch's keys, as far as a record may come near it."""
         events, first = self.events, self._first
         earliest = np.full(len(first), _ALWAYS)
@@ -121,7 +121,7 @@ class Shard:
         names = [name for name in self._table.schema.names if name not in ("hash", "key")]
         rows = found.take(names)
         numbers = {name: ints(rows, name) for name in names if name != "value"}
-        return Standing(found.query, numbers, np.zeros(len(rows), dtype=np.bool_), array(rows, "value"))
+        return StandingWindows(found.query, numbers, np.zeros(len(rows), dtype=np.bool_), array(rows, "value"))
 
     def growth(self, begin: int, end: int) -> int:
         """About how many bytes the states after each of these events have."""
@@ -137,13 +137,15 @@ class Shard:
         order = order_of([key, next(iter(numbers.values()))])
         key, left = key[order], states.take(pa.array(order))
         refuse_large(self.events, left, lambda at: self.events.key[int(self._first[key[at]])])
-        self.standing = Standing(key, {name: column[order] for name, column in numbers.items()}, fresh[order], left)
+        self.standing = StandingWindows(
+            key, {name: column[order] for name, column in numbers.items()}, fresh[order], left
+        )
 
     def let_go(self, key: Int64s, numbers: Mapping[str, Int64s], states: pa.Array) -> None:
         """Windows that are closed, in whose place others stand now: they are not to be stored any more."""
-        self._replaced.append(Standing(key, numbers, np.ones(len(key), dtype=np.bool_), states))
+        self._replaced.append(StandingWindows(key, numbers, np.ones(len(key), dtype=np.bool_), states))
 
-    def results(self, changes: Changes, states: States) -> Iterator[pa.Table]:
+    def results(self, changes: WindowChanges, states: States) -> Iterator[pa.Table]:
         """The changes as results; with the record cache each window's last."""
         events, all_of = self.events, np.arange(len(changes.row))
         window = numbered(events.groups.group_of_row[changes.row], changes.start, changes.end)
@@ -174,7 +176,7 @@ class Shard:
         self._table.put(self._rows(before, gone), np.ones(len(gone), dtype=np.bool_))
         self._table.expire(self._times.by_domain(self._times.end - kept))
 
-    def _rows(self, standing: Standing, rows: Int64s) -> dict[str, pa.Array | Picked]:
+    def _rows(self, standing: StandingWindows, rows: Int64s) -> dict[str, pa.Array | Picked]:
         """Some windows as the table has them."""
         first = self._first[standing.key[rows]]
         columns: dict[str, pa.Array | Picked] = {

@@ -21,30 +21,37 @@ Ends = Callable[[Int64s], Int64s]
 """The ends of windows that begin at these times."""
 
 
-def in_windows(events: Events, row: Int64s, start: Int64s) -> Contributions:
-    """Each of these rows, which ascend, changes the aggregate of its key and of the window that begins at `start`."""
+def in_windows(events: Events, row: Int64s, at: Int64s, column: str) -> Contributions:
+    """Each of these rows, which ascend, changes the aggregate of its key and of a window.
+
+    Parameters
+    ----------
+    at, column : what tells windows apart, and what it is called: "start" or "end".
+    """
     key = events.groups.group_of_row[row]
-    group = numbered(start, key)
+    group = numbered(at, key)
     some = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     some[group] = np.arange(len(group))
     first = events.groups.first[key[some]]
     identity = {
         "hash": pa.array(events.hash[first]),
         "key": events.key.take(pa.array(first)),
-        "start": pa.array(start[some]),
+        column: pa.array(at[some]),
     }
     return Contributions(events, row, group, identity)
 
 
-def meta_of(rows: Contributions, ends: Ends) -> Meta:
-    """Metadata columns of results: those of the rows that caused them, under key and window, each in its place."""
-    events = rows.events
-    starts = rows.identity["start"].to_numpy()
+def meta_of(rows: Contributions, bounds: Callable[[Int64s], tuple[Int64s, Int64s]]) -> Meta:
+    """Metadata columns of results: those of the rows that caused them, under key and window, each in its place.
+
+    `bounds` gives starts and ends of windows by what tells them apart.
+    """
+    events, told = rows.events, rows.at
 
     def meta(chosen: Int64s, ts: Int64s) -> dict[str, pa.Array | Picked]:
-        row, start = rows.row[chosen], starts[rows.group[chosen]]
+        row, (start, end) = rows.row[chosen], bounds(told[rows.group[chosen]])
         place = chosen - np.searchsorted(rows.row, row)
-        return under_windows(events, row, start, ends(start), place, ts)
+        return under_windows(events, row, start, end, place, ts)
 
     return meta
 

@@ -10,7 +10,7 @@ from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
 from watersmeet._engine.expressions.plain_calls import PLAIN, PlainCall
-from watersmeet._engine.expressions.scalars.values import plain
+from watersmeet._engine.expressions.plain_values import plain
 from watersmeet._engine.expressions.tree import Call
 from watersmeet._engine.expressions.vectors import shaped
 

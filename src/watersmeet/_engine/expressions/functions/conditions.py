@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.expressions.functions.comparisons import comparable, equal, of_day
-from watersmeet._engine.expressions.kernel import Kernel, LazyKernel, Rows
+from watersmeet._engine.expressions.kernel import EvaluatedRows, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import value_where
 from watersmeet._engine.expressions.tree import Call, Expression, type_of
 from watersmeet._engine.expressions.vectors import FLOATS, flags, made, numbers, shaped, where_null
@@ -39,7 +39,7 @@ def fits(call: Call) -> bool:
     return call.function != "Coalesce" or all(kind == call.type for kind in kinds)
 
 
-def _and_or(call: Call, rows: Rows) -> pa.Array:
+def _and_or(call: Call, rows: EvaluatedRows) -> pa.Array:
     first, second = call.arguments
     left = rows.evaluate(first)
     settled = flags(pc.invert(left)) if call.function == "And" else flags(left)
@@ -60,7 +60,7 @@ def _is_nan(call: Call, arguments: list[pa.Array]) -> pa.Array:
     return pa.array(np.isnan(numbers(values)) & valid(values))
 
 
-def _nanvl(call: Call, rows: Rows) -> pa.Array:
+def _nanvl(call: Call, rows: EvaluatedRows) -> pa.Array:
     first, second = call.arguments
     left = rows.evaluate(first)
     other = np.isnan(numbers(left)) & valid(left)
@@ -69,7 +69,7 @@ def _nanvl(call: Call, rows: Rows) -> pa.Array:
     return made(np.where(other, numbers(right), numbers(left)), there, call.type)
 
 
-def _coalesce(call: Call, rows: Rows) -> pa.Array:
+def _coalesce(call: Call, rows: EvaluatedRows) -> pa.Array:
     found = rows.evaluate(call.arguments[0])
     for each in call.arguments[1:]:
         if not found.null_count:
@@ -81,7 +81,7 @@ def _coalesce(call: Call, rows: Rows) -> pa.Array:
     return shaped(found, call.type)
 
 
-def _case_when(call: Call, rows: Rows) -> pa.Array:
+def _case_when(call: Call, rows: EvaluatedRows) -> pa.Array:
     """The value beside the first condition that is true; what is else stands last, if anything."""
     arguments = call.arguments
     left = np.ones(len(rows), dtype=np.bool_)
@@ -101,7 +101,7 @@ def _case_when(call: Call, rows: Rows) -> pa.Array:
     return shaped(found, call.type)
 
 
-def _in(call: Call, rows: Rows) -> pa.Array:
+def _in(call: Call, rows: EvaluatedRows) -> pa.Array:
     """Whether a value is among others: null where it is not, but one of them is null."""
     value, *others = call.arguments
     looked = rows.evaluate(value)
@@ -116,7 +116,7 @@ def _in(call: Call, rows: Rows) -> pa.Array:
     return pa.array(found, pa.bool_(), mask=~there | unsure & ~found)
 
 
-def _with(call: Call, rows: Rows) -> pa.Array:
+def _with(call: Call, rows: EvaluatedRows) -> pa.Array:
     """An expression in which names stand for others."""
     return rows.evaluate(expanded(call))
 
@@ -137,7 +137,7 @@ def _replaced(expression: Expression, known: Mapping[str, Expression]) -> Expres
     return replace(expression, arguments=tuple(_replaced(each, known) for each in expression.arguments))
 
 
-def _null_if(call: Call, rows: Rows) -> pa.Array:
+def _null_if(call: Call, rows: EvaluatedRows) -> pa.Array:
     """The second argument where the first is not true."""
     condition, value = call.arguments
     return where_null(rows.evaluate(value), ~flags(rows.evaluate(condition)))

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
-from watersmeet._engine.expressions.scalars.rowwise import by_row, by_whole_row
+from watersmeet._engine.expressions.rowwise import by_row, by_whole_row
 from watersmeet._engine.expressions.tree import Call, type_of
 from watersmeet._engine.expressions.vectors import INTEGERS
 

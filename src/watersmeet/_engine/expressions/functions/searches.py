@@ -13,7 +13,7 @@ from watersmeet._engine.expressions.functions import regular
 from watersmeet._engine.expressions.functions.regular.java import pattern_of
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
-from watersmeet._engine.expressions.scalars.rowwise import by_row
+from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.tree import Call, Literal, type_of
 from watersmeet._engine.expressions.vectors import all_valid, made, numbers, shaped
 from watersmeet._engine.keys.keyform import spans

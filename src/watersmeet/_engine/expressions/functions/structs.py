@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from watersmeet._engine.expressions.kernel import Kernel, LazyKernel, Rows
+from watersmeet._engine.expressions.kernel import EvaluatedRows, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import is_taken_apart, value_where
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import shaped
@@ -65,7 +65,7 @@ def changed(names: list[str], call: Call) -> dict[str, int | Expression]:
     return parts
 
 
-def _updated(call: Call, rows: Rows) -> pa.Array:
+def _updated(call: Call, rows: EvaluatedRows) -> pa.Array:
     """A struct with fields set, put behind the others, or dropped; null where it was."""
     whole = rows.evaluate(call.arguments[0])
     there = valid(whole)

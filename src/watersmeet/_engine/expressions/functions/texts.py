@@ -13,8 +13,8 @@ import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
-from watersmeet._engine.expressions.scalars.rowwise import by_row
-from watersmeet._engine.expressions.scalars.values import is_plain
+from watersmeet._engine.expressions.plain_values import is_plain
+from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import all_valid, made, numbers, where_null
 from watersmeet._engine.keys.keyform import spans

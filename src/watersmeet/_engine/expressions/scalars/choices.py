@@ -12,7 +12,7 @@ from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.modes import can_fail
 from watersmeet._engine.expressions.program import operands
 from watersmeet._engine.expressions.scalars.steps import FORMS, Before
-from watersmeet._engine.expressions.scalars.writer import NoForm, Writer, compiled
+from watersmeet._engine.expressions.scalars.writer import FunctionWriter, NoForm, compiled
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 
 
@@ -49,7 +49,7 @@ def choice(evaluated: Evaluated) -> Choice | None:
     except NoForm:
         return None
     looked, before, candidates = writing.looked, writing.before, writing.candidates
-    outer = Writer(FORMS, {})
+    outer = FunctionWriter(FORMS, {})
     outer.constants |= writing.writer.constants
     outer.line("def step(r, s):")
     outer.lines += [*writing.writer.lines, f"        return {writing.result}"]
@@ -65,7 +65,7 @@ class _Writing:
         self.before = Before("h", lambda read: aggregate not in read)
         self.looked = Before("a", lambda read: read == {aggregate})
         self.candidates = Before("c", lambda read: aggregate not in read)
-        self.writer = Writer(FORMS, {}, depth=2)
+        self.writer = FunctionWriter(FORMS, {}, depth=2)
         self.result = self.writer.set("-1")
         self._aggregate = aggregate
         self._kind = kind

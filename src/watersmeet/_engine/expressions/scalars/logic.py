@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet._engine.expressions.functions.comparisons import comparable
 from watersmeet._engine.expressions.functions.conditions import expanded
-from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, kinds_of
+from watersmeet._engine.expressions.scalars.writer import Form, FunctionWriter, NoForm, kinds_of
 from watersmeet._engine.expressions.tree import Call, Expression
 from watersmeet._engine.expressions.vectors import FLOATS
 
@@ -43,19 +43,19 @@ def compared(function: str, kind: pa.DataType, one: str, other: str) -> str:
     return f"({one} {_SIGNS[function]} {other} or {with_nan})"
 
 
-def _compare(call: Call, writer: Writer) -> str:
+def _compare(call: Call, writer: FunctionWriter) -> str:
     kind = _kind(kinds_of(call), call)
     return writer.where_there(call, lambda values: compared(call.function, kind, values[0], values[1]))
 
 
-def _null_safe(call: Call, writer: Writer) -> str:
+def _null_safe(call: Call, writer: FunctionWriter) -> str:
     kind = _kind(kinds_of(call), call)
     one, other = map(writer.value, call.arguments)
     same = compared("EqualTo", kind, one, other)
     return writer.set(f"{one} is {other} if {one} is None or {other} is None else {same}")
 
 
-def _extreme(call: Call, writer: Writer) -> str:
+def _extreme(call: Call, writer: FunctionWriter) -> str:
     """The greatest or least of the values that are there; of equal ones the first."""
     kind = _kind(kinds_of(call), call)
     further = "GreaterThan" if call.function == "Greatest" else "LessThan"
@@ -67,7 +67,7 @@ def _extreme(call: Call, writer: Writer) -> str:
     return found
 
 
-def _and_or(call: Call, writer: Writer) -> str:
+def _and_or(call: Call, writer: FunctionWriter) -> str:
     one, other = call.arguments
     settled, else_ = ("False", "True") if call.function == "And" else ("True", "False")
     left = writer.value(one)
@@ -80,28 +80,28 @@ def _and_or(call: Call, writer: Writer) -> str:
     return found
 
 
-def _not(call: Call, writer: Writer) -> str:
+def _not(call: Call, writer: FunctionWriter) -> str:
     return writer.where_there(call, lambda values: f"not {values[0]}")
 
 
-def _is_null(call: Call, writer: Writer) -> str:
+def _is_null(call: Call, writer: FunctionWriter) -> str:
     sign = "is" if call.function == "IsNull" else "is not"
     return writer.set(f"{writer.value(call.arguments[0])} {sign} None")
 
 
-def _is_nan(call: Call, writer: Writer) -> str:
+def _is_nan(call: Call, writer: FunctionWriter) -> str:
     value = writer.value(call.arguments[0])
     return writer.set(f"{value} is not None and {value} != {value}")
 
 
-def _nanvl(call: Call, writer: Writer) -> str:
+def _nanvl(call: Call, writer: FunctionWriter) -> str:
     found = writer.set(writer.value(call.arguments[0]))
     with writer.under(f"if {found} is not None and {found} != {found}"):
         writer.line(f"{found} = {writer.value(call.arguments[1])}")
     return found
 
 
-def _coalesce(call: Call, writer: Writer) -> str:
+def _coalesce(call: Call, writer: FunctionWriter) -> str:
     found = writer.set(writer.value(call.arguments[0]))
     for each in call.arguments[1:]:
         # what stands behind is not asked where a value is there
@@ -110,13 +110,13 @@ def _coalesce(call: Call, writer: Writer) -> str:
     return found
 
 
-def _case_when(call: Call, writer: Writer) -> str:
+def _case_when(call: Call, writer: FunctionWriter) -> str:
     found = writer.set("None")
     _cases(call.arguments, found, writer)
     return found
 
 
-def _cases(left: Sequence[Expression], found: str, writer: Writer) -> None:
+def _cases(left: Sequence[Expression], found: str, writer: FunctionWriter) -> None:
     if len(left) < 2:
         for each in left:
             writer.line(f"{found} = {writer.value(each)}")
@@ -129,7 +129,7 @@ def _cases(left: Sequence[Expression], found: str, writer: Writer) -> None:
             _cases(left[2:], found, writer)
 
 
-def _in(call: Call, writer: Writer) -> str:
+def _in(call: Call, writer: FunctionWriter) -> str:
     """Null where the value is not among the others, but one of them is null."""
     kind = _kind(kinds_of(call), call)
     value = writer.value(call.arguments[0])
@@ -146,16 +146,16 @@ def _in(call: Call, writer: Writer) -> str:
     return found
 
 
-def _with(call: Call, writer: Writer) -> str:
+def _with(call: Call, writer: FunctionWriter) -> str:
     return writer.value(expanded(call))
 
 
-def _null_if(call: Call, writer: Writer) -> str:
+def _null_if(call: Call, writer: FunctionWriter) -> str:
     condition, value = map(writer.value, call.arguments)
     return writer.set(f"None if {condition} else {value}")
 
 
-def _if(call: Call, writer: Writer) -> str:
+def _if(call: Call, writer: FunctionWriter) -> str:
     return _case_when(replace(call, function="CaseWhen"), writer)
 
 

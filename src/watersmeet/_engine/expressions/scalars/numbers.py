@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from watersmeet._engine.expressions.functions.arithmetic import overflow
 from watersmeet._engine.expressions.functions.casts.numbers import CAST_OVERFLOW
 from watersmeet._engine.expressions.modes import fails, tries
-from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, kinds_of
+from watersmeet._engine.expressions.scalars.writer import Form, FunctionWriter, NoForm, kinds_of
 from watersmeet._engine.expressions.tree import Call
 from watersmeet._engine.expressions.vectors import INTEGERS
 
@@ -49,7 +49,7 @@ def _one_kind(call: Call, *kinds: pa.DataType) -> pa.DataType:
     return found.pop()
 
 
-def _checked(call: Call, writer: Writer, exact: str, condition: tuple[str, str]) -> str:
+def _checked(call: Call, writer: FunctionWriter, exact: str, condition: tuple[str, str]) -> str:
     """An exact integer, where it is one of the call's type; else an error, null, or its lowest bits."""
     least, most = limits(call.type)
     found = writer.set(exact)
@@ -63,7 +63,7 @@ def _checked(call: Call, writer: Writer, exact: str, condition: tuple[str, str])
     return found
 
 
-def _arithmetic(call: Call, writer: Writer) -> str:
+def _arithmetic(call: Call, writer: FunctionWriter) -> str:
     kind = _one_kind(call, *INTEGERS, pa.float64())
     sign = _SIGNS[call.function]
 
@@ -75,12 +75,12 @@ def _arithmetic(call: Call, writer: Writer) -> str:
     return writer.where_there(call, then)
 
 
-def _bits(call: Call, writer: Writer) -> str:
+def _bits(call: Call, writer: FunctionWriter) -> str:
     _one_kind(call, *INTEGERS)
     return writer.where_there(call, lambda arguments: f" {_SIGNS[call.function]} ".join(arguments))
 
 
-def _division(call: Call, writer: Writer) -> str:
+def _division(call: Call, writer: FunctionWriter) -> str:
     """Divide, IntegralDivide, Remainder."""
     kinds = {"Divide": (pa.float64(),), "IntegralDivide": (pa.int64(),), "Remainder": (*INTEGERS, pa.float64())}
     kind = _one_kind(call, *kinds[call.function])
@@ -107,7 +107,7 @@ def _division(call: Call, writer: Writer) -> str:
     return writer.where_there(call, then)
 
 
-def _minus(call: Call, writer: Writer) -> str:
+def _minus(call: Call, writer: FunctionWriter) -> str:
     kind = _one_kind(call, *INTEGERS, pa.float64())
 
     def then(arguments: Sequence[str]) -> str:
@@ -117,7 +117,7 @@ def _minus(call: Call, writer: Writer) -> str:
     return writer.where_there(call, then)
 
 
-def _cast(call: Call, writer: Writer) -> str:
+def _cast(call: Call, writer: FunctionWriter) -> str:
     (of,), to = kinds_of(call), call.type
     if of == to:
         return writer.value(call.arguments[0])

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pyarrow.types as pt
 
 from watersmeet._engine.expressions.functions.structs import changed
-from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, kinds_of
+from watersmeet._engine.expressions.scalars.writer import Form, FunctionWriter, NoForm, kinds_of
 from watersmeet._engine.expressions.tree import Call, Operand, type_of
 
 
-def _field(call: Call, writer: Writer) -> str:
+def _field(call: Call, writer: FunctionWriter) -> str:
     (of,) = call.arguments
     ordinal = int(call.option("ordinal") or 0)
 
@@ -22,11 +22,11 @@ def _field(call: Call, writer: Writer) -> str:
     return writer.once((of.name, ordinal), made) if isinstance(of, Operand) else made()
 
 
-def _struct(call: Call, writer: Writer) -> str:
+def _struct(call: Call, writer: FunctionWriter) -> str:
     return writer.set(f"({''.join(writer.value(each) + ', ' for each in call.arguments[1::2])})")
 
 
-def _updated(call: Call, writer: Writer) -> str:
+def _updated(call: Call, writer: FunctionWriter) -> str:
     """A struct with fields set, put behind the others, or dropped; null where it was."""
     whole = writer.value(call.arguments[0])
     names = [each.name for each in type_of(call.arguments[0])]
@@ -40,25 +40,25 @@ def _updated(call: Call, writer: Writer) -> str:
     return found
 
 
-def _concat(call: Call, writer: Writer) -> str:
+def _concat(call: Call, writer: FunctionWriter) -> str:
     if not all(map(pt.is_string, kinds_of(call))):
         raise NoForm(f"Concat of {call.type}")
     return writer.where_there(call, lambda values: " + ".join(values) or "''")
 
 
-def _length(call: Call, writer: Writer) -> str:
+def _length(call: Call, writer: FunctionWriter) -> str:
     if not pt.is_string(kinds_of(call)[0]):
         raise NoForm("Length of bytes")
     return writer.where_there(call, lambda values: f"len({values[0]})")
 
 
-def _size(call: Call, writer: Writer) -> str:
+def _size(call: Call, writer: FunctionWriter) -> str:
     value = writer.value(call.arguments[0])
     none = -1 if call.option("legacySizeOfNull") == "true" else None
     return writer.set(f"{none} if {value} is None else len({value})")
 
 
-def _list(call: Call, writer: Writer) -> str:
+def _list(call: Call, writer: FunctionWriter) -> str:
     return writer.set(f"({''.join(writer.value(each) + ', ' for each in call.arguments)})")
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.expressions.evaluate import Rows
+from watersmeet._engine.expressions.evaluate import RowsOfArrays
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.expressions.modes import can_fail
+from watersmeet._engine.expressions.plain_values import is_plain, plain
 from watersmeet._engine.expressions.program import operands
 from watersmeet._engine.expressions.scalars import logic, numbers, parts
-from watersmeet._engine.expressions.scalars.values import is_plain, plain
-from watersmeet._engine.expressions.scalars.writer import Form, NoForm, Writer, compiled
+from watersmeet._engine.expressions.scalars.writer import Form, FunctionWriter, NoForm, compiled
 from watersmeet._engine.expressions.tree import Call, Expression, Operand, has_variables, type_of
 
 FORMS: Mapping[str, Form] = {**logic.FORMS, **numbers.FORMS, **parts.FORMS}
@@ -61,12 +61,12 @@ class Before:
 
 def values_of(parts: Sequence[Expression], columns: Mapping[str, pa.Array], count: int) -> list[list[Any]]:
     """The plain values of expressions, a list for each."""
-    rows = Rows(count, columns.__getitem__)
+    rows = RowsOfArrays(count, columns.__getitem__)
     return [plain(rows.evaluate(each)) for each in parts]
 
 
 @dataclass(frozen=True)
-class Stepped:
+class StepFunction:
     """A function of a fold, called a record at a time.
 
     Parameters
@@ -96,7 +96,7 @@ class Stepped:
         return rows
 
 
-def stepped(evaluated: Evaluated) -> Stepped:
+def stepped(evaluated: Evaluated) -> StepFunction:
     """An adder or subtractor.
 
     Raises
@@ -106,13 +106,15 @@ def stepped(evaluated: Evaluated) -> Stepped:
     aggregate = evaluated.operands[-1]
     before = Before("h", lambda read: aggregate not in read)
     left = before.left_out(evaluated.expression)
-    writer = Writer(FORMS, {**{name: name for name in before.names}, aggregate: "aggregate"})
+    writer = FunctionWriter(FORMS, {**{name: name for name in before.names}, aggregate: "aggregate"})
     if before.names:
         writer.line(f"({''.join(name + ', ' for name in before.names)}) = value")
     if set(operands(left)) - {*before.names, aggregate} or not is_plain(type_of(left)):
         raise NoForm("a value of this type")
     result = writer.value(left)
-    return Stepped(compiled(("key", "value", "aggregate"), writer, result), tuple(before.parts), evaluated.operands)
+    return StepFunction(
+        compiled(("key", "value", "aggregate"), writer, result), tuple(before.parts), evaluated.operands
+    )
 
 
 def of_values(evaluated: Evaluated) -> Callable[[Any, Any, Any], Any]:
@@ -123,5 +125,5 @@ def of_values(evaluated: Evaluated) -> Callable[[Any, Any, Any], Any]:
     NoForm : it holds what has no form.
     """
     parameters = ("key", "one", "other")
-    writer = Writer(FORMS, dict(zip(evaluated.operands, parameters, strict=True)))
+    writer = FunctionWriter(FORMS, dict(zip(evaluated.operands, parameters, strict=True)))
     return compiled(parameters, writer, writer.value(evaluated.expression))

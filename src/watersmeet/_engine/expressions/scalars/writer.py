@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.modes import can_fail, order_of
-from watersmeet._engine.expressions.scalars.values import is_plain, plain
+from watersmeet._engine.expressions.plain_values import is_plain, plain
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
 
 INDENT = "    "
@@ -27,7 +27,7 @@ class NoForm(Exception):
 class Form(Protocol):
     """Writes a call: what it gives is the name of its value, or a constant."""
 
-    def __call__(self, call: Call, writer: Writer) -> str:
+    def __call__(self, call: Call, writer: FunctionWriter) -> str:
         """See `Form`.
 
         Raises
@@ -36,7 +36,7 @@ class Form(Protocol):
         """
 
 
-class Writer:
+class FunctionWriter:
     """A function's body while it is written.
 
     Parameters
@@ -149,7 +149,7 @@ class Writer:
             self._nested(call, left[taken:], found, then)
 
 
-def compiled(parameters: Sequence[str], writer: Writer, result: str, name: str = "step") -> Callable[..., Any]:
+def compiled(parameters: Sequence[str], writer: FunctionWriter, result: str, name: str = "step") -> Callable[..., Any]:
     """The function of these parameters whose body has been written."""
     source = "\n".join([f"def {name}({', '.join(parameters)}):", *writer.lines, f"{INDENT}return {result}"])
     namespace = dict(writer.constants)

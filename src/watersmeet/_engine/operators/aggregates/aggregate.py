@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.contributions import (
     Contributions,
-    Standing,
+    StandingAggregates,
     changes,
     failures,
     folded,
@@ -99,7 +99,7 @@ def _aggregated(
     fold = fold_of(params.fold, context.operator.node, outlives=outlives)
     table = kept_table(context, state)
     rows = _contributions(events)
-    standing = Standing.of(stored(rows, table), fold)
+    standing = StandingAggregates.of(stored(rows, table), fold)
     before = standing.states
     for chosen, done in folded(rows, fold, standing, whole=context.operator.cached, floor=floor):
         yield from changes(rows, fold, chosen, done, events.meta)

@@ -17,18 +17,18 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.session_folds import fold_sessions
 from watersmeet._engine.aggregates.windows.sessions import Merged, merged
-from watersmeet._engine.aggregates.windows.sessions_known import Records, Stored
-from watersmeet._engine.aggregates.windows.standing import Changes, Shard
+from watersmeet._engine.aggregates.windows.sessions_known import SessionRecords, StoredSessions
+from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows
 from watersmeet._engine.arrays import Int64s, order_of
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregate
+from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregateSpec
 from watersmeet._plan.operators.aggregates.window import WindowParams
 from watersmeet.windows import SessionWindows
 
-(EXPIRED,) = SessionWindowAggregate.drop_reasons
+(EXPIRED,) = SessionWindowAggregateSpec.drop_reasons
 
 
 def run(
@@ -56,8 +56,8 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
     ts = events.ts[begin:end]
     none = np.zeros(len(ts), dtype=np.bool_)
     key, domain = events.groups.group_of_row[begin:end], shard.domain[begin:end]
-    records = Records(key, ts, close, vanishes=none, ends=none, domain=domain)
-    stored = Stored(standing.key, *(standing.numbers[name] for name in ("start", "end", "domain")))
+    records = SessionRecords(key, ts, close, vanishes=none, ends=none, domain=domain)
+    stored = StoredSessions(standing.key, *(standing.numbers[name] for name in ("start", "end", "domain")))
     partitions = shard.partitions.stretch(begin, end) if shard.partitions is not None else None
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
     while True:
@@ -85,7 +85,7 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
     _settle(shard, begin, records, found, states)
 
 
-def _settle(shard: Shard, begin: int, records: Records, found: Merged, states: States) -> None:
+def _settle(shard: Shard, begin: int, records: SessionRecords, found: Merged, states: States) -> None:
     """What stands behind a stretch: what was not merged, and what was made and not merged since."""
     before, known = shard.standing, found.known
     made = np.flatnonzero(~found.late & ~records.vanishes & ~found.gone[known:])
@@ -104,7 +104,7 @@ def _settle(shard: Shard, begin: int, records: Records, found: Merged, states: S
     )
 
 
-def _changes(begin: int, records: Records, found: Merged, stored: Stored) -> Changes:
+def _changes(begin: int, records: SessionRecords, found: Merged, stored: StoredSessions) -> WindowChanges:
     """Of each record the tombstones of the sessions that it merges, then what it makes of them."""
     made = np.flatnonzero(~found.late)
     # a session that is replaced by one of the same times gives no tombstone
@@ -121,4 +121,4 @@ def _changes(begin: int, records: Records, found: Merged, stored: Stored) -> Cha
     replaced = np.full(len(found.start), -1, dtype=np.int64)
     replaced[found.by[~ends]] = found.session[~ends]
     new, old = np.where(dies, -1, session), np.where(dies, session, replaced[record])
-    return Changes(begin + record, place, start, end, end, new, old)
+    return WindowChanges(begin + record, place, start, end, end, new, old)

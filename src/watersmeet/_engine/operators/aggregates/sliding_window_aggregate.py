@@ -12,23 +12,23 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates.contributions import stretches, values_of
-from watersmeet._engine.aggregates.fold import Fold
+from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.chains import Links, States, fold_chains
 from watersmeet._engine.aggregates.windows.sliding import slid
-from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, Stored
+from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, StoredWindows
 from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose
-from watersmeet._engine.aggregates.windows.standing import Changes, Shard
+from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
-from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregate
+from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregateSpec
 from watersmeet._plan.operators.aggregates.window import WindowParams
 from watersmeet.windows import SlidingWindows
 
-(EXPIRED,) = SlidingWindowAggregate.drop_reasons
+(EXPIRED,) = SlidingWindowAggregateSpec.drop_reasons
 
 
 def run(
@@ -55,7 +55,7 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
     """The results of a stretch of the events, behind what was late."""
     events, standing = shard.events, shard.standing
     key = events.groups.group_of_row[begin:end]
-    stored = Stored(standing.key, standing.numbers["start"], standing.numbers["ts"], np.arange(len(standing)))
+    stored = StoredWindows(standing.key, standing.numbers["start"], standing.numbers["ts"], np.arange(len(standing)))
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
     whose = None
     if shard.partitions is not None:
@@ -87,7 +87,7 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
 
 
 def _folded(
-    fold: Fold, found: Slid, keys: pa.Array, values: pa.Array, stored: pa.Array, ends: set[int]
+    fold: FoldKernel, found: Slid, keys: pa.Array, values: pa.Array, stored: pa.Array, ends: set[int]
 ) -> tuple[States, dict[int, Exception]]:
     """(the state that each addition makes, the records for which a function raises, where that is outlived)."""
     count = len(found.record)
@@ -101,12 +101,14 @@ def _folded(
     return states, failed
 
 
-def _changes(begin: int, found: Slid, length: int) -> Changes:
+def _changes(begin: int, found: Slid, length: int) -> WindowChanges:
     """What records bring, record after record: in `found` they stand key after key."""
     order = np.argsort(found.by, kind="stable")
     by, start = found.by[order], found.start[order]
     place = np.arange(len(by)) - np.searchsorted(by, by)
-    return Changes(begin + by, place, start, start + length, found.ts[order], found.state[order], found.before[order])
+    return WindowChanges(
+        begin + by, place, start, start + length, found.ts[order], found.state[order], found.before[order]
+    )
 
 
 def _settle(shard: Shard, begin: int, key: Int64s, found: Slid, states: States) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.held_changes import Changes
+from watersmeet._engine.aggregates.held_changes import HeldChanges
 from watersmeet._engine.aggregates.limited_changes import Limited
 from watersmeet._engine.operator import Events, OperatorContext, kept_table
 from watersmeet._engine.rows.columns import position_columns, valid
@@ -31,7 +31,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = kept_table(context, state)
     results = {"value": "value", "old": "old"} | ({"windowed": "windowed"} if params.suffix else {})
     held = HeldRows(context, table, times, results)
-    changes = Changes(params, events, times, table)
+    changes = HeldChanges(params, events, times, table)
     going = Limited(changes, state).hold(held) if params.buffer.is_limited else changes.hold(held)
     held.finish()
     times.store(state)

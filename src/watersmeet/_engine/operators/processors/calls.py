@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from watersmeet._engine.operators.processors.sent import Sent
-from watersmeet._engine.operators.processors.states import Entries, Present
+from watersmeet._engine.operators.processors.states import Present, StoreEntries
 from watersmeet._engine.operators.processors.timers import Timers
 from watersmeet._engine.operators.processors.values import are_one_key, checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
@@ -15,11 +15,13 @@ from watersmeet.errors import FunctionError
 
 _PARTITION = (1 << PARTITION_BITS) - 1
 _LATEST = 2**60 - 1
+_METHODS = {"stream": "on_timer", "wall": "on_wall_timer"}
+"""What is called when a timer of each clock is due."""
 Origin = Callable[[int], tuple[str, int, int, Any]]
 """Of an event, by its number: topic, partition, offset and headers of its source record."""
 
 
-class Record:
+class CalledRecord:
     """See `watersmeet.processors.Record`."""
 
     __slots__ = ("_origin", "_row", "key", "timestamp", "value")
@@ -58,7 +60,7 @@ class Record:
         return found
 
 
-class Context:
+class CallContext:
     """See `watersmeet.processors.Context`."""
 
     __slots__ = (
@@ -71,13 +73,19 @@ class Context:
         "_sent",
         "_stores",
         "_timers",
+        "_wall",
         "key",
     )
 
     def __init__(
-        self, params: ProcessParams, stores: Mapping[str, Entries], timers: Timers | None, now: Present
+        self,
+        params: ProcessParams,
+        stores: Mapping[str, StoreEntries],
+        timers: Mapping[str, Timers],
+        now: Present,
+        wall: int | None,
     ) -> None:
-        self._params, self._stores, self._timers, self._now = params, stores, timers, now
+        self._params, self._stores, self._timers, self._now, self._wall = params, stores, timers, now, wall
         self._check_value = checked(params.sent_value, f"The processor {params.called} sends a value")
         self._kind, kind = own_type(params.sent_value), params.sent_key
         self._check_key = None if kind is None else checked(kind, f"The processor {params.called} sends a key")
@@ -94,6 +102,16 @@ class Context:
     def stream_time(self) -> int:
         """The time of the stream at this place of the sequence, in ms."""
         return self._now.time
+
+    @property
+    def wall_clock(self) -> int:
+        """What the wall clock shows in this batch, in ms."""
+        if self._wall is None:
+            raise FunctionError(
+                f"The processor {self._params.called} asks for the wall clock, and has no method on_wall_timer.",
+                hint="Write def on_wall_timer(self, key, timestamp, context): the query then reads the wall clock.",
+            )
+        return self._wall
 
     def at(self, sent: Sent | None, place: Any, key: Any) -> None:
         """What is sent from now on is sent from here; None: nothing can be."""
@@ -138,29 +156,36 @@ class Context:
             )
         return found
 
-    def set_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called for the present key when stream time reaches this moment."""
-        self._waiting(timestamp, "sets a timer for").set(timestamp)
+    def set_timer(self, timestamp: int, *, clock: str = "stream") -> None:
+        """Have `on_timer`, or `on_wall_timer`, called for the present key when the clock reaches this moment."""
+        self._waiting(timestamp, "sets a timer for", clock).set(timestamp)
 
-    def delete_timer(self, timestamp: int) -> None:
+    def delete_timer(self, timestamp: int, *, clock: str = "stream") -> None:
         """Forget the present key's timer of this moment."""
-        self._waiting(timestamp, "deletes a timer of").delete(timestamp)
+        self._waiting(timestamp, "deletes a timer of", clock).delete(timestamp)
 
-    def _waiting(self, timestamp: Any, does: str) -> Timers:
-        if self._timers is None:
+    def _waiting(self, timestamp: Any, does: str, clock: str) -> Timers:
+        method = _METHODS.get(clock)
+        if method is None:
             raise FunctionError(
-                f"The processor {self._params.called} {does} a moment, and has no method on_timer.",
-                hint="Write def on_timer(self, key, timestamp, context).",
+                f"The processor {self._params.called} {does} a moment of a clock that is none: clock={clock!r:.80}.",
+                hint='clock="stream" is the time of the stream, clock="wall" the wall clock.',
+            )
+        found = self._timers.get(method)
+        if found is None:
+            raise FunctionError(
+                f"The processor {self._params.called} {does} a moment, and has no method {method}.",
+                hint=f"Write def {method}(self, key, timestamp, context).",
             )
         if self._sent is None:
             raise FunctionError(
                 f"The processor {self._params.called} {does} a moment where no key is present.",
                 given="in init or close",
-                hint="A timer belongs to a key: set it in process or on_timer.",
+                hint="A timer belongs to a key: set it in process, on_timer or on_wall_timer.",
             )
         if type(timestamp) is not int or not 0 <= timestamp <= _LATEST:
             raise self._no_time(does, timestamp)
-        return self._timers
+        return found
 
     def _no_time(self, does: str, given: Any) -> FunctionError:
         return FunctionError(

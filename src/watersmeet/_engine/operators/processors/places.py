@@ -16,13 +16,15 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import encode_keys
 from watersmeet._engine.operator import Events, OperatorContext
-from watersmeet._engine.rows.columns import LET_GO, ROOT_POSITION, let_go
+from watersmeet._engine.rows.columns import AT_FIRST, LET_GO, ROOT_POSITION, let_go
 from watersmeet._engine.time.times import Times
 from watersmeet._engine.time.turns import TURN_BYTES, with_turns
 
 Place: TypeAlias = tuple[int | bytes, ...]
 """Number of the record that it stands before, the time that operators see, turn, serialized key; a record of the
 sources has the number of the first record behind it alone."""
+BEFORE_ALL = -1
+"""Number of the record that what the wall clock lets go stands before: none has it."""
 
 
 class Places:
@@ -74,7 +76,11 @@ class Places:
         seen = (events.position[len(ROOT_POSITION)][gone] + LET_GO).tolist()
         # few, as above
         parts = zip((self._rank[row] for row in gone.tolist()), seen, held, strict=True)
-        return [(rank - 1, now, *_turn_and_key(bytes(each))) for rank, now, each in parts]
+        wall = (events.position[0][gone] == AT_FIRST).tolist()
+        return [
+            (BEFORE_ALL if first else rank - 1, now, *_turn_and_key(bytes(each)))
+            for first, (rank, now, each) in zip(wall, parts, strict=True)
+        ]
 
     def of_event(self, row: int) -> Place:
         """Where an event stands."""
@@ -95,6 +101,15 @@ class Places:
         # what stands before a record does not know the time that it makes
         at = bisect_left(numbers, int(place[0]))
         return max(self._start[domain], times[at - 1] if at else -1)
+
+    def start_of(self, domain: int) -> int:
+        """The time of a domain before the batch."""
+        return self._start[domain]
+
+    def wall_of(self, row: int, now: int) -> int:
+        """What the wall clock shows at an event: where an operator above has let it go by that clock, its moment."""
+        place = self._released.get(row)
+        return int(place[1]) if place is not None and place[0] == BEFORE_ALL else now
 
     def _told(self, domain: int) -> tuple[list[int], list[int]]:
         if domain not in self._moves:

@@ -7,7 +7,7 @@ state is read for all keys of a slice, then each key's records and timers go one
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,16 +21,18 @@ from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
 from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, kept_table
-from watersmeet._engine.operators.processors.calls import Context, Record, origins
+from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
+from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
 from watersmeet._engine.operators.processors.places import Place, Places
-from watersmeet._engine.operators.processors.sent import Results, Sent
+from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
-from watersmeet._engine.operators.processors.timers import Timers
+from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
 from watersmeet._engine.rows.columns import joined
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
+from watersmeet._engine.time.wall import WallClock
 from watersmeet._plan.operators.process import ProcessParams
 from watersmeet.errors import FunctionError
 
@@ -67,12 +69,11 @@ class _Keys:
     records: int
 
     @classmethod
-    def of(cls, context: OperatorContext, events: Events, times: Times, timers: Table | None) -> _Keys:
+    def of(cls, context: OperatorContext, events: Events, timers: Sequence[Timers]) -> _Keys:
         """Those of a batch."""
         hashes, keys = events.hash, events.key
-        if timers is not None:
-            hits = [hit for hit in timers.due(*times.passing()) if len(hit.rows)]
-            due = timers.gather(hits, ["hash", "key"])
+        for each in timers:
+            due = each.keys_due()
             hashes = np.concatenate([hashes, due.column("hash").to_numpy()])
             keys = joined([keys, due.column("key")], context.key)
         return cls(hashes, keys, group_keys(hashes, keys), len(events))
@@ -90,10 +91,11 @@ class _Batch:
     """One shard's batch."""
 
     def __init__(self, context: OperatorContext, events: Events, times: Times, state: State) -> None:
-        self.context, self.events, self.times = context, events, times
+        self.context, self.events, self.times, self.state = context, events, times, state
         self.params = context.params(ProcessParams)
         self._whose = context.operator.node
-        self._placed = self.params.timers or any(store.ttl_ms is not None for store in self.params.stores)
+        clocked = self.params.timers or self.params.wall_timers
+        self._placed = clocked or any(store.ttl_ms is not None for store in self.params.stores)
         self.places = Places(context, events, times, placed=self._placed)
         self.now = Present(self._elsewhere, outlives=context.outlives)
         called = f"The processor {self.params.called}"
@@ -102,21 +104,33 @@ class _Batch:
         self.stores = [
             KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)
         ]
-        self.timers = Timers(tables[-1], times, self.places, self.now) if self.params.timers else None
+        self.due = Due() if clocked else None
+        self.wall = WallClock(context, state, times.wall) if self.params.wall_timers else None
+        self.timers = self._timers(tables[len(self.stores) :])
         named = {each.name: store for each, store in zip(self.params.stores, self.stores, strict=True)}
-        self.calls = Context(self.params, named, self.timers, self.now)
+        by_clock = {each.dial.method: each for each in self.timers}
+        self.calls = CallContext(self.params, named, by_clock, self.now, None if self.wall is None else self.wall.now)
         self.by_event: Sent = []
         self.by_timer: Sent = []
         self.errors: dict[int, Exception] = {}
         self._at: Place = (0,)
 
+    def _timers(self, tables: list[Table]) -> list[Timers]:
+        """Those of stream time, and those of the wall clock."""
+        left, found, given = iter(tables), [], (self.times, self.places, self.now)
+        if self.due is not None and self.params.timers:
+            found.append(Timers(next(left), StreamDial(*given), self.now, self.due))
+        if self.due is not None and self.wall is not None:
+            found.append(Timers(next(left), WallDial(self.wall, *given), self.now, self.due))
+        return found
+
     def run(self) -> Iterator[pa.Table | Failed]:
         """The results, and the records that fail; state is put before a slice's results come."""
-        keys = _Keys.of(self.context, self.events, self.times, self.tables[-1] if self.timers else None)
+        keys = _Keys.of(self.context, self.events, self.timers)
         if not keys.groups.count:
             return
         processor = self._made()
-        results = Results(self.context, self.events, self.times, self.places)
+        results = SentResults(self.context, self.events, self.times, self.places)
         for begin, end in keys.slices():
             chosen = keys.groups.first[begin:end]
             hashes, own = keys.hashes[chosen], keys.keys.take(pa.array(chosen))
@@ -130,7 +144,13 @@ class _Batch:
 
     def finish(self) -> None:
         """What time has passed is not wanted any more."""
-        for table in self.tables:
+        tables = self.tables
+        if self.wall is not None:
+            *tables, of_wall = tables
+            # one clock for all domains
+            of_wall.expire({0: self.wall.now})
+            self.wall.store(self.state)
+        for table in tables:
             if table.layout.retained:
                 table.expire(self.times.by_domain(self.times.end))
 
@@ -140,8 +160,8 @@ class _Batch:
         domains, start = self.times.domains, self.times.start
         for store in self.stores:
             store.load(hashes, own, domains, start)
-        if self.timers is not None:
-            self.timers.load(hashes, own)
+        for timers in self.timers:
+            timers.load(hashes, own)
         starts = keys.groups.starts
         rows = keys.groups.order[starts[begin] : starts[end]]
         # what no record stands behind is a timer that is due
@@ -155,8 +175,8 @@ class _Batch:
             self._keys(processor, keyed, edges.tolist(), records)
             for store in self.stores:
                 store.write(hashes, own, domains)
-            if self.timers is not None:
-                self.timers.write(hashes, own)
+            for timers in self.timers:
+                timers.write(hashes, own)
 
     def _keys(
         self,
@@ -174,35 +194,37 @@ class _Batch:
         records : event, value and timestamp of each.
         """
         now, calls, sent, stores = self.now, self.calls, self.by_event, self.stores
-        timers, places = self.timers, self.places
+        due, timers, places = self.due, self.timers, self.places
         process, origin, times, domains = processor.process, self._origin, places.stream_time, places.domain
-        (names, encoded), placed = keyed, self._placed
+        (names, encoded), placed, wall = keyed, self._placed, self.wall
         for group, key in enumerate(names):
             for store in stores:
                 store.enter(group)
-            if timers is not None:
-                timers.enter(group, b"" if encoded is None else encoded[group])
+            for each in timers:
+                each.enter(group, b"" if encoded is None else encoded[group])
             for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
                 if placed:
                     at = places.of_event(row)
-                    if timers is not None and timers.heap and timers.heap[0] < at:
+                    if due is not None and due.heap and due.heap[0] < at:
                         self._fire(processor, group, key, at)
                     self._at = at
+                    if wall is not None:
+                        now.wall = places.wall_of(row, wall.now)
                 now.stamp, now.time, now.domain = stamp, times[row], domains[row]
                 calls.at(sent, row, key)
                 if now.journal is None:
                     try:
-                        process(Record(key, value, stamp, row, origin), calls)
+                        process(CalledRecord(key, value, stamp, row, origin), calls)
                     except Exception as error:
                         raise self._raised(error, "process") from None
                 else:
-                    self._outlived(process, Record(key, value, stamp, row, origin), row)
-                if timers is not None and timers.at_once:
+                    self._outlived(process, CalledRecord(key, value, stamp, row, origin), row)
+                if due is not None and due.at_once:
                     self._fire(processor, group, key, self._at)
-            if timers is not None and timers.heap:
+            if due is not None and due.heap:
                 self._fire(processor, group, key, None)
 
-    def _outlived(self, process: Any, record: Record, row: int) -> None:
+    def _outlived(self, process: Any, record: CalledRecord, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""
         sent, journal = len(self.by_event), self.now.journal
         assert journal is not None
@@ -212,27 +234,31 @@ class _Batch:
             del self.by_event[sent:]
             for undo in reversed(journal):
                 undo()
-            if self.timers is not None:
-                self.timers.forget_at_once()
+            if self.due is not None:
+                # what it has set for now does not fire
+                self.due.at_once.clear()
             self.errors[row] = _bare(self._said(error, "process"))
         journal.clear()
 
     def _fire(self, processor: Any, group: int, key: Any, limit: Place | None) -> None:
         """Timers of the key that go before a place; None: all that are due in the batch."""
-        assert self.timers is not None
+        assert self.due is not None
         now, count = self.now, 0
-        for moment, domain, place in self.timers.due(limit):
-            now.domain, now.stamp = domain, moment
+        for timers, moment, domain, place in self.due.fire(limit):
+            now.domain, now.stamp, method = domain, moment, timers.dial.method
             if place is not None:
-                now.time, self._at, count = moment, place, 0
+                self._at, count = place, 0
+                if self.wall is not None:
+                    now.wall = self.wall.now
+                timers.dial.fires(domain, moment)
                 self.calls.at(self.by_timer, (place, domain, group), key)
             count += 1
             if count > _ENDLESS:
-                raise self._raised(_endless(self.params.called, moment), "on_timer")
+                raise self._raised(_endless(self.params.called, moment, method), method)
             try:
-                processor.on_timer(key, moment, self.calls)
+                getattr(processor, method)(key, moment, self.calls)
             except Exception as error:
-                raise self._raised(error, "on_timer") from None
+                raise self._raised(error, method) from None
             if now.journal:
                 now.journal.clear()
 
@@ -312,9 +338,9 @@ def _bare(error: Exception) -> Exception:
     return error.with_traceback(None)
 
 
-def _endless(called: str, moment: int) -> FunctionError:
+def _endless(called: str, moment: int, method: str) -> FunctionError:
     return FunctionError(
-        f"The processor {called} sets a timer for now in each call of on_timer: {_ENDLESS:,} have fired at one place.",
+        f"The processor {called} sets a timer for now in each call of {method}: {_ENDLESS:,} have fired at one place.",
         given=f"the moment {moment}",
         hint="Set the next timer for a later moment: context.set_timer(timestamp + interval).",
     )

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operator import Events, OperatorContext
-from watersmeet._engine.operators.processors.places import Place, Places
-from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.operators.processors.places import BEFORE_ALL, Place, Places
+from watersmeet._engine.rows.columns import AT_FIRST, LET_GO, position_columns
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.time.released import in_order
@@ -31,7 +31,7 @@ The place is an event, by its number; or the timer's place, domain and group.
 
 
 @dataclass(frozen=True)
-class Results:
+class SentResults:
     """How results are made of what a slice sends.
 
     Parameters
@@ -87,7 +87,9 @@ class Results:
                 "key": keys.take(pa.array(group)),
             }
         )
-        order, out = in_order(self.context, rows, self.times.movers, stands, now, turn)
+        # what the wall clock lets go stands before all of them
+        movers = [np.append(at, own) for at, own in zip((AT_FIRST, LET_GO, 0), self.times.movers, strict=True)]
+        order, out = in_order(self.context, rows, movers, stands - BEFORE_ALL, now, turn)
         yield from in_pieces(out | {"value": Picked(self._values(key, value), order)})
 
 

@@ -32,20 +32,21 @@ class Present:
     ----------
     stamp : timestamp of the record or the timer.
     time : stream time.
+    wall : what the wall clock shows, where it is followed.
     domain : its time domain, by its place in `Times.domains`.
     elsewhere : gives the time of another domain.
     journal : what undoes the changes of a record that may fail; None: it may not, and the query fails.
     """
 
-    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time")
+    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time", "wall")
 
     def __init__(self, elsewhere: Callable[[int], int], *, outlives: bool) -> None:
-        self.stamp = self.time = self.domain = 0
+        self.stamp = self.time = self.domain = self.wall = 0
         self.elsewhere = elsewhere
         self.journal: list[Undo] | None = [] if outlives else None
 
 
-class Entries:
+class StoreEntries:
     """The entries of a store, of one key at a time.
 
     An entry is (value, timestamp), and where it lasts for a while also (last moment, domain).
@@ -228,7 +229,7 @@ class Entries:
         return self._sorted[-1] if self._sorted else None
 
 
-class Value(Entries):
+class Value(StoreEntries):
     """See `watersmeet.processors.ValueState`."""
 
     def get(self) -> Any:
@@ -244,7 +245,7 @@ class Value(Entries):
         self._put(None, None)
 
 
-class Map(Entries):
+class MapEntries(StoreEntries):
     """See `watersmeet.processors.MapState`."""
 
     def get(self, key: Any) -> Any:
@@ -274,7 +275,7 @@ class Map(Entries):
         return self._key(key)
 
 
-class List(Entries):
+class List(StoreEntries):
     """See `watersmeet.processors.ListState`: a map of numbers, which tell the order."""
 
     def get(self) -> list[Any]:
@@ -304,5 +305,5 @@ class List(Entries):
             self._put(entry, None)
 
 
-KINDS: dict[str, type[Entries]] = {"value": Value, "map": Map, "list": List}
+KINDS: dict[str, type[StoreEntries]] = {"value": Value, "map": MapEntries, "list": List}
 """The class of each kind of store."""

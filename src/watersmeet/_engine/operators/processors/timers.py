@@ -1,67 +1,112 @@
 """The timers of a processor in one batch: those of a slice of keys are read, fire in order, and are written in bulk.
 
 A timer is a held row without a value (`held_schema`): due at the last moment before its own, one of each key and
-moment. Those that fire are not deleted: their time is below the floor then.
+moment. Those that fire are not deleted: their time is below the floor then. What time it is a dial says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.operators.processors.places import Place, Places
+from watersmeet._engine.operators.processors.dials import Dial
+from watersmeet._engine.operators.processors.places import Place
 from watersmeet._engine.operators.processors.states import Present
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.state.table import Table
-from watersmeet._engine.time.times import Times
 
 _FURTHEST = 2**62
+_Timer: TypeAlias = tuple[int, int, bool, bool]
 
 
-class Timers:
-    """The timers of one key at a time.
-
-    Each is (number, domain, whether it is stored) under its moment; those that a record of the batch lets go are in a
-    heap by their places, too.
+class Due:
+    """What of the present key's timers, of all clocks, fires in the batch.
 
     Attributes
     ----------
-    heap : those that a record of the batch lets go: place, domain, number and moment.
-    at_once : those that fire when the present call ends: moment, number and domain.
+    heap : those that the batch lets go: place, domain, number, moment, timers.
+    at_once : those that fire when the present call ends: moment, number, domain, timers.
     """
 
-    def __init__(self, table: Table, times: Times, places: Places, now: Present) -> None:
-        self._table, self._times, self._places, self._now = table, times, places, now
-        self._stored: list[tuple[list[int], list[int]]] = []
+    def __init__(self) -> None:
+        self.heap: list[tuple[Any, ...]] = []
+        self.at_once: list[tuple[int, int, int, Timers]] = []
+        self._number = 0
+
+    def number(self) -> int:
+        """Another number: of two things of one place that was first which has the smaller one."""
+        self._number += 1
+        return self._number
+
+    def fire(self, limit: Place | None) -> Iterator[tuple[Timers, int, int, Place | None]]:
+        """Those that fire now, one after the other: they may set and delete others.
+
+        Parameters
+        ----------
+        limit : where the key's next record stands; None: there is none in the batch.
+
+        Yields
+        ------
+        Whose it is, moment, domain, and where the timer stands; None: at once, where its key is.
+        """
+        while True:
+            if self.at_once:
+                moment, _, domain, timers = heappop(self.at_once)
+                yield timers, moment, domain, None
+            elif self.heap and (limit is None or self.heap[0] < limit):
+                *place, domain, number, moment, timers = heappop(self.heap)
+                if timers.take(moment, number):
+                    yield timers, moment, domain, tuple(place)
+            else:
+                return
+
+
+class Timers:
+    """The timers of one clock, of one key at a time.
+
+    Each is (number, domain, whether a row of it is stored, whether one is to be put) under its moment; those that are
+    due in the batch are in `Due`, too.
+
+    Parameters
+    ----------
+    table : where they are kept.
+    dial : their clock.
+    due : what fires.
+    """
+
+    def __init__(self, table: Table, dial: Dial, now: Present, due: Due) -> None:
+        self._table, self.dial, self._now, self._due = table, dial, now, due
         self._starts: list[int] = [0]
         self._dues: list[int] = []
         self._domains: list[int] = []
-        self._number = self._group = 0
+        self._group = 0
         self._key = b""
-        self._own: dict[int, tuple[int, int, bool]] = {}
+        self._own: dict[int, _Timer] = {}
         self._gone: dict[int, int] = {}
         """Stored timers that were deleted, with their domains."""
-        self.heap: list[tuple[Any, ...]] = []
-        self.at_once: list[tuple[int, int, int]] = []
         self._out: list[tuple[int, int, int, bool]] = []
 
     # -- slices and keys -----------------------------------------------------------------------------------
 
+    def keys_due(self) -> pa.Table:
+        """Hash and key of those that may be due in the batch."""
+        hits = [hit for hit in self._table.due(*self.dial.span) if len(hit.rows)]
+        return self._table.gather(hits, ["hash", "key"])
+
     def load(self, hashes: Int64s, keys: pa.Array) -> None:
         """Read the timers of the keys of a slice that have not fired yet."""
-        start = self._times.start
-        low = np.full(len(hashes), start.min(initial=_FURTHEST), dtype=np.int64)
+        low = np.full(len(hashes), self.dial.span[0], dtype=np.int64)
         found = self._table.range(hashes, keys, low, np.full(len(hashes), _FURTHEST))
-        rows = found.take(["due", "domain"])
-        due, domain = ints(rows, "due"), self._times.index(ints(rows, "domain"))
-        waits = np.flatnonzero(due >= start[domain])
+        rows = found.take(["due", "domain", "arrival"])
+        domain, waiting = self.dial.waiting(rows)
+        waits = np.flatnonzero(waiting)
         self._starts = np.searchsorted(found.query[waits], np.arange(len(hashes) + 1)).tolist()
-        self._dues, self._domains = due[waits].tolist(), domain[waits].tolist()
+        self._dues, self._domains = ints(rows, "due")[waits].tolist(), domain[waits].tolist()
 
     def enter(self, group: int, key: bytes) -> None:
         """The next key, and its bytes where places need them."""
@@ -70,19 +115,19 @@ class Timers:
         self._group, self._key = group, key
         begin, end = self._starts[group], self._starts[group + 1]
         for at in range(begin, end):
-            self._add(self._dues[at] + 1, self._domains[at], stored=True)
+            self._add(self._dues[at] + 1, self._domains[at], stored=True, put=False)
 
-    def _add(self, moment: int, domain: int, *, stored: bool) -> None:
-        self._number += 1
-        self._own[moment] = (self._number, domain, stored)
-        place = self._places.due(domain, moment, self._key)
+    def _add(self, moment: int, domain: int, *, stored: bool, put: bool) -> None:
+        number = self._due.number()
+        self._own[moment] = (number, domain, stored, put)
+        place = self.dial.place(domain, moment, self._key)
         if place is not None:
-            heappush(self.heap, (*place, domain, self._number, moment))
+            heappush(self._due.heap, (*place, domain, number, moment, self))
 
     def _leave(self) -> None:
         """Note those that wait on, to be written."""
         group, out = self._group, self._out
-        out += [(group, at, domain, False) for at, (_, domain, stored) in self._own.items() if not stored]
+        out += [(group, at, domain, False) for at, (_, domain, _, put) in self._own.items() if put]
         out += [(group, at, domain, True) for at, domain in self._gone.items()]
         self._own, self._gone = {}, {}
 
@@ -96,10 +141,8 @@ class Timers:
                 "hash": pa.array(hashes[group]),
                 "key": keys.take(pa.array(group)),
                 "due": pa.array(moment - 1),
-                "arrival": pa.array(np.zeros(len(group), dtype=np.int64)),
-                "domain": pa.array(self._times.number(domain)),
                 "ts": pa.array(moment),
-            }
+            } | self.dial.written(domain)
             self._table.put({name: columns[name] for name in self._table.schema.names}, gone)
             self._out = []
 
@@ -107,25 +150,25 @@ class Timers:
 
     def set(self, moment: int) -> None:
         """A timer of the present key; one that is there already stays as it is."""
-        now = self._now
-        if moment <= now.time:
-            if all(moment != each for each, _, _ in self.at_once):
-                self._number += 1
-                heappush(self.at_once, (moment, self._number, now.domain))
+        now, at_once = self._now, self._due.at_once
+        if self.dial.has_passed(moment):
+            if not any(each[0] == moment and each[3] is self for each in at_once):
+                heappush(at_once, (moment, self._due.number(), now.domain, self))
             return
         if moment in self._own:
             return
         gone = self._gone.get(moment)
-        stored = gone == now.domain
+        stored = gone is not None and self.dial.same(gone, now.domain)
         if stored:
             del self._gone[moment]
-        self._add(moment, now.domain, stored=stored)
+        self._add(moment, now.domain, stored=stored, put=gone != now.domain)
         if now.journal is not None:
             now.journal.append(lambda: self._take_back(moment, None, gone))
 
     def delete(self, moment: int) -> None:
         """The present key's timer of this moment is no more."""
-        self.at_once = [each for each in self.at_once if each[0] != moment]
+        at_once = self._due.at_once
+        at_once[:] = [each for each in at_once if each[0] != moment or each[3] is not self]
         given = self._own.pop(moment, None)
         if given is None:
             return
@@ -135,11 +178,7 @@ class Timers:
         if self._now.journal is not None:
             self._now.journal.append(lambda: self._take_back(moment, given, gone))
 
-    def forget_at_once(self) -> None:
-        """The record under way has failed: what it has set for now does not fire."""
-        self.at_once.clear()
-
-    def _take_back(self, moment: int, given: tuple[int, int, bool] | None, gone: int | None) -> None:
+    def _take_back(self, moment: int, given: _Timer | None, gone: int | None) -> None:
         """A moment's timer as it was."""
         self._own.pop(moment, None)
         self._gone.pop(moment, None)
@@ -148,28 +187,12 @@ class Timers:
         if gone is not None:
             self._gone[moment] = gone
 
-    def due(self, limit: Place | None) -> Iterator[tuple[int, int, Place | None]]:
-        """Those that fire now, one after the other: they may set and delete others.
-
-        Parameters
-        ----------
-        limit : where the key's next record stands; None: there is none in the batch.
-
-        Yields
-        ------
-        Moment, domain, and where the timer stands; None: at once, where its key is.
-        """
-        while True:
-            if self.at_once:
-                moment, _, domain = heappop(self.at_once)
-                yield moment, domain, None
-            elif self.heap and (limit is None or self.heap[0] < limit):
-                *place, domain, number, moment = heappop(self.heap)
-                if self._own.get(moment, _NONE)[0] == number:
-                    del self._own[moment]
-                    yield moment, domain, tuple(place)
-            else:
-                return
+    def take(self, moment: int, number: int) -> bool:
+        """Whether it has this number still; then it is no more."""
+        mine = self._own.get(moment, _NONE)[0] == number
+        if mine:
+            del self._own[moment]
+        return mine
 
 
-_NONE = (0, 0, False)
+_NONE = (0, 0, False, False)

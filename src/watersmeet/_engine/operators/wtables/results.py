@@ -11,14 +11,14 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Events
-from watersmeet._engine.operators.wtables.rows import Further, Rows, Span
+from watersmeet._engine.operators.wtables.rows import Further, SideRows, Span
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.table import Table
 
 
 @dataclass(frozen=True)
-class Results:
+class WindowResults:
     """Results as numbers.
 
     Parameters
@@ -38,24 +38,26 @@ class Results:
     joined: Bools
     ts: Int64s
 
-    def where(self, chosen: Bools | Int64s) -> Results:
+    def where(self, chosen: Bools | Int64s) -> WindowResults:
         """Some of them."""
-        return Results(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return WindowResults(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     @staticmethod
-    def together(parts: Sequence[Results]) -> Results:
+    def together(parts: Sequence[WindowResults]) -> WindowResults:
         """All of several parts."""
-        return Results(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Results)))
+        return WindowResults(
+            *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(WindowResults))
+        )
 
-    def ordered(self) -> Results:
+    def ordered(self) -> WindowResults:
         """In order of position, and of one event in order of the windows' starts, then ends."""
         return self.where(np.lexsort((self.end, self.start, self.event)))
 
 
-class Standing:
+class LastResults:
     """The last result of each key and window: what stood before a batch, and what each of its results replaces."""
 
-    def __init__(self, events: Events, table: Table, span: Span, left: Rows, right: Rows) -> None:
+    def __init__(self, events: Events, table: Table, span: Span, left: SideRows, right: SideRows) -> None:
         """`span`: the windows that may get results, of each key group."""
         self._events, self._table, self._sides = events, table, (left, right)
         asked = np.flatnonzero(span.low <= span.high)
@@ -66,7 +68,7 @@ class Standing:
         numbers = self._found.take(["start", "end"])
         self._start, self._end = ints(numbers, "start"), ints(numbers, "end")
 
-    def replaced(self, results: Results, domain: Int64s) -> dict[str, pa.Array | Picked]:
+    def replaced(self, results: WindowResults, domain: Int64s) -> dict[str, pa.Array | Picked]:
         """The old results that these replace, which come with all of their keys, and are kept from now on.
 
         Parameters
@@ -94,7 +96,7 @@ class Standing:
         self._keep(results.where(last[known:]), domain)
         return out
 
-    def _keep(self, results: Results, domain: Int64s) -> None:
+    def _keep(self, results: WindowResults, domain: Int64s) -> None:
         event = results.event
         columns: dict[str, pa.Array | Picked] = {
             "hash": pa.array(self._events.hash[event]),

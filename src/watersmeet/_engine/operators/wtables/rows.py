@@ -18,7 +18,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Events
 from watersmeet._engine.rows.columns import array_of, ints, joined
 from watersmeet._engine.rows.sizes import Picked
-from watersmeet._engine.state.lookups import Found
+from watersmeet._engine.state.lookups import FoundRows
 from watersmeet._engine.state.table import Table
 
 NONE = -(2**63)
@@ -46,7 +46,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SideRows:
     """Rows of a side: first those of state, then those of the batch in order of position.
 
     Parameters
@@ -62,7 +62,7 @@ class Rows:
 
     events: Events
     side: int
-    found: Found
+    found: FoundRows
     group: Int64s
     start: Int64s
     end: Int64s
@@ -71,7 +71,7 @@ class Rows:
     ts: Int64s
 
     @classmethod
-    def of(cls, events: Events, side: int, table: Table | None, span: Span | None) -> Rows:
+    def of(cls, events: Events, side: int, table: Table | None, span: Span | None) -> SideRows:
         """The side's rows in the batch, and of state those of the span, or of all the batch's keys if it is None."""
         found, group = _stored(events, table, span)
         windowed = span is not None
@@ -177,7 +177,7 @@ class Rows:
 class Further:
     """Further values, in a column of rows that were found."""
 
-    found: Found
+    found: FoundRows
     column: str
 
     def values(self, rows: Int64s) -> pa.ChunkedArray:
@@ -185,11 +185,11 @@ class Further:
         return self.found.take([self.column], rows).column(self.column)
 
 
-def _stored(events: Events, table: Table | None, span: Span | None) -> tuple[Found, Int64s]:
+def _stored(events: Events, table: Table | None, span: Span | None) -> tuple[FoundRows, Int64s]:
     """(rows of state, their key groups)."""
     if table is None:
         nothing = np.zeros(0, dtype=np.int64)
-        return Found(nothing, None, (), pa.schema([("value", events.context.values[0])])), nothing
+        return FoundRows(nothing, None, (), pa.schema([("value", events.context.values[0])])), nothing
     first = events.groups.first
     if span is None:
         found = table.rows(events.hash[first], events.key.take(pa.array(first)))

@@ -18,8 +18,8 @@ from watersmeet._engine.aggregates.windows.windowed import numbered, windowed
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.intervals import pairs_of, places_within
 from watersmeet._engine.operator import Events, OperatorContext, kept_table
-from watersmeet._engine.operators.wtables.results import Results, Standing
-from watersmeet._engine.operators.wtables.rows import LAST, NONE, AsOf, Rows, Span, struct_numbers
+from watersmeet._engine.operators.wtables.results import LastResults, WindowResults
+from watersmeet._engine.operators.wtables.rows import LAST, NONE, AsOf, SideRows, Span, struct_numbers
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked, cut, in_pieces
 from watersmeet._engine.state.runs import State
@@ -40,7 +40,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times = Times(context, inputs, events, state, sides=2)
     tables = [kept_table(context, state, number) for number in range(len(context.kept))]
     if len(events):
-        join = _Join(params, events, times.at_row + context.time.hold_back, tables)
+        join = _WindowJoin(params, events, times.at_row + context.time.hold_back, tables)
         domain = times.number(times.of_row)
         for results in join.results():
             yield from _shown(events, join, results, domain)
@@ -57,7 +57,7 @@ def _lives(params: WindowJoinParams) -> tuple[int | None, ...]:
     return params.lives if params.stored else params.lives[RIGHT:]
 
 
-class _Join:
+class _WindowJoin:
     """One batch of one shard.
 
     Attributes
@@ -70,13 +70,13 @@ class _Join:
         self._params, self._events, self._now = params, events, now
         self._tables = tables[: len(_lives(params))]
         spans = self._left_span()
-        self.left = Rows.of(events, LEFT, self._tables[0] if params.stored else None, spans)
+        self.left = SideRows.of(events, LEFT, self._tables[0] if params.stored else None, spans)
         self._to = self._pointed()
-        self.right = Rows.of(events, RIGHT, self._tables[-1], self._right_span())
+        self.right = SideRows.of(events, RIGHT, self._tables[-1], self._right_span())
         self._meet()
         sides = self.left, self.right
         more = tables[len(self._tables) :]
-        self.standing = Standing(events, more[0], spans, *sides) if more and spans is not None else None
+        self.standing = LastResults(events, more[0], spans, *sides) if more and spans is not None else None
 
     # -- what is read ----------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class _Join:
 
     # -- what meets ------------------------------------------------------------------------------------------
 
-    def results(self) -> Iterator[Results]:
+    def results(self) -> Iterator[WindowResults]:
         """The results, those of a key together and in their order."""
         left, right = self.left, self.right
         brought = np.arange(right.stored, len(right))
@@ -163,9 +163,9 @@ class _Join:
             alone = brought[(right.group[brought] >= first) & (right.group[brought] < last)]
             mine = of_left[(left.group[of_left] >= first) & (left.group[of_left] < last)]
             parts = [self._of_left(mine), told, *self._unmatched(alone, told)]
-            yield Results.together(parts).ordered()
+            yield WindowResults.together(parts).ordered()
 
-    def _of_left(self, rows: Int64s) -> Results:
+    def _of_left(self, rows: Int64s) -> WindowResults:
         """What changes of left rows give: one result each, at most."""
         params, left = self._params, self.left
         event = left.event[rows]
@@ -187,7 +187,9 @@ class _Join:
             called, seen = np.where(new, (other >= 0) | outer, (other >= 0) & (params.how == "outer")), other
             ts = np.maximum(left.ts[rows], np.append(self.right.ts, NONE)[seen])
         seen = np.where(called, seen, -1)
-        made = Results(event, left.start[rows], left.end[rows], np.where(called & new, rows, -1), seen, called, ts)
+        made = WindowResults(
+            event, left.start[rows], left.end[rows], np.where(called & new, rows, -1), seen, called, ts
+        )
         return made.where(emitted)
 
     def _found(self, rows: Int64s, event: Int64s) -> Int64s:
@@ -196,7 +198,7 @@ class _Join:
         live = self._live(RIGHT, np.append(self._to[1], NONE)[rows], event)
         return np.where(self.right.has(found) & live, found, -1)
 
-    def _told(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> Results:
+    def _told(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> WindowResults:
         """What changes of right rows give: one result for each live left row that points at them."""
         left, right = self.left, self.right
         pairs = list(pairs_of(begin, end, PAIRS))
@@ -209,9 +211,9 @@ class _Join:
         called = there | (self._params.how != "inner")
         ts = np.maximum(right.ts[other], left.ts[rows])
         seen = np.where(there, other, -1)
-        return Results(event, left.start[rows], left.end[rows], np.where(called, rows, -1), seen, called, ts)
+        return WindowResults(event, left.start[rows], left.end[rows], np.where(called, rows, -1), seen, called, ts)
 
-    def _unmatched(self, brought: Int64s, told: Results) -> Iterator[Results]:
+    def _unmatched(self, brought: Int64s, told: WindowResults) -> Iterator[WindowResults]:
         """What changes of right rows give that meet no left row, in an outer join."""
         if self._params.how != "outer":
             return
@@ -221,7 +223,7 @@ class _Join:
         there, event = right.present[rows], right.event[rows]
         nothing = np.full(len(rows), -1, dtype=np.int64)
         seen = np.where(there, rows, -1)
-        yield Results(event, right.start[rows], right.end[rows], nothing, seen, there, right.ts[rows])
+        yield WindowResults(event, right.start[rows], right.end[rows], nothing, seen, there, right.ts[rows])
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -233,7 +235,7 @@ class _Join:
         self.right.put(self._tables[-1], domain, {})
 
 
-def _shown(events: Events, join: _Join, results: Results, domain: Int64s) -> Iterator[pa.Table]:
+def _shown(events: Events, join: _WindowJoin, results: WindowResults, domain: Int64s) -> Iterator[pa.Table]:
     """Results as the next stage reads them."""
     if not len(results.event):
         return

@@ -7,11 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from watersmeet._plan.folds import Fold
-from watersmeet._plan.nodes import Aggregated
-from watersmeet._plan.operators.spec import FLAG, STAMP, Params, Results, Side, Site, Spec, TableSchema, Timed
-from watersmeet._plan.operators.versioned_table import VersionedTable
+from watersmeet._plan.nodes import AggregatedNode
+from watersmeet._plan.operators.spec import (
+    FLAG,
+    STAMP,
+    Params,
+    ResultColumns,
+    Spec,
+    SpecSide,
+    SpecSite,
+    TableSchema,
+    TimeOfSpec,
+)
+from watersmeet._plan.operators.versioned_table import VersionedTableSpec
 
-N = TypeVar("N", bound=Aggregated)
+N = TypeVar("N", bound=AggregatedNode)
 
 
 @dataclass(frozen=True)
@@ -22,15 +32,14 @@ class AggregateParams(Params):
     history_ms: int | None = field(default=None, kw_only=True)
 
     def typed(self, convert: Callable[[Any], Any]) -> AggregateParams:
-        """See `Params`."""
         return replace(self, fold=self.fold.typed(convert))
 
 
-def records(site: Site[N]) -> tuple[Side, ...]:
+def records(site: SpecSite[N]) -> tuple[SpecSide, ...]:
     """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
     shapes = (site.input(number).shape for number in range(len(site.node.inputs)))
     values = (shape.value if site.node.fold.how.arguments else FLAG for shape in shapes)
-    return tuple(Side(value, drops_null_value=True, looked_up=False) for value in values)
+    return tuple(SpecSide(value, drops_null_value=True, looked_up=False) for value in values)
 
 
 class AggregateSpec(Spec[N]):
@@ -39,33 +48,30 @@ class AggregateSpec(Spec[N]):
     cacheable = True
     widens = False
 
-    def params(self, site: Site[N]) -> AggregateParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[N]) -> AggregateParams:
         return AggregateParams(site.node.fold, history_ms=site.node.history_ms)
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """What is kept of each key: the result, or what it is made of."""
         node = site.node
         columns = (("key", node.shape.key), ("value", node.fold.state), STAMP)
         store = node.store if node.history_ms is None else None
         return (TableSchema(store or f"{node.name}.aggregate", columns),)
 
-    def results(self, site: Site[N], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results.of_values(site.node.shape.value, old=old)
+    def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
+        return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[N]) -> bool:
-        """See `Spec`."""
+    def seen_when_sent(self, site: SpecSite[N]) -> bool:
         return True
 
 
-class VersionedAggregate(AggregateSpec[N]):
+class VersionedAggregateSpec(AggregateSpec[N]):
     """What aggregates share whose result remembers its past: a record that is older than that ends, counted."""
 
     by_key = False
     cacheable = False
-    drop_reasons = VersionedTable.drop_reasons
+    drop_reasons = VersionedTableSpec.drop_reasons
 
-    def timed(self, site: Site[N]) -> Timed:
+    def timed(self, site: SpecSite[N]) -> TimeOfSpec:
         """Its time is how far what it takes in reaches."""
-        return Timed(dropped_move=False)
+        return TimeOfSpec(dropped_move=False)

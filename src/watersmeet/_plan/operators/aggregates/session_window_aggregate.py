@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import SessionWindowAggregate as Node
+from watersmeet._plan.nodes import SessionWindowAggregateNode as Node
 from watersmeet._plan.operators.aggregates.window import WindowSpec
-from watersmeet._plan.operators.spec import NUMBER, Retention, Site, TableSchema
+from watersmeet._plan.operators.spec import NUMBER, Retention, SpecSite, TableSchema
 from watersmeet.windows import SessionWindows
 
 
-class SessionWindowAggregate(WindowSpec[Node]):
+class SessionWindowAggregateSpec(WindowSpec[Node]):
     """See `Spec`."""
 
     stem = "session_window_aggregate"
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Sessions of a key have an end each; they are looked for by it, and let go by it."""
         node = site.node
         columns = (("key", self.reads(site).key), ("end", NUMBER), ("start", NUMBER), ("value", node.fold.state))
@@ -27,7 +27,7 @@ class SessionWindowAggregate(WindowSpec[Node]):
         )
         return (schema,)
 
-    def wait(self, site: Site[Node]) -> int:
+    def wait(self, site: SpecSite[Node]) -> int:
         """From a session's end on until it is closed; one moment more, since it may still grow in the last one."""
         windows = site.node.windows
         assert isinstance(windows, SessionWindows)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import SlidingWindowAggregate as Node
+from watersmeet._plan.nodes import SlidingWindowAggregateNode as Node
 from watersmeet._plan.operators.aggregates.window import WindowSpec
-from watersmeet._plan.operators.spec import Site
+from watersmeet._plan.operators.spec import SpecSite
 from watersmeet.windows import SlidingWindows
 
 
-class SlidingWindowAggregate(WindowSpec[Node]):
+class SlidingWindowAggregateSpec(WindowSpec[Node]):
     """See `Spec`."""
 
     stem = "sliding_window_aggregate"
 
-    def wait(self, site: Site[Node]) -> int:
+    def wait(self, site: SpecSite[Node]) -> int:
         """From a window's start on until it is closed; one moment more, since its end belongs to it."""
         windows = site.node.windows
         assert isinstance(windows, SlidingWindows)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import StreamAggregate as Node
-from watersmeet._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregate, records
-from watersmeet._plan.operators.spec import Reads, Site
+from watersmeet._plan.nodes import StreamAggregateNode as Node
+from watersmeet._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregateSpec, records
+from watersmeet._plan.operators.spec import Reads, SpecSite
 
 
-class StreamAggregate(AggregateSpec[Node]):
+class StreamAggregateSpec(AggregateSpec[Node]):
     """See `Spec`."""
 
     stem = "stream_aggregate"
     by_key = True
     keeps_partition = True
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """Records with key and value."""
         return Reads(site.node.shape.key, records(site))
 
 
-class VersionedStreamAggregate(VersionedAggregate[Node], StreamAggregate):
+class VersionedStreamAggregateSpec(VersionedAggregateSpec[Node], StreamAggregateSpec):
     """The same with a result that remembers its past."""

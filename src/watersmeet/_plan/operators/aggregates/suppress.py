@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet._plan.nodes import Suppress as Node
+from watersmeet._plan.nodes import SuppressNode as Node
 from watersmeet._plan.operators.held import held_schema
-from watersmeet._plan.operators.spec import BYTES, Params, Reads, Results, Side, Site, Spec, TableSchema, Timed
-from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, TimeWindows
+from watersmeet._plan.operators.spec import (
+    BYTES,
+    Params,
+    Reads,
+    ResultColumns,
+    Spec,
+    SpecSide,
+    SpecSite,
+    TableSchema,
+    TimeOfSpec,
+)
+from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows
 
 
 @dataclass(frozen=True)
@@ -28,26 +38,25 @@ class SuppressParams(Params):
     buffer: BufferConfig
 
 
-class Suppress(Spec[Node]):
+class SuppressSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "suppress"
     keeps_partition = True
     fans_out = True
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """Changes with their old values."""
         shape = site.node.shape
-        return Reads(shape.key, (Side(shape.value, looked_up=False, old="always", silent="dropped"),))
+        return Reads(shape.key, (SpecSide(shape.value, looked_up=False, old="always", silent="dropped"),))
 
-    def params(self, site: Site[Node]) -> SuppressParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[Node]) -> SuppressParams:
         node = site.node
         fields = ("end", "start") if isinstance(node.windows, SessionWindows) else ("start",)
         suffix = () if node.windows is None else fields
         return SuppressParams(_wait(node), node.limit_ms is None, suffix, node.buffer)
 
-    def keeps(self, site: Site[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The changes that are held back, under their serialized keys where these are windows."""
         node = site.node
         values = (("value", node.shape.value), ("old", node.shape.value))
@@ -56,18 +65,17 @@ class Suppress(Spec[Node]):
         columns = (("windowed", node.shape.key), *values)
         return (held_schema(f"{node.name}.held", BYTES, columns, replaced=True),)
 
-    def results(self, site: Site[Node], *, old: bool) -> Results:
-        """See `Spec`."""
-        return Results.of_values(site.node.shape.value, old=old)
+    def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
+        return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: Site[Node]) -> bool:
+    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
         """Lookups see what has been sent."""
         return True
 
-    def timed(self, site: Site[Node]) -> Timed:
+    def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """The last moment in which a change waits is one before the end of its wait."""
         hold = _wait(site.node) + _length(site.node) - 1
-        return Timed(hold=hold, dropped_move=False, reaches=False)
+        return TimeOfSpec(hold=hold, dropped_move=False, reaches=False)
 
 
 def _wait(node: Node) -> int:
@@ -75,7 +83,7 @@ def _wait(node: Node) -> int:
     if node.limit_ms is not None:
         return node.limit_ms
     match node.windows:
-        case TimeWindows(grace_ms=grace):
+        case TimeWindows(grace_ms=grace) | CalendarWindows(grace_ms=grace):
             return grace
         case SlidingWindows(grace_ms=grace):
             return grace + 1
@@ -89,4 +97,6 @@ def _length(node: Node) -> int:
     match node.windows if node.limit_ms is None else None:
         case TimeWindows(size_ms=length) | SlidingWindows(difference_ms=length):
             return length
+        case CalendarWindows() as windows:
+            return windows.longest_ms
     return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from watersmeet._plan.nodes import TableAggregate as Node
-from watersmeet._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregate
-from watersmeet._plan.operators.spec import Reads, Side, Site
+from watersmeet._plan.nodes import TableAggregateNode as Node
+from watersmeet._plan.operators.aggregates.aggregate import AggregateSpec, VersionedAggregateSpec
+from watersmeet._plan.operators.spec import Reads, SpecSide, SpecSite
 
 
-class TableAggregate(AggregateSpec[Node]):
+class TableAggregateSpec(AggregateSpec[Node]):
     """See `Spec`."""
 
     stem = "table_aggregate"
@@ -17,11 +17,11 @@ class TableAggregate(AggregateSpec[Node]):
         """Both halves come in alike."""
         return 0
 
-    def reads(self, site: Site[Node]) -> Reads:
+    def reads(self, site: SpecSite[Node]) -> Reads:
         """Messages to groups: what to add, and what to subtract before."""
-        side = Side(site.input(0).shape.value, looked_up=False, old="always", drops_late=True, nulls_reach=True)
+        side = SpecSide(site.input(0).shape.value, looked_up=False, old="always", drops_late=True, nulls_reach=True)
         return Reads(site.node.shape.key, (side,))
 
 
-class VersionedTableAggregate(VersionedAggregate[Node], TableAggregate):
+class VersionedTableAggregateSpec(VersionedAggregateSpec[Node], TableAggregateSpec):
     """The same with a result that remembers its past."""

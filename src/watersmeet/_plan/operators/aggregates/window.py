@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from watersmeet._plan.nodes import WindowAggregate
+from watersmeet._plan.nodes import WindowAggregateNode
 from watersmeet._plan.operators.aggregates.aggregate import AggregateParams, AggregateSpec, records
-from watersmeet._plan.operators.spec import NUMBER, STAMP, Reads, Retention, Site, TableSchema, Timed
+from watersmeet._plan.operators.spec import NUMBER, STAMP, Reads, Retention, SpecSite, TableSchema, TimeOfSpec
 from watersmeet.windows import Windows
 
-N = TypeVar("N", bound=WindowAggregate)
+N = TypeVar("N", bound=WindowAggregateNode)
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,14 @@ class WindowSpec(AggregateSpec[N]):
     fans_out = True
     drop_reasons = ("expired_window",)
 
-    def reads(self, site: Site[N]) -> Reads:
+    def reads(self, site: SpecSite[N]) -> Reads:
         """Records with key and value: null values are left out, too (row 10 of section A)."""
         return Reads(site.input(0).shape.key, records(site))
 
-    def params(self, site: Site[N]) -> WindowParams:
-        """See `Spec`."""
+    def params(self, site: SpecSite[N]) -> WindowParams:
         return WindowParams(site.node.fold, site.node.windows, site.node.on_close)
 
-    def keeps(self, site: Site[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+    def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """What is kept of each key and window, let go by its domain's time."""
         node = site.node
         columns = (("key", self.reads(site).key), ("start", NUMBER), ("value", node.fold.state), STAMP)
@@ -51,12 +50,12 @@ class WindowSpec(AggregateSpec[N]):
         )
         return (schema,)
 
-    def timed(self, site: Site[N]) -> Timed:
+    def timed(self, site: SpecSite[N]) -> TimeOfSpec:
         """Results wait for the windows to close, where they come then."""
         # the last moment at which a window is open
         hold = max(0, self.wait(site) - 1) if site.node.on_close else None
-        return Timed(hold=hold, dropped_move=False, reaches=False, elsewhere=True)
+        return TimeOfSpec(hold=hold, dropped_move=False, reaches=False, elsewhere=True)
 
-    def wait(self, site: Site[N]) -> int:
+    def wait(self, site: SpecSite[N]) -> int:
         """From a window's start on until it is closed, in ms."""
         raise NotImplementedError

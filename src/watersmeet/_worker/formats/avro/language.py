@@ -18,7 +18,7 @@ from watersmeet._worker.formats.avro.types import (
     written_schema,
 )
 from watersmeet._worker.formats.avro.values import AvroWriter, WriterSchema, columns_of
-from watersmeet._worker.formats.registered.language import Language, Reading, References, Values, Writer
+from watersmeet._worker.formats.registered.language import Language, References, SchemaReading, Writer, WriterValues
 
 
 class Avro(Language):
@@ -35,9 +35,9 @@ class Avro(Language):
         """As of each language."""
         return json.dumps(_schema(text, references), sort_keys=True)
 
-    def reading(self, text: str, *, validate: bool) -> Reading:
+    def reading(self, text: str, *, validate: bool) -> SchemaReading:
         """As of each language."""
-        return _Reading(text)
+        return _AvroReading(text)
 
     def schema_for(self, kind: DataType, name: str) -> str:
         """As of each language."""
@@ -53,14 +53,14 @@ class Avro(Language):
         return record_name(schema_of(text))
 
 
-class _Reading:
+class _AvroReading:
     def __init__(self, text: str) -> None:
         self._read = schema_of(text)
 
-    def bare(self) -> Values:
+    def bare(self) -> WriterValues:
         return WriterSchema(self._read, self._read)
 
-    def written(self, text: str, references: References) -> Values:
+    def written(self, text: str, references: References) -> WriterValues:
         return WriterSchema(written_schema(text, [each for _, each in references]), self._read)
 
     def columns(self, values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:

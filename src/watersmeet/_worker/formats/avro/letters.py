@@ -24,7 +24,7 @@ _WIDTHS = {"float": 4, "double": 8}
 
 
 @dataclass
-class _Reader:
+class _AvroReader:
     """Bytes, and how far they have been looked at."""
 
     data: bytes
@@ -64,7 +64,7 @@ def check(schema: Schema, names: Mapping[str, Any], data: bytes) -> None:
     ------
     Refused : they are not.
     """
-    reader, empty = _Reader(data), 0
+    reader, empty = _AvroReader(data), 0
     # what is still to be looked at, of each value that others lie within
     levels: list[Iterator[Schema]] = [iter([schema])]
     while levels:
@@ -94,23 +94,23 @@ def check(schema: Schema, names: Mapping[str, Any], data: bytes) -> None:
 # -- values with nothing within ------------------------------------------------------------------------------
 
 
-def _number(schema: Schema, reader: _Reader) -> None:
+def _number(schema: Schema, reader: _AvroReader) -> None:
     value = reader.long()
     if kind_of(schema) == "int" and not -(1 << 31) <= value < 1 << 31:
         raise Refused("a number does not fit into an int")
 
 
-def _boolean(schema: Schema, reader: _Reader) -> None:
+def _boolean(schema: Schema, reader: _AvroReader) -> None:
     reader.skip(1)
     if reader.data[reader.at - 1] > 1:
         raise Refused("a boolean is 0 or 1")
 
 
-def _bytes(schema: Schema, reader: _Reader) -> None:
+def _bytes(schema: Schema, reader: _AvroReader) -> None:
     reader.skip(reader.long())
 
 
-def _text(schema: Schema, reader: _Reader) -> None:
+def _text(schema: Schema, reader: _AvroReader) -> None:
     length = reader.long()
     start = reader.at
     reader.skip(length)
@@ -120,20 +120,20 @@ def _text(schema: Schema, reader: _Reader) -> None:
         raise Refused("a string is not valid UTF-8") from None
 
 
-def _enum(schema: Schema, reader: _Reader) -> None:
+def _enum(schema: Schema, reader: _AvroReader) -> None:
     number = reader.long()
     if not 0 <= number < len(schema["symbols"]):
         raise Refused(f"{schema['name']} has no symbol of number {number}")
 
 
-def _branch(schema: Schema, reader: _Reader) -> int:
+def _branch(schema: Schema, reader: _AvroReader) -> int:
     number = reader.long()
     if not 0 <= number < len(schema):
         raise Refused(f"a union has no branch of number {number}")
     return number
 
 
-_LEAVES: dict[str, Callable[[Any, _Reader], None]] = {
+_LEAVES: dict[str, Callable[[Any, _AvroReader], None]] = {
     "null": lambda schema, reader: None,
     "boolean": _boolean,
     "int": _number,
@@ -149,11 +149,11 @@ _LEAVES: dict[str, Callable[[Any, _Reader], None]] = {
 # -- values with others within: the schemas of those, each asked for when the one before has been looked at ----
 
 
-def _record(schema: Schema, reader: _Reader) -> Iterator[Schema]:
+def _record(schema: Schema, reader: _AvroReader) -> Iterator[Schema]:
     return (field["type"] for field in schema["fields"])
 
 
-def _blocks(schema: Schema, reader: _Reader) -> Iterator[Schema]:
+def _blocks(schema: Schema, reader: _AvroReader) -> Iterator[Schema]:
     keys: set[bytes] = set()
     inner = schema.get("items", schema.get("values"))
     while True:
@@ -174,7 +174,7 @@ def _blocks(schema: Schema, reader: _Reader) -> Iterator[Schema]:
             raise Refused("a block is not as long as it says")
 
 
-def _key(keys: set[bytes], reader: _Reader) -> None:
+def _key(keys: set[bytes], reader: _AvroReader) -> None:
     start = reader.at
     _text("string", reader)
     key = reader.data[start : reader.at]
@@ -183,7 +183,7 @@ def _key(keys: set[bytes], reader: _Reader) -> None:
     keys.add(key)
 
 
-_WITHIN: dict[str, Callable[[Any, _Reader], Iterator[Schema]]] = {
+_WITHIN: dict[str, Callable[[Any, _AvroReader], Iterator[Schema]]] = {
     "record": _record,
     "error": _record,
     "array": _blocks,

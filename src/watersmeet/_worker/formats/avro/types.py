@@ -103,7 +103,7 @@ def _parsed(text: str, references: Sequence[str], *, recursive: bool) -> Schema:
         parsed = avro.parse_schema(json.loads(text), named_schemas=named)
     except (*broken, RecursionError) as error:
         raise BadSchema(f"{type(error).__name__}: {error}") from None
-    whole = _Whole(named, recursive).of(parsed, ())
+    whole = _WholeSchemas(named, recursive).of(parsed, ())
     if _fields(whole, names_of(whole), {}) > SCHEMA_FIELDS:
         raise BadSchema(f"its values have more than {SCHEMA_FIELDS} fields")
     return whole
@@ -124,7 +124,7 @@ def _fields(schema: Schema, names: Mapping[str, Any], known: dict[str, int]) -> 
     return known[name]
 
 
-class _Whole:
+class _WholeSchemas:
     """Makes schemas whole: each named type where it is first used, and by name elsewhere.
 
     Parameters

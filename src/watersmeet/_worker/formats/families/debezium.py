@@ -72,7 +72,7 @@ class Envelopes(_Debezium):
         return row_type(kind) if isinstance(form.inner, SchemaFormat) else kind
 
 
-class Keys(_Debezium):
+class DebeziumKeys(_Debezium):
     """Keys of change events: the one column, or a struct of several."""
 
     def type_of(self, form: DebeziumKeyFormat) -> DataType:

@@ -11,7 +11,7 @@ from watersmeet._worker.formats.serdes import Serde
 from watersmeet.io.schema_formats import SchemaFormat
 
 
-class Registered(Family):
+class RegisteredFamily(Family):
     """Values with a schema, alone or in a Schema Registry."""
 
     def type_of(self, form: SchemaFormat) -> DataType:

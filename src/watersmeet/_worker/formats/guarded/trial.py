@@ -25,7 +25,7 @@ _TURN = 0.005
 
 
 @dataclass(frozen=True)
-class Part:
+class TrialPart:
     """Records one after the other.
 
     Parameters
@@ -39,7 +39,7 @@ class Part:
     killed_by: int | None = None
 
 
-def parts(decode: Callable[[pa.Array], object], raw: pa.Array) -> list[Part]:
+def parts(decode: Callable[[pa.Array], object], raw: pa.Array) -> list[TrialPart]:
     """The records in parts that can be decoded together, and each of those that cannot be decoded at all.
 
     Parameters
@@ -49,7 +49,7 @@ def parts(decode: Callable[[pa.Array], object], raw: pa.Array) -> list[Part]:
     return list(_parts(decode, raw, 0, len(raw)))
 
 
-def _parts(decode: Callable[[pa.Array], object], raw: pa.Array, start: int, end: int) -> Iterator[Part]:
+def _parts(decode: Callable[[pa.Array], object], raw: pa.Array, start: int, end: int) -> Iterator[TrialPart]:
     ended_by = _tried(decode, raw[start:end])
     if end - start > 1 and ended_by is not None:
         middle = (start + end) // 2
@@ -57,7 +57,7 @@ def _parts(decode: Callable[[pa.Array], object], raw: pa.Array, start: int, end:
         yield from _parts(decode, raw, middle, end)
         return
     again = (_tried(decode, raw[start:end]) for _ in range(_TIMES - 1))
-    yield Part(start, end, ended_by if ended_by is not None and all(each in FAULTS for each in again) else None)
+    yield TrialPart(start, end, ended_by if ended_by is not None and all(each in FAULTS for each in again) else None)
 
 
 def _tried(decode: Callable[[pa.Array], object], raw: pa.Array) -> int | None:

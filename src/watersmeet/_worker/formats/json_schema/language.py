@@ -11,7 +11,7 @@ from watersmeet._worker.formats.json_schema import documents, types
 from watersmeet._worker.formats.json_schema.types import node_of
 from watersmeet._worker.formats.json_schema.validation import validator
 from watersmeet._worker.formats.json_schema.values import JsonSchemaWriter, Texts
-from watersmeet._worker.formats.registered.language import Language, Reading, References, Writer
+from watersmeet._worker.formats.registered.language import Language, References, SchemaReading, Writer
 
 
 class JsonSchema(Language):
@@ -31,7 +31,7 @@ class JsonSchema(Language):
         """As of each language; the order of properties is that of the type."""
         return json.dumps(documents.whole(text, references))
 
-    def reading(self, text: str, *, validate: bool) -> Reading:
+    def reading(self, text: str, *, validate: bool) -> SchemaReading:
         """As of each language."""
         return Texts(text, validate=validate)
 

@@ -43,7 +43,7 @@ _LONGS = 1 << 63
 
 
 @dataclass(frozen=True)
-class Node:
+class SchemaNode:
     """A schema, as values are judged by it.
 
     Parameters
@@ -58,14 +58,14 @@ class Node:
 
     kind: DataType
     nullable: bool = False
-    fields: tuple[tuple[str, Node], ...] = ()
+    fields: tuple[tuple[str, SchemaNode], ...] = ()
     required: frozenset[str] = frozenset()
-    inner: Node | None = None
+    inner: SchemaNode | None = None
     allowed: tuple[Any, ...] | None = None
 
 
 @lru_cache(maxsize=256)
-def node_of(text: str) -> Node:
+def node_of(text: str) -> SchemaNode:
     """A whole schema.
 
     Raises
@@ -75,7 +75,7 @@ def node_of(text: str) -> Node:
     return _node(json.loads(text), "value")
 
 
-def _node(schema: Schema, place: str) -> Node:
+def _node(schema: Schema, place: str) -> SchemaNode:
     if not isinstance(schema, dict):
         raise BadSchema(f"{place} may be anything, or nothing")
     for keyword in ("oneOf", "anyOf"):
@@ -101,7 +101,7 @@ def _node(schema: Schema, place: str) -> Node:
     return replace(made, nullable=nullable)
 
 
-def _branch(schema: Mapping[str, Any], keyword: str, place: str) -> Node:
+def _branch(schema: Mapping[str, Any], keyword: str, place: str) -> SchemaNode:
     """The one branch beside null."""
     rest = [each for each in schema[keyword] if each != _NULL and not _is_null(each)]
     if len(rest) != 1:
@@ -130,44 +130,44 @@ def _types(schema: Mapping[str, Any], place: str) -> tuple[list[Any], bool]:
     return [each for each in names if each != "null"], "null" in names
 
 
-def _string(schema: Mapping[str, Any], place: str) -> Node:
+def _string(schema: Mapping[str, Any], place: str) -> SchemaNode:
     if schema.get("contentEncoding") == "base64" or schema.get("connect.type") == "bytes":
-        return Node(BinaryType())
-    return Node(_TEXTS.get(schema.get("format", ""), StringType()))
+        return SchemaNode(BinaryType())
+    return SchemaNode(_TEXTS.get(schema.get("format", ""), StringType()))
 
 
-def _integer(schema: Mapping[str, Any], place: str) -> Node:
-    return Node(_INTEGERS.get(schema.get("connect.type", ""), LongType()))
+def _integer(schema: Mapping[str, Any], place: str) -> SchemaNode:
+    return SchemaNode(_INTEGERS.get(schema.get("connect.type", ""), LongType()))
 
 
-def _number(schema: Mapping[str, Any], place: str) -> Node:
-    return Node(FloatType() if schema.get("connect.type") == "float32" else DoubleType())
+def _number(schema: Mapping[str, Any], place: str) -> SchemaNode:
+    return SchemaNode(FloatType() if schema.get("connect.type") == "float32" else DoubleType())
 
 
-def _array(schema: Mapping[str, Any], place: str) -> Node:
+def _array(schema: Mapping[str, Any], place: str) -> SchemaNode:
     if not isinstance(schema.get("items"), dict):
         raise BadSchema(f"{place} is an array that has no one schema for its items")
     inner = _node(schema["items"], f"{place}[]")
-    return Node(ArrayType(inner.kind), inner=inner)
+    return SchemaNode(ArrayType(inner.kind), inner=inner)
 
 
-def _object(schema: Mapping[str, Any], place: str) -> Node:
+def _object(schema: Mapping[str, Any], place: str) -> SchemaNode:
     properties, more = schema.get("properties"), schema.get("additionalProperties")
     if properties or (properties == {} and more is False):
         fields = tuple((name, _node(each, f"{place}.{name}")) for name, each in properties.items())
         kind = StructType([StructField(name, each.kind, True) for name, each in fields])
-        return Node(kind, fields=fields, required=frozenset(schema.get("required", ())))
+        return SchemaNode(kind, fields=fields, required=frozenset(schema.get("required", ())))
     if not isinstance(more, dict):
         raise BadSchema(f"{place} is an object that says neither its properties nor a schema for additionalProperties")
     inner = _node(more, f"{place}[]")
-    return Node(MapType(StringType(), inner.kind), inner=inner)
+    return SchemaNode(MapType(StringType(), inner.kind), inner=inner)
 
 
-_NODES: dict[str, Callable[[Mapping[str, Any], str], Node]] = {
+_NODES: dict[str, Callable[[Mapping[str, Any], str], SchemaNode]] = {
     "string": _string,
     "integer": _integer,
     "number": _number,
-    "boolean": lambda schema, place: Node(BooleanType()),
+    "boolean": lambda schema, place: SchemaNode(BooleanType()),
     "array": _array,
     "object": _object,
 }
@@ -224,7 +224,7 @@ _SCHEMAS: tuple[tuple[type[DataType], dict[str, Any]], ...] = (
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def misfit(node: Node, kind: DataType, place: str = "value") -> str | None:
+def misfit(node: SchemaNode, kind: DataType, place: str = "value") -> str | None:
     """Why values of a type are none of a schema; None where their JSON text is one."""
     if isinstance(kind, StructType) and isinstance(node.kind, StructType):
         nodes = dict(node.fields)

@@ -19,9 +19,9 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json_decode import Flaws, decode
 from watersmeet._worker.formats.json_encode import LEFT_OUT, encoded
-from watersmeet._worker.formats.json_schema.types import Node, node_of
+from watersmeet._worker.formats.json_schema.types import SchemaNode, node_of
 from watersmeet._worker.formats.json_schema.validation import refused
-from watersmeet._worker.formats.registered.language import References, Refused, Values
+from watersmeet._worker.formats.registered.language import References, Refused, WriterValues
 from watersmeet._worker.formats.serdes import NOT_TEXT, POLICY
 from watersmeet.errors import EncodingError
 
@@ -38,11 +38,11 @@ class Texts:
     def __init__(self, text: str, *, validate: bool) -> None:
         self._node, self._text, self._validate = node_of(text), text, validate
 
-    def bare(self) -> Values:
+    def bare(self) -> WriterValues:
         """Values without a number in front."""
         return self
 
-    def written(self, text: str, references: References) -> Values:
+    def written(self, text: str, references: References) -> WriterValues:
         """The same: a text says itself what it is, whatever it was written by."""
         return self
 
@@ -76,7 +76,7 @@ class Texts:
 # -- judging -----------------------------------------------------------------------------------------------
 
 
-def _judge(node: Node, kind: DataType, values: pa.Array, rows: Int64s, flaws: Flaws, place: str) -> None:
+def _judge(node: SchemaNode, kind: DataType, values: pa.Array, rows: Int64s, flaws: Flaws, place: str) -> None:
     """Give a reason to rows whose values are of the type, and none that the schema has.
 
     Parameters
@@ -163,7 +163,7 @@ class JsonSchemaWriter:
             )
 
 
-def _with_left_out(node: Node, kind: DataType) -> DataType:
+def _with_left_out(node: SchemaNode, kind: DataType) -> DataType:
     """The type, with a mark on fields that are left out where they are null: the schema has no null for them."""
     if isinstance(kind, StructType):
         nodes = dict(node.fields)
@@ -175,6 +175,6 @@ def _with_left_out(node: Node, kind: DataType) -> DataType:
     return kind
 
 
-def _field(node: Node, field: StructField) -> StructField:
+def _field(node: SchemaNode, field: StructField) -> StructField:
     mark = {} if node.nullable else {LEFT_OUT: True}
     return StructField(field.name, _with_left_out(node, field.dataType), True, mark)

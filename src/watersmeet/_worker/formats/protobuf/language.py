@@ -21,11 +21,11 @@ from watersmeet._worker.formats.protobuf.values import Messages, ProtobufWriter,
 from watersmeet._worker.formats.registered.language import (
     BadSchema,
     Language,
-    Reading,
     References,
     Refused,
-    Values,
+    SchemaReading,
     Writer,
+    WriterValues,
 )
 from watersmeet.errors import ConfigError
 
@@ -45,9 +45,9 @@ class Protobuf(Language):
         """As of each language."""
         return text
 
-    def reading(self, text: str, *, validate: bool) -> Reading:
+    def reading(self, text: str, *, validate: bool) -> SchemaReading:
         """As of each language."""
-        return _Reading(text)
+        return _ProtobufReading(text)
 
     def schema_for(self, kind: DataType, name: str) -> str:
         """As of each language: never, fields have numbers that no type has."""
@@ -79,14 +79,14 @@ class Protobuf(Language):
         return str(self.name_of(text))
 
 
-class _Reading:
+class _ProtobufReading:
     def __init__(self, text: str) -> None:
         self._message = message_of(text)
 
-    def bare(self) -> Values:
+    def bare(self) -> WriterValues:
         return Messages(self._message)
 
-    def written(self, text: str, references: References) -> Values:
+    def written(self, text: str, references: References) -> WriterValues:
         return _Indexed(written_by(text, [each for _, each in references]), self._message)
 
     def columns(self, values: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:

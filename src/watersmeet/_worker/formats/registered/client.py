@@ -33,7 +33,7 @@ _SHOWN = 300
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredSchema:
     """A schema that a registry has.
 
     Parameters
@@ -110,7 +110,7 @@ class RegistryClient:
             _CLIENTS[text] = _made(settings)
         self._client = _CLIENTS[text]
 
-    def by_id(self, number: int, form: str | None = None) -> Registered:
+    def by_id(self, number: int, form: str | None = None) -> RegisteredSchema:
         """The schema of this number.
 
         Parameters
@@ -127,7 +127,7 @@ class RegistryClient:
         found = self._asked(call, f"schema {number}", SourceError, _NO_SCHEMA)
         return self._whole(found)
 
-    def of_subject(self, subject: str, version: int | None) -> Registered:
+    def of_subject(self, subject: str, version: int | None) -> RegisteredSchema:
         """A version of a subject, or its latest.
 
         Raises
@@ -139,7 +139,7 @@ class RegistryClient:
         wanted: Any = "latest" if version is None else version
         found = self._asked(lambda: self._client.get_version(subject, wanted), f"subject {subject}", ConfigError)
         one = self._whole(found.schema)
-        return Registered(one.text, one.kind, one.references, found.schema_id, subject, found.version)
+        return RegisteredSchema(one.text, one.kind, one.references, found.schema_id, subject, found.version)
 
     def id_of(self, subject: str, text: str, kind: str, *, register: bool) -> int:
         """The number of a schema of a subject.
@@ -163,10 +163,10 @@ class RegistryClient:
             found = asked.schema_id
         return int(found)
 
-    def _whole(self, schema: Any) -> Registered:
+    def _whole(self, schema: Any) -> RegisteredSchema:
         found: dict[str, str] = {}
         self._collect(schema, found, ())
-        return Registered(self._text(schema), schema.schema_type or "AVRO", tuple(found.items()))
+        return RegisteredSchema(self._text(schema), schema.schema_type or "AVRO", tuple(found.items()))
 
     def _text(self, schema: Any) -> str:
         if not isinstance(schema.schema_str, str):

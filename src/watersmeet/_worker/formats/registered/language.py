@@ -31,7 +31,7 @@ class Unwritable(ValueError):
     """A value is not one that the schema has; says why."""
 
 
-class Values(Protocol):
+class WriterValues(Protocol):
     """How values of one writer's schema are read."""
 
     def value(self, data: bytes) -> Any:
@@ -39,14 +39,14 @@ class Values(Protocol):
         ...
 
 
-class Reading(Protocol):
+class SchemaReading(Protocol):
     """How values are read by one schema."""
 
-    def bare(self) -> Values:
+    def bare(self) -> WriterValues:
         """Values without a number in front."""
         ...
 
-    def written(self, text: str, references: References) -> Values:
+    def written(self, text: str, references: References) -> WriterValues:
         """Values of a registered schema; `BadSchema`, or `Refused`, where they cannot be read."""
         ...
 
@@ -84,7 +84,7 @@ class Language(ABC):
         """
 
     @abstractmethod
-    def reading(self, text: str, *, validate: bool) -> Reading:
+    def reading(self, text: str, *, validate: bool) -> SchemaReading:
         """How values are read by a whole schema.
 
         Parameters

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates import lists
-from watersmeet._engine.aggregates.parts import Part
+from watersmeet._engine.aggregates.parts import AggregateKernel
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.rows.columns import valid
 
 
-class Counts(Part):
+class ValueCounts(AggregateKernel):
     """Values with their numbers; NaN is one value, and -0.0 is 0.0. What is taken back as often as it came is gone."""
 
     def __init__(self, state: pa.DataType) -> None:
@@ -20,19 +20,15 @@ class Counts(Part):
         self.grows = True
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         return lists.empty_lists(self.state, count)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return _tallied(lists.together(kept, self._single(values, 1)))
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return _tallied(lists.together(kept, self._single(values, -1)))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return _tallied(lists.together(kept, other))
 
     def _single(self, values: pa.Array, count: int) -> pa.Array:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.kernels.counted.counts import Counts, in_order
+from watersmeet._engine.aggregates.kernels.counted.counts import ValueCounts, in_order
 from watersmeet._engine.aggregates.kernels.numbers.terms import typed
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet.aggregates.counted.percentile import Percentile as Declared
 
 
-def percentile(how: Declared, kept: Kept) -> Part:
+def percentile(how: Declared, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
-    return Percentile(kept.state, how.p)
+    return PercentileKernel(kept.state, how.p)
 
 
-class Percentile(Counts):
+class PercentileKernel(ValueCounts):
     """The value at a place among all, which are in order."""
 
     def __init__(self, state: pa.DataType, p: float) -> None:
@@ -24,7 +24,6 @@ class Percentile(Counts):
         self._p = p
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         rows, value, rank, count = in_order(kept)
         number = typed(value, pa.float64()).to_numpy(zero_copy_only=False)
         up_to = np.append(0, np.cumsum(count))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from watersmeet._engine.aggregates.kernels.bag import Bag
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def collect_list(how: AnyAggregate, kept: Kept) -> Part:
+def collect_list(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return Bag(kept.state)

@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.kernels.bag import Bag
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def count_distinct(how: AnyAggregate, kept: Kept) -> Part:
+def count_distinct(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     if kept.takes_back:
         return Bag(kept.state, finish=lambda states: _lengths(lists.distinct(states)))

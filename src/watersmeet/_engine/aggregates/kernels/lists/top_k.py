@@ -9,17 +9,17 @@ import pyarrow as pa
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.kernels.picks.extremes_by import with_by
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet.aggregates.lists.top_k import TopBy, TopK
 
 
-def top_k(how: TopK, kept: Kept) -> Part:
+def top_k(how: TopK, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     largest = partial(lists.descending, most=how.k)
     return Bag(kept.state, finish=largest) if kept.takes_back else Bag(kept.state, trim=largest)
 
 
-def top_by(how: TopBy, kept: Kept) -> Part:
+def top_by(how: TopBy, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return BagBy(kept, how.k)
 
@@ -27,7 +27,7 @@ def top_by(how: TopBy, kept: Kept) -> Part:
 class BagBy(Bag):
     """Pairs of a value and what it is found by."""
 
-    def __init__(self, kept: Kept, most: int) -> None:
+    def __init__(self, kept: KernelTypes, most: int) -> None:
         trim = partial(lists.descending, most=most, by=lambda elements: elements.flatten()[1])
         shown = kept.result
         if kept.takes_back:
@@ -36,7 +36,6 @@ class BagBy(Bag):
             super().__init__(kept.state, trim=trim, finish=lambda states: _values(states, shown))
 
     def given(self, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return with_by(values)
 
 

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.kernels.numbers.sum import Total
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def avg(how: AnyAggregate, kept: Kept) -> Part:
+def avg(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return Average(kept.state)
 
@@ -19,5 +19,4 @@ class Average(Total):
     """The mean, of sum and count."""
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         return pc.divide(super().finish(kept), kept.field("count").cast(pa.float64()))

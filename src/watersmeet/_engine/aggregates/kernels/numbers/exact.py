@@ -7,19 +7,17 @@ import pyarrow as pa
 
 from watersmeet._engine import exact_sums as exact
 from watersmeet._engine.aggregates.kernels.numbers.terms import each_apart, present
-from watersmeet._engine.aggregates.parts import Part
+from watersmeet._engine.aggregates.parts import AggregateKernel
 from watersmeet._engine.aggregates.scans import Groups
 
 
-class InRuns(Part):
+class InRuns(AggregateKernel):
     """What adds and takes back as runs of one row do."""
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self.run(each_apart(kept), kept, values, None)
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self.run(each_apart(kept), kept, pa.nulls(len(kept), values.type), values)
 
 
@@ -27,15 +25,12 @@ class ExactSum(InRuns):
     """The sum of doubles that may be taken away again; 0.0 of no values."""
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         return exact.nothing(count)
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return exact.merged(kept, other)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         given = present(values)[0]
         terms, counts = self._terms(given), exact.specials(given)
         if olds is not None:
@@ -45,7 +40,6 @@ class ExactSum(InRuns):
         return exact.running(groups.starts, kept, terms, counts)
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         return pa.array(exact.rounded(exact.filled(kept)))
 
     def _terms(self, values: np.ndarray) -> list[exact.Term]:

@@ -8,30 +8,28 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine import exact_sums as exact
-from watersmeet._engine.aggregates.kernels.numbers.count import Count
+from watersmeet._engine.aggregates.kernels.numbers.count import CountKernel
 from watersmeet._engine.aggregates.kernels.numbers.exact import ExactSquares, ExactSum, InRuns
 from watersmeet._engine.aggregates.kernels.numbers.terms import present
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import ROUNDS, Groups
 from watersmeet._engine.arrays import Bools
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def stddev(how: AnyAggregate, kept: Kept) -> Part:
+def stddev(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return ExactDeviation(kept.state) if kept.takes_back else Deviation(kept.state)
 
 
-class Deviation(Part):
+class Deviation(AggregateKernel):
     """The standard deviation of a sample, of count, mean and sum of squares (Welford, as Spark computes it)."""
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         nothing = np.zeros(count)
         return self._state(nothing, nothing, nothing)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         count, mean, squares = _floats(kept)
         value, there = present(values)
         after = count + there
@@ -41,7 +39,6 @@ class Deviation(Part):
             return self._state(after, mean + step, squares + distance * (distance - step))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         (one, mean, squares), (two, mean2, squares2) = _floats(kept), _floats(other)
         count = one + two
         with np.errstate(invalid="ignore", over="ignore"):
@@ -50,7 +47,6 @@ class Deviation(Part):
             return self._state(count, mean + step * two, squares + squares2 + distance * step * one * two)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`; what a group has beyond some rows is reckoned with plain floats, in the same steps."""
         sizes = np.minimum(groups.sizes, ROUNDS)
         if not (groups.sizes > ROUNDS).any():
             return super().run(groups, kept, values, olds)
@@ -68,7 +64,6 @@ class Deviation(Part):
         return self._state(*columns)
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         count, _, squares = _floats(kept)
         return pa.array(np.sqrt(squares / np.maximum(count - 1, 1)), mask=count < 2)
 
@@ -81,24 +76,20 @@ class ExactDeviation(InRuns):
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)
-        self._parts: list[Part] = [Count(pa.int64()), ExactSum(exact.STATE), ExactSquares(exact.STATE)]
+        self._parts: list[AggregateKernel] = [CountKernel(pa.int64()), ExactSum(exact.STATE), ExactSquares(exact.STATE)]
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         return self._state([part.init(count) for part in self._parts])
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         parts = zip(self._parts, kept.flatten(), other.flatten(), strict=True)
         return self._state([part.merge(one, two) for part, one, two in parts])
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         parts = zip(self._parts, kept.flatten(), strict=True)
         return self._state([part.run(groups, one, values, olds) for part, one in parts])
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`; integers of any length give what no array does."""
         count, total, squares = kept.flatten()
         count, total, squares = count.fill_null(0), exact.filled(total), exact.filled(squares)
         given = zip(count.to_pylist(), exact.integers(total), exact.integers(squares), strict=True)

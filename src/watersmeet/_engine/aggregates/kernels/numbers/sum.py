@@ -15,38 +15,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine import exact_sums as exact
-from watersmeet._engine.aggregates.kernels.numbers.count import Count
+from watersmeet._engine.aggregates.kernels.numbers.count import CountKernel
 from watersmeet._engine.aggregates.kernels.numbers.exact import ExactSum
 from watersmeet._engine.aggregates.kernels.numbers.terms import filled, typed
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import SAFE, Groups
 from watersmeet._engine.rows.columns import valid
 from watersmeet.aggregates.declared import AnyAggregate
 from watersmeet.errors import FunctionError
 
 
-def sums(how: AnyAggregate, kept: Kept) -> Part:
+def sums(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
-    return Total(kept.state) if kept.takes_back else Sum(kept.state)
+    return Total(kept.state) if kept.takes_back else SumKernel(kept.state)
 
 
-class Sum(Part):
+class SumKernel(AggregateKernel):
     """The sum; null of no values."""
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._both(pc.add_checked, kept, typed(values, self.state))
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`; a sum of which all has been taken away is 0."""
         return self._both(pc.subtract_checked, kept, typed(values, self.state))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self._both(pc.add_checked, kept, other)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         if pa.types.is_decimal(self.state):
             return super().run(groups, kept, values, olds)
         begins, *terms = (filled(each, self.state) for each in (kept, values, *(() if olds is None else (olds,))))
@@ -83,42 +79,36 @@ class Sum(Part):
         return pc.if_else(pc.or_(kept.is_valid(), values.is_valid()), summed, pa.scalar(None, self.state))
 
 
-class Total(Part):
+class Total(AggregateKernel):
     """The sum of values that may be taken away again, with their count: null where there are none."""
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)
         kept = state.field("sum").type
-        self._sum: Part = ExactSum(kept) if kept == exact.STATE else Sum(kept)
-        self._count = Count(pa.int64())
+        self._sum: AggregateKernel = ExactSum(kept) if kept == exact.STATE else SumKernel(kept)
+        self._count = CountKernel(pa.int64())
 
     def init(self, count: int) -> pa.Array:
-        """See `Part`."""
         return self._state(self._sum.init(count), self._count.init(count))
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         total, count = kept.flatten()
         return self._state(self._sum.add(total, values), self._count.add(count, values))
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         total, count = kept.flatten()
         return self._state(self._sum.subtract(total, values), self._count.subtract(count, values))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         (total, count), (total2, count2) = kept.flatten(), other.flatten()
         return self._state(self._sum.merge(total, total2), self._count.merge(count, count2))
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         total, count = kept.flatten()
         parts = self._sum.run(groups, total, values, olds), self._count.run(groups, count, values, olds)
         return self._state(*parts)
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         total, count = kept.flatten()
         found = self._sum.finish(total)
         return pc.if_else(pc.greater(count, 0), found, pa.scalar(None, found.type))

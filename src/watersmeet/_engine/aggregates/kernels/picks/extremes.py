@@ -8,29 +8,29 @@ import pyarrow as pa
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.kernels.picks.pointed import headed, pointed
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def least(how: AnyAggregate, kept: Kept) -> Part:
+def least(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return _extreme(kept, largest=False)
 
 
-def most(how: AnyAggregate, kept: Kept) -> Part:
+def most(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return _extreme(kept, largest=True)
 
 
-def _extreme(kept: Kept, *, largest: bool) -> Part:
+def _extreme(kept: KernelTypes, *, largest: bool) -> AggregateKernel:
     if kept.takes_back:
         return Bag(kept.state, finish=lambda states: lists.extreme(states, largest=largest))
     return Extreme(kept.state, largest=largest)
 
 
-class Extreme(Part):
+class Extreme(AggregateKernel):
     """The largest or the smallest value; of equal ones the first."""
 
     def __init__(self, state: pa.DataType, *, largest: bool) -> None:
@@ -38,7 +38,6 @@ class Extreme(Part):
         self._largest = largest
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         values = values.cast(self.state)
         count, both = len(kept), pa.concat_arrays([kept, values])
         rank = lists.ranks(both)
@@ -48,12 +47,10 @@ class Extreme(Part):
         return gather(both, np.arange(count) + np.where(taken, count, 0))
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         both = pa.concat_arrays([kept, values.cast(self.state)])
         rank = lists.ranks(both)
         score = rank if self._largest else rank.max(initial=0) - rank
         return pointed(groups, both, lambda member: groups.largest_of(member, headed(groups, score, len(kept))))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self.add(kept, other)

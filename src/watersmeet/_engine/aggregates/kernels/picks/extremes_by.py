@@ -8,24 +8,24 @@ import pyarrow as pa
 from watersmeet._engine.aggregates import lists
 from watersmeet._engine.aggregates.kernels.bag import Bag
 from watersmeet._engine.aggregates.kernels.picks.pointed import headed, pointed
-from watersmeet._engine.aggregates.parts import Kept, Part
+from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.rows.columns import gather, valid
 from watersmeet.aggregates.declared import AnyAggregate
 
 
-def least_by(how: AnyAggregate, kept: Kept) -> Part:
+def least_by(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return _extreme_by(kept, largest=False)
 
 
-def most_by(how: AnyAggregate, kept: Kept) -> Part:
+def most_by(how: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`."""
     return _extreme_by(kept, largest=True)
 
 
-def _extreme_by(kept: Kept, *, largest: bool) -> Part:
+def _extreme_by(kept: KernelTypes, *, largest: bool) -> AggregateKernel:
     return PairsBy(kept.state, largest=largest) if kept.takes_back else ExtremeBy(kept.state, largest=largest)
 
 
@@ -35,7 +35,7 @@ def with_by(values: pa.Array) -> pa.Array:
     return values if there.all() else gather(values, np.where(there, np.arange(len(values)), -1))
 
 
-class ExtremeBy(Part):
+class ExtremeBy(AggregateKernel):
     """The pair whose second is largest, or smallest; of equal ones the last."""
 
     def __init__(self, state: pa.DataType, *, largest: bool) -> None:
@@ -45,28 +45,23 @@ class ExtremeBy(Part):
         self._largest = largest
 
     def given(self, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return with_by(values)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         count, both = len(kept), pa.concat_arrays([kept, values.cast(self.state)])
         score = self._scores(both)
         taken = valid(values) & ((score[count:] >= score[:count]) | ~valid(kept))
         return gather(both, np.arange(count) + np.where(taken, count, 0))
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """See `Part`."""
         return self.add(kept, other)
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """See `Part`."""
         both = pa.concat_arrays([kept, values.cast(self.state)])
         score = headed(groups, self._scores(both), len(kept))
         return pointed(groups, both, lambda member: groups.largest_of(member, score, last=True))
 
     def finish(self, kept: pa.Array) -> pa.Array:
-        """See `Part`."""
         return kept.flatten()[0]
 
     def _scores(self, pairs: pa.Array) -> Int64s:
@@ -82,7 +77,6 @@ class PairsBy(Bag):
         self._largest = largest
 
     def given(self, values: pa.Array) -> pa.Array:
-        """See `Part`."""
         return with_by(values)
 
     def _found(self, kept: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ from watersmeet._engine.expressions.functions.regular.java import Pattern, patte
 from watersmeet._engine.expressions.functions.regular.replacement import replacement_of
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
-from watersmeet._engine.expressions.scalars.rowwise import by_row
+from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.tree import Call, type_of
 
 

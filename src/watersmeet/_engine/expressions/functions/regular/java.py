@@ -24,7 +24,7 @@ _HIGHEST = "\ud7ff"
 _GROUPS = ("(?:", "(?=", "(?!")
 
 
-class _Refused(Exception):
+class _RefusedPattern(Exception):
     """The pattern holds what is not known to be the same."""
 
 
@@ -48,17 +48,17 @@ class Pattern:
 def pattern_of(text: str) -> Pattern | None:
     """The pattern of Java's text; None where it is not known to be the same."""
     try:
-        reader = _Reader(text)
+        reader = _PatternReader(text)
         least = reader.alternatives()
         if reader.at < len(text):
-            raise _Refused(text[reader.at :])
+            raise _RefusedPattern(text[reader.at :])
         flags = re.ASCII | (re.IGNORECASE if reader.ignores_case else 0)
         return Pattern(re.compile("".join(reader.out), flags), least, reader.repeats_groups)
-    except (_Refused, re.error, IndexError, OverflowError):
+    except (_RefusedPattern, re.error, IndexError, OverflowError):
         return None
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern, and writes Python's.
 
     Parameters
@@ -90,7 +90,7 @@ class _Reader:
             if times is not None:
                 if not repeatable or width == 0:
                     # what an empty turn of a loop does, Java and Python see differently
-                    raise _Refused(times.group())
+                    raise _RefusedPattern(times.group())
                 self.at = times.end()
                 if times.group()[0] != "?":
                     self.repeats_groups |= "(" in self.out[begin:]
@@ -116,7 +116,7 @@ class _Reader:
         elif character == "\\":
             self.out.append(self._escape())
         elif character in _SPECIAL:
-            raise _Refused(character)
+            raise _RefusedPattern(character)
         else:
             self.out.append(self._literal(character))
         return 1, True
@@ -124,14 +124,14 @@ class _Reader:
     def _group(self) -> tuple[int, bool]:
         opened = next((each for each in _GROUPS if self._text.startswith(each, self.at)), "(")
         if opened == "(" and self._text.startswith("(?", self.at):
-            raise _Refused("(?")
+            raise _RefusedPattern("(?")
         self.at += len(opened)
         self.out.append(opened)
         inside = len(self.out)
         width = self.alternatives()
         looks = opened in ("(?=", "(?!")
         if not self._next(")") or (looks and "(" in self.out[inside:]):
-            raise _Refused(opened)
+            raise _RefusedPattern(opened)
         self.out.append(")")
         return (0, False) if looks else (width, True)
 
@@ -140,14 +140,14 @@ class _Reader:
         self.at += 1
         made = ["[^" if self._next("^") else "["]
         if self._text[self.at] in "]&":
-            raise _Refused("[")
+            raise _RefusedPattern("[")
         while not self._next("]"):
             one, single = self._member()
             if self._text[self.at] == "-" and self._text[self.at + 1] != "]":
                 self.at += 1
                 other, also = self._member()
                 if not (single and also):
-                    raise _Refused("-")
+                    raise _RefusedPattern("-")
                 one = f"{one}-{other}"
             made.append(one)
         return "".join([*made, "]"])
@@ -160,7 +160,7 @@ class _Reader:
             escaped = self._text[self.at]
             return self._escape(), escaped not in _CLASSES
         if character in "[^" or (character == "&" and self._text[self.at] == "&"):
-            raise _Refused(character)
+            raise _RefusedPattern(character)
         return self._literal(character), True
 
     def _escape(self) -> str:
@@ -169,12 +169,12 @@ class _Reader:
         if character in _CLASSES or character in _CONTROLS:
             return "\\" + character
         if character.isalnum() or not character.isascii():
-            raise _Refused("\\" + character)
+            raise _RefusedPattern("\\" + character)
         return re.escape(character)
 
     def _literal(self, character: str) -> str:
         if character > _HIGHEST:
-            raise _Refused(character)
+            raise _RefusedPattern(character)
         return re.escape(character)
 
     def _next(self, character: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.functions.lists import elements_of, lists_of, places
-from watersmeet._engine.expressions.kernel import Kernel, LazyKernel, Rows
+from watersmeet._engine.expressions.kernel import EvaluatedRows, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import can_fail
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, type_of, variable_name
 from watersmeet._engine.expressions.vectors import flags, made, shaped, spread
@@ -48,14 +48,14 @@ def _names(function: Expression) -> list[str]:
     return [variable_name(each) for each in function.arguments[1:] if isinstance(each, Call)]
 
 
-def _called(rows: Rows, function: Expression, of: Int64s, arguments: list[pa.Array]) -> pa.Array:
+def _called(rows: EvaluatedRows, function: Expression, of: Int64s, arguments: list[pa.Array]) -> pa.Array:
     """What a function gives of elements, each of a row."""
     assert isinstance(function, Call), "the call fits"
     given = dict(zip(_names(function), arguments, strict=False))
     return rows.of_elements(of, given).evaluate(function.arguments[0])
 
 
-def _each(call: Call, rows: Rows) -> tuple[pa.Array, Int64s, Int64s, pa.Array, pa.Array]:
+def _each(call: Call, rows: EvaluatedRows) -> tuple[pa.Array, Int64s, Int64s, pa.Array, pa.Array]:
     """The lists, their lengths, of each element the row and the element, and what the function gives of it."""
     lists = rows.evaluate(call.arguments[0])
     starts, lengths = places(lists)
@@ -65,12 +65,12 @@ def _each(call: Call, rows: Rows) -> tuple[pa.Array, Int64s, Int64s, pa.Array, p
     return lists, lengths, of, element, _called(rows, call.arguments[1], of, [element, index])
 
 
-def _transformed(call: Call, rows: Rows) -> pa.Array:
+def _transformed(call: Call, rows: EvaluatedRows) -> pa.Array:
     lists, lengths, _, _, found = _each(call, rows)
     return lists_of(found, lengths, lists, call.type)
 
 
-def _filtered(call: Call, rows: Rows) -> pa.Array:
+def _filtered(call: Call, rows: EvaluatedRows) -> pa.Array:
     lists, _, of, element, found = _each(call, rows)
     kept = flags(found)
     return lists_of(element.filter(pa.array(kept)), _count(of, kept, len(rows)), lists, call.type)
@@ -81,7 +81,7 @@ def _count(of: Int64s, kept: Bools, rows: int) -> Int64s:
     return counts
 
 
-def _whether(call: Call, rows: Rows) -> pa.Array:
+def _whether(call: Call, rows: EvaluatedRows) -> pa.Array:
     """Whether the function is true of one element, or of all; null where it is neither, and null of some."""
     lists, _, of, _, found = _each(call, rows)
     settles = call.function == "ArrayExists"
@@ -92,7 +92,7 @@ def _whether(call: Call, rows: Rows) -> pa.Array:
     return pa.array(values, pa.bool_(), mask=~valid(lists) | unsure & ~known)
 
 
-def _aggregated(call: Call, rows: Rows) -> pa.Array:
+def _aggregated(call: Call, rows: EvaluatedRows) -> pa.Array:
     """What the elements come to, one after the other, and what a last function makes of that."""
     argument, zero, merge, finish = call.arguments
     lists = rows.evaluate(argument)
@@ -111,7 +111,7 @@ def _aggregated(call: Call, rows: Rows) -> pa.Array:
     return shaped(spread(_called(rows, finish, of, [whole.take(pa.array(of))]), there), call.type)
 
 
-def _of_map(call: Call, rows: Rows) -> pa.Array:
+def _of_map(call: Call, rows: EvaluatedRows) -> pa.Array:
     """A map with other values, or without the entries for which the function is not true."""
     maps = rows.evaluate(call.arguments[0])
     starts, lengths = places(maps)

@@ -13,8 +13,8 @@ import pyarrow.types as pt
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.functions.sequences.sets import exact
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
-from watersmeet._engine.expressions.scalars.rowwise import by_row, by_whole_row
-from watersmeet._engine.expressions.scalars.values import is_plain
+from watersmeet._engine.expressions.plain_values import is_plain
+from watersmeet._engine.expressions.rowwise import by_row, by_whole_row
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, Literal, type_of
 from watersmeet._engine.expressions.vectors import INTEGERS
 

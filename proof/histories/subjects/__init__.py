@@ -1,0 +1,1 @@
+"""Histories of one subject each, drawn beside the general ones."""

@@ -1,0 +1,1 @@
+"""Specs of operators that remember keys for a while of stream time."""

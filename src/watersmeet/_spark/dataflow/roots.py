@@ -1,0 +1,34 @@
+"""The roots of a stage: the sources and operators whose rows its frame has, and what is known of them."""
+
+from __future__ import annotations
+
+from watersmeet._engine.exchange.watermark import Watermark, watermark_of
+from watersmeet._plan.dead_letters import letter_sources
+from watersmeet._plan.physical import Physical
+from watersmeet._spark.dataflow.stage import Stage
+
+
+def roots_of(stage: Stage) -> dict[int, str]:
+    """Name of each root of the stage, by its number."""
+    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+
+def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
+    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
+    letters = letter_sources(physical.plan)
+    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
+
+
+def global_roots(physical: Physical) -> tuple[int, ...]:
+    """Numbers of the sources that are global tables, which go first."""
+    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
+
+
+def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
+    """What the stage's sources tell of time to the operators that they reach."""
+    watermarks = []
+    for operator, time in physical.timed:
+        mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
+        if mine:
+            watermarks.append(watermark_of(physical, operator, mine))
+    return tuple(watermarks)

@@ -1,0 +1,46 @@
+"""Rows that last for a while: what `to_table` and `StreamsBuilder.table` put before the table. Handle layer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from watersmeet._plan.construction import Construction
+from watersmeet._plan.nodes import ExpiryNode, Node
+from watersmeet.errors import TopologyError
+from watersmeet.windows import Duration, duration_ms
+
+Since = Literal["update", "record"]
+"""From when on a row lasts: from the stream time at which its last update comes, or from that record's timestamp."""
+
+
+def expiring(construction: Construction, node: Node, ttl: Duration | None, since: Since, **others: Any) -> Node:
+    """The changes of a table whose rows last for `ttl`, attached; without it the stream itself.
+
+    Parameters
+    ----------
+    others : further options that were given, which do not go together with `ttl`; None: not given.
+
+    Raises
+    ------
+    TopologyError : `ttl` is no duration of more than 0, `since` is neither, or another option was given.
+    """
+    if since not in get_args(Since):
+        raise TopologyError(
+            f"A row lasts from something else on: since={since!r:.80}.",
+            hint="since='update', the stream time of its last update, or since='record', that record's timestamp.",
+        )
+    if ttl is None:
+        if since != "update":
+            raise TopologyError(f"Rows last for ever: since={since!r} without ttl.", hint="ttl='1 hour'.")
+        return node
+    length = duration_ms(ttl, "ttl")
+    if length < 1:
+        raise TopologyError(f"A row lasts for a while: ttl={ttl!r:.80}.", hint="ttl='1 hour', or leave it out.")
+    name = next((name for name, given in others.items() if given is not None), None)
+    if name is not None:
+        raise TopologyError(
+            f"A table whose rows expire has no {name}: {name}={others[name]!r:.80} with ttl={ttl!r:.80}.",
+            hint=f"Leave out {name}=, or ttl=.",
+        )
+    called = construction.name(None, ExpiryNode.stem, node.name)
+    return construction.add(ExpiryNode(called, (node.name,), node.shape, ttl_ms=length, of_record=since == "record"))

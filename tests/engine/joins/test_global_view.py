@@ -1,0 +1,201 @@
+"""Views of global tables: looked up in one level, the oracle beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
+from proof.oracle import functions as text
+from proof.oracle.graph import Node
+from proof.oracle.tables.global_lookup import (
+    GlobalLookup,
+    GlobalTable,
+    GlobalTableLookup,
+    GlobalView,
+)
+from tests.engine.joins.test_foreign_key import HOW, SHARDS, histories
+from tests.engine.kit import (
+    LIBRARY,
+    PLUS,
+    REF,
+    Step,
+    by_step,
+    driver_of,
+    oracle_says,
+    oracle_tables,
+    run,
+    tables,
+)
+from watersmeet.errors import TopologyError
+
+GLOBALS = ("one", "two", "three")
+
+
+def method(handle: Any, how: str) -> Any:
+    return handle.join if how == "inner" else handle.left_join
+
+
+def globals_of(builder: Any) -> list[Any]:
+    return [builder.global_table(name, key="string", value="string") for name in GLOBALS]
+
+
+def looked_up(hows: tuple[str, ...], shards: int = 3, *, of: str = "stream") -> EngineDriver:
+    """A stream, or a table, joined with a view of two or three tables; the join's own type is the first."""
+
+    def build(builder: Any) -> Any:
+        view, *others = reversed(globals_of(builder)[: len(hows)])
+        for table, how in zip(others, reversed(hows[1:]), strict=True):
+            view = method(table, how)(view, PLUS, key=REF)
+        left = getattr(builder, of)("left", key="string", value="string")
+        return method(left, hows[0])(view, PLUS, **{"key" if of == "stream" else "foreign_key": REF})
+
+    return driver_of(build, shards=shards)
+
+
+def mapper(_: Any, value: Any) -> Any:
+    return text.ref(value)
+
+
+def oracle_of(hows: tuple[str, ...], *, of: str) -> Any:
+    """The same in the oracle."""
+    topology, lefts = oracle_tables(*(["left"] if of == "table" else []))
+    left: Any = lefts[0] if lefts else Node()
+    if not lefts:
+        topology.source("left", left)
+    sources = [GlobalTable() for _ in hows]
+    for name, source in zip(GLOBALS, sources, strict=False):
+        topology.source(name, source)
+    view: Any = sources[-1]
+    for table, how in zip(reversed(sources[:-1]), reversed(hows[1:]), strict=True):
+        view = GlobalView(table, view, how, mapper, text.plus)
+    join = GlobalTableLookup if of == "table" else GlobalLookup
+    topology.sink(join(topology, left, view, hows[0], mapper, text.plus))
+    return topology
+
+
+STEPS: list[Step] = [
+    ("one", "p", "q|1", 0),
+    ("left", "k", "p|1", 1),
+    ("two", "q", "Q", 9),
+    ("left", "k", "p|2", 2),
+    ("two", "q", None, 3),
+    ("left", "l", "p|3", 4),
+    ("left", "m", "x|4", 5),
+]
+
+
+def test_a_view_is_looked_up_as_it_is_then_and_gives_nothing_of_its_own_accord() -> None:
+    joined = [("k", "p|2+q|1+Q", 2)]
+    assert run(looked_up(("inner", "inner")), *STEPS) == joined
+    without = [("k", "p|1+null", 1), *joined, ("l", "p|3+null", 4), ("m", "x|4+null", 5)]
+    assert run(looked_up(("left", "inner")), *STEPS) == without
+    alone = [("k", "p|1+q|1+null", 1), *joined, ("l", "p|3+q|1+null", 4)]
+    assert run(looked_up(("inner", "left")), *STEPS) == alone
+
+
+def test_a_view_needs_one_level_however_many_tables_stand_behind_it() -> None:
+    physical = looked_up(("inner", "inner", "inner")).topology.physical
+    assert physical.levels == 1
+    (operator,) = physical.operators
+    assert operator.stores == tuple(f"global_lookup-left-one-two-three.replica{number}" for number in ("", 1, 2))
+    assert "global_view global_view-2 <- one, global_view-1: global of string -> string, type inner" in (
+        looked_up(("inner", "inner", "inner")).topology.describe()
+    )
+
+
+def test_every_shard_has_all_tables_and_deletes_leave_nothing() -> None:
+    driver = looked_up(("inner", "inner"), shards=4)
+    run(driver, *(("one", f"p{n}", f"q{n}|", 0) for n in range(30)), *(("two", f"q{n}", "Q", 0) for n in range(20)))
+    assert driver.rows_kept() == 4 * 50
+    run(driver, *(("one", f"p{n}", None, 1) for n in range(30)), *(("two", f"q{n}", None, 1) for n in range(20)))
+    assert driver.rows_kept() == 0
+
+
+def test_the_joiner_of_a_view_may_take_its_key_and_never_sees_a_row_that_is_not_there() -> None:
+    def build(builder: Any) -> Any:
+        one, two, three = globals_of(builder)
+
+        def joiner(key: pa.Array, left: pa.Array, right: pa.Array) -> pa.Array:
+            assert not left.null_count
+            assert not key.null_count
+            return pc.binary_join_element_wise(key, left, right, "/", null_handling="replace", null_replacement="-")
+
+        view = one.left_join(two.left_join(three, joiner, key=REF), joiner, key=REF)
+        return builder.stream("left", key="string", value="string").left_join(view, PLUS, key=REF)
+
+    steps: list[Step] = [("one", "p", "q|1", 0), ("two", "q", "none", 0), ("one", "r", "x|2", 0)]
+    lefts: list[Step] = [("left", "k", "p|", 1), ("left", "l", "r|", 1), ("left", "m", "none", 1)]
+    assert [value for _, value, _ in run(driver_of(build), *steps, *lefts)] == [
+        "p|+p/q|1/q/none/-",
+        "r|+r/x|2/-",
+        "none+null",
+    ]
+
+
+def test_a_table_may_stand_in_a_view_twice() -> None:
+    def build(builder: Any) -> Any:
+        one = builder.global_table("one", key="string", value="string", store="kept")
+        return builder.stream("left", key="string", value="string").join(one.join(one, PLUS, key=REF), PLUS, key=REF)
+
+    driver = driver_of(build)
+    (operator,) = driver.topology.physical.operators
+    assert operator.stores == ("kept", "global_lookup-left-one.replica1")
+    assert run(driver, ("one", "p", "q|1", 0), ("one", "q", "Q", 0), ("left", "k", "p|", 1)) == [("k", "p|+q|1+Q", 1)]
+
+
+def test_keys_of_the_tables_may_be_of_several_types() -> None:
+    def build(builder: Any) -> Any:
+        one = builder.global_table("one", key="string", value="string")
+        two = builder.global_table("two", key="long", value="string")
+        number = LIBRARY.lift(lambda value: None if value == "-" else int(value), "long")
+        view = one.join(two, PLUS, key=lambda value: number(value))
+        return builder.stream("left", key="string", value="string").join(view, PLUS, key=REF)
+
+    steps: list[Step] = [
+        ("one", "p", str(2**53 + 1), 0),
+        ("one", "q", "-", 0),
+        ("two", 2**53 + 1, "T", 0),
+        ("two", 2**53, "wrong", 0),
+        ("left", "k", "p|", 1),
+        ("left", "l", "q|", 1),
+    ]
+    assert run(driver_of(build), *steps) == [("k", f"p|+{2**53 + 1}+T", 1)]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    builder = arrow_builder("test")
+    one, two, three = globals_of(builder)
+    (table,) = tables(builder, "table")
+    number = builder.global_table("number", key="long", value="string")
+    with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: A global table drives nothing"):
+        one.join(table, PLUS, key=REF)
+    with pytest.raises(TopologyError, match="gives another type"):
+        one.join(number, PLUS, key=REF)
+    with pytest.raises(TopologyError, match=r"left side of a view(.|\n)*Hint: Join from the inside out"):
+        one.join(two, PLUS, key=REF).join(three, PLUS, key=REF)
+
+
+# -- beside the oracle ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    history=histories(("left", "left", *GLOBALS)),
+    hows=st.lists(HOW, min_size=2, max_size=3).map(tuple),
+    shards=SHARDS,
+    of=st.sampled_from(["stream", "table"]),
+)
+def test_views_are_looked_up_as_the_oracle_does(
+    history: tuple[list[Step], set[int]], hows: tuple[str, ...], shards: int, of: str
+) -> None:
+    steps, cuts = history
+    steps = [step for step in steps if step[0] == "left" or step[0] in GLOBALS[: len(hows)]]
+    said = by_step(looked_up(hows, shards, of=of), steps, cuts)
+    assert said == oracle_says(oracle_of(hows, of=of), steps)

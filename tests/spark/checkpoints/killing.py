@@ -1,0 +1,45 @@
+"""Programs that kill themselves, driver and all: what a machine that fails leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dev.jvm import SHORT_LIVED
+from watersmeet._spark.session.session import session
+
+
+def short_session(*, jars: Sequence[str] | None = None) -> SparkSession:
+    """The session of a program that lives for a few batches."""
+    config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED}
+    return session("killed", master="local[2]", jars=jars, config=config)
+
+
+def killing(function: Any, *, first: bool) -> Any:
+    """The function, at which the driver is killed: `first`, or when it has returned."""
+
+    def killed(*given: Any) -> None:
+        if not first:
+            function(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return killed
+
+
+def killed(program: ModuleType, *given: Any) -> None:
+    """Run a program, which is to kill itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", program.__name__, *map(str, given)],
+        cwd=Path(__file__).resolve().parents[3],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
