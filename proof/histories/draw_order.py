@@ -102,6 +102,6 @@ def _judged_alike(blueprint: Blueprint) -> bool:
 
 
 def may_share_keys(blueprint: Blueprint) -> bool:
-    """Whether a key may stand in several partitions: histories, and joins of WTables, know no rule for that yet."""
-    unruled = any("history" in op.params or "wtable" in op.kind for op in blueprint.ops)
+    """Whether a key may stand in several partitions: histories know no rule for that yet."""
+    unruled = any("history" in op.params for op in blueprint.ops)
     return blueprint.generation == "current" and not unruled and not is_limited(blueprint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,13 @@ JOIN = window_join._WindowJoin
 
 def windows_live_for_ever(patch: Patch) -> None:
     """A window joins however long ago its end, grace and keep have passed."""
-    patch.setattr(JOIN, "_live", lambda self, side, end, event: np.ones(len(end), dtype=np.bool_))
+    patch.setattr(SideRows, "joins", lambda self, rows, event: np.ones(len(rows), dtype=np.bool_))
 
 
 def windows_die_a_moment_early(patch: Patch) -> None:
     """A window joins no more in the last moment in which it is kept."""
-    live = JOIN._live
-    patch.setattr(JOIN, "_live", lambda self, side, end, event: live(self, side, end - 1, event))
+    joins = SideRows.joins
+    patch.setattr(SideRows, "joins", lambda self, rows, event: joins(replace(self, end=self.end - 1), rows, event))
 
 
 def one_window_hears(patch: Patch) -> None:

@@ -31,15 +31,20 @@ def shared_case_of(seed: int, number: int) -> Case:
     case = draw_case(dice, blueprint)
     while not case.partitioned:
         case = draw_case(dice, blueprint)
-    return replace(case, records=_shared(dice, case))
+    return replace(case, records=shared(dice, case, begin=60))
 
 
-def _shared(choices: Choices, case: Case) -> tuple[Input, ...]:
-    """Records of few keys in two or three partitions, of which some lag behind the others."""
+def shared(choices: Choices, case: Case, *, begin: int) -> tuple[Input, ...]:
+    """Records of few keys in two or three partitions, of which some lag behind the others.
+
+    Parameters
+    ----------
+    begin : the time at which they begin, in ms.
+    """
     keys = sorted({record.key for record in case.records if record.key is not None})[: choices.number(1, 2)] or [None]
     count = choices.pick((2, 2, 3))
     lags = [choices.pick((0, 0, 10, 30, 60)) for _ in range(count)]
-    records, time = list[Input](), 60
+    records, time = list[Input](), begin
     for record in case.records:
         partition = choices.number(0, count - 1)
         time += choices.pick((0, 1, 3, 8, 20))

@@ -2,7 +2,8 @@
 
 Owns the common part of section 20 of the semantics (no release of the engine has WTables). Law: a window
 joins while its end, grace and keep have not passed; what is not live is as absent and sends nothing, not
-even a tombstone.
+even a tombstone. A row belongs to the partition of the change that began it, whoever changes it then, and is judged by
+that one's time; what comes when this has passed begins it anew (row 20).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from proof.oracle.source_time import SourceTime
 from proof.oracle.tables.table import Table
 
 DAY_MS = 86_400_000
+LEFT, RIGHT = 0, 1
 
 
 class Window(NamedTuple):
@@ -73,9 +75,61 @@ class JoinTime:
         """That time, whatever the operators above hold back: what they let go stands where its time came."""
         return self._clock.time + self._clock.lag
 
+    @property
+    def domain(self) -> int:
+        """The time domain of the record that it is about."""
+        return self._clock.domain
+
+    def of(self, domain: int) -> int:
+        """The time of any domain, at that record."""
+        return self.now if domain == self.domain else self._clock.time_of(domain) + self._clock.lag
+
 
 def _nothing(_: Place) -> None:
     return None
+
+
+class SideRows:
+    """The rows of one side of a join, or its results; of a windowed one (`side`) only live rows are seen."""
+
+    def __init__(self, time: JoinTime, side: WindowedSide | None) -> None:
+        self._time = time
+        self._side = side
+        self._rows: dict[Key, tuple[Stored, int]] = {}
+
+    def live(self, key: Key, domain: int) -> bool:
+        """Whether a row that belongs to this domain still joins."""
+        return self._side is None or self._side.live(window_of(key), self._time.of(domain))
+
+    def get(self, key: Key) -> Stored | None:
+        """The live row of a key."""
+        return self._standing(key)[0]
+
+    def domain_of(self, key: Key) -> int:
+        """The domain that the live row of a key belongs to; that of the present record where there is none."""
+        return self._standing(key)[1]
+
+    def put(self, key: Key, row: Stored | None, domain: int | None = None) -> tuple[Stored | None, bool]:
+        """Write or delete a row; (the live one before, whether this one is live).
+
+        `domain`: which it belongs to; None: to that of the row before, or else to that of the present record.
+        """
+        before, standing = self._standing(key)
+        domain = standing if domain is None else domain
+        self._rows.pop(key, None)
+        if row is not None:
+            self._rows[key] = row, domain
+        return before, self.live(key, domain)
+
+    def windows_of(self, key: Key) -> list[tuple[Windowed, Stored]]:
+        """The live windows of a key, ascending by start, then end."""
+        live = [(windowed, self.get(windowed)) for windowed in self._rows if windowed.key == key]
+        found = [(windowed, row) for windowed, row in live if row is not None]
+        return sorted(found, key=lambda entry: window_of(entry[0]))
+
+    def _standing(self, key: Key) -> tuple[Stored | None, int]:
+        row, domain = self._rows.get(key, (None, self._time.domain))
+        return (row, domain) if self.live(key, domain) else (None, self._time.domain)
 
 
 class KeptJoin(Table):
@@ -84,17 +138,23 @@ class KeptJoin(Table):
     stateful = True
     goes_by_time = True
 
-    def __init__(self, topology: Topology, sides: tuple[Node, Node], how: str, joiner: Joiner) -> None:
+    def __init__(
+        self, topology: Topology, sides: tuple[Node | WindowedSide, Node | WindowedSide], how: str, joiner: Joiner
+    ) -> None:
         super().__init__()
         self._time = JoinTime(topology, self)
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
-        self._parent = sides[0]
-        self._tables = sides
-        self._rows: tuple[dict[Key, Stored], dict[Key, Stored]] = ({}, {})
+        tables = [side.table if isinstance(side, WindowedSide) else side for side in sides]
+        windows = [side if isinstance(side, WindowedSide) else None for side in sides]
+        self._parent = tables[0]
+        self._tables = tables
+        self._rows = (SideRows(self._time, windows[0]), SideRows(self._time, windows[1]))
+        self._standing = SideRows(self._time, windows[0])
+        # what has been sent, whatever time has passed it
         self._results: dict[Key, Stored] = {}
-        for port, side in enumerate(sides):
-            side.feed(self, port)
+        for port, table in enumerate(tables):
+            table.feed(self, port)
 
     def require_old(self, *, force: bool) -> bool:
         """Known: results are kept."""
@@ -112,15 +172,13 @@ class KeptJoin(Table):
         """Whether it is a change of a versioned table that is not the latest of its key: such ones join nothing."""
         return getattr(self._tables[port], "versioned", False) and not record.latest
 
-    def keep(self, record: Record, port: int) -> Stored | None:
-        """Store a change of one side; what was there before."""
+    def keep(self, record: Record, port: int) -> tuple[Stored | None, bool]:
+        """Store a change of one side; (the row that was there before, whether the change joins)."""
         self._time.move(record.ts, port)
-        before = self._rows[port].pop(record.key, None)
-        if record.value is not None:
-            self._rows[port][record.key] = Stored(record.value, record.ts)
-        return before
+        row = None if record.value is None else Stored(record.value, record.ts)
+        return self._rows[port].put(record.key, row)
 
-    def meet(self, key: Key, port: int, record: Record, before: Value, other: Stored | None) -> None:
+    def meet(self, key: Key, port: int, record: Record, before: Stored | None, other: Stored | None) -> None:
         """As for table-table: join a change of one side with the other side's row, or with its absence."""
         if other is None and (not self._outer[port] or (record.value is None and before is None)):
             return
@@ -137,9 +195,13 @@ class KeptJoin(Table):
         return self._joiner(here, there) if port == 0 else self._joiner(there, here)
 
     def tell(self, key: Key, value: Value, ts: int) -> None:
-        """Keep and forward a result or a tombstone."""
-        standing = self._results.pop(key, None)
-        if value is not None:
-            self._results[key] = Stored(value, ts)
+        """Keep and forward a result or a tombstone: it belongs where its left row does, or else its right one."""
+        alone = self._outer[RIGHT] and self._rows[LEFT].get(key) is None
+        domain = self._rows[RIGHT if alone else LEFT].domain_of(key)
+        row = None if value is None else Stored(value, ts)
+        standing, _ = self._standing.put(key, row, domain)
+        self._results.pop(key, None)
+        if row is not None:
+            self._results[key] = row
         old = standing.value if standing is not None and self.send_old else None
         self.forward(Record(key, value, ts, old))

@@ -122,8 +122,8 @@ class WindowJoinSpec(Spec[N]):
         return True
 
     def timed(self, site: SpecSite[N]) -> TimeOfSpec:
-        """It goes by time, since windows are let go."""
-        return TimeOfSpec(dropped_move=False, reaches=False)
+        """It goes by time, since windows are let go: each by that of the partition that began it."""
+        return TimeOfSpec(dropped_move=False, reaches=False, elsewhere=True)
 
 
 def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> TableSchema:

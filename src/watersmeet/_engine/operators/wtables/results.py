@@ -58,23 +58,22 @@ class LastResults:
     """The last result of each key and window: what stood before a batch, and what each of its results replaces."""
 
     def __init__(self, events: Events, table: Table, span: Span, left: SideRows, right: SideRows) -> None:
-        """`span`: the windows that may get results, of each key group."""
+        """`span`: the windows that may get results, of each key group.
+
+        A result belongs where its left row does, or, if it shows none, its right one; and stands as long.
+        """
         self._events, self._table, self._sides = events, table, (left, right)
         asked = np.flatnonzero(span.low <= span.high)
         first = events.groups.first[asked]
         keys = events.key.take(pa.array(first))
         self._found = table.range(events.hash[first], keys, span.low[asked], span.high[asked])
         self._group = asked[self._found.query]
-        numbers = self._found.take(["start", "end"])
+        numbers = self._found.take(["start", "end", "domain"])
         self._start, self._end = ints(numbers, "start"), ints(numbers, "end")
+        self._domain = left.clocks.times.index(ints(numbers, "domain"))
 
-    def replaced(self, results: WindowResults, domain: Int64s) -> dict[str, pa.Array | Picked]:
-        """The old results that these replace, which come with all of their keys, and are kept from now on.
-
-        Parameters
-        ----------
-        domain : time domain of each event.
-        """
+    def replaced(self, results: WindowResults) -> dict[str, pa.Array | Picked]:
+        """The old results that these replace, which come with all of their keys, and are kept from now on."""
         known, count = len(self._group), len(results.event)
         group = np.concatenate([self._group, self._events.groups.group_of_row[results.event]])
         start, end = (np.concatenate(both) for both in ((self._start, results.start), (self._end, results.end)))
@@ -85,7 +84,9 @@ class LastResults:
         before[order[1:][follows]] = order[:-1][follows]
         replaced = before[known:]
         joined = np.concatenate([np.ones(known, dtype=np.bool_), results.joined])
+        of_results = self._domain_of(results)
         called = np.append(joined, False)[replaced]
+        called &= self._stands(np.concatenate([self._domain, of_results, [0]])[replaced], results)
         out: dict[str, pa.Array | Picked] = {"old_joined": pa.array(called)}
         for rows, name, shown in zip(self._sides, ("left", "right"), (results.left, results.right), strict=True):
             pointers = np.concatenate([len(rows) + np.arange(known), shown])
@@ -93,8 +94,21 @@ class LastResults:
             out[f"old_{name}"] = rows.picked(wanted, Further(self._found, name))
         last = np.ones(known + count, dtype=np.bool_)
         last[order[:-1][follows]] = False
-        self._keep(results.where(last[known:]), domain)
+        self._keep(results.where(last[known:]), of_results[last[known:]])
         return out
+
+    def _domain_of(self, results: WindowResults) -> Int64s:
+        """The domain that each result belongs to, by its place."""
+        left, right = self._sides
+        mine, other = np.append(left.domain, 0)[results.left], np.append(right.domain, 0)[results.right]
+        own = left.clocks.of_event[results.event]
+        return np.where(results.left >= 0, mine, np.where(results.right >= 0, other, own))
+
+    def _stands(self, domain: Int64s, results: WindowResults) -> Bools:
+        """Whether what these results replace stands when they come, if it belongs to these domains."""
+        left = self._sides[0]
+        assert left.live is not None
+        return np.asarray(results.end >= left.clocks.at(domain, results.event) - left.live)
 
     def _keep(self, results: WindowResults, domain: Int64s) -> None:
         event = results.event
@@ -103,7 +117,7 @@ class LastResults:
             "key": self._events.key.take(pa.array(event)),
             "start": pa.array(results.start),
             "end": pa.array(results.end),
-            "domain": pa.array(domain[event]),
+            "domain": pa.array(self._sides[0].clocks.times.number(domain)),
         }
         for rows, name, shown in zip(self._sides, ("left", "right"), (results.left, results.right), strict=True):
             columns[name] = rows.picked(shown)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Events
+from watersmeet._engine.operators.wtables.belonging import Belonging, Clocks
 from watersmeet._engine.rows.columns import array_of, ints, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.lookups import FoundRows
@@ -58,6 +59,9 @@ class SideRows:
     event : the event that brings it, -1 of those of state.
     present : whether it has a value.
     ts : its timestamp.
+    told_domain : the domain that those of state belong to, and of others that of their event, by its place.
+    clocks : times of the domains.
+    live : how long behind its window's end a row joins, in ms; None: it has no window, and always does.
     """
 
     events: Events
@@ -69,16 +73,22 @@ class SideRows:
     event: Int64s
     present: Bools
     ts: Int64s
+    told_domain: Int64s
+    clocks: Clocks
+    live: int | None
 
     @classmethod
-    def of(cls, events: Events, side: int, table: Table | None, span: Span | None) -> SideRows:
+    def of(
+        cls, events: Events, side: int, table: Table | None, span: Span | None, clocks: Clocks, live: int | None
+    ) -> SideRows:
         """The side's rows in the batch, and of state those of the span, or of all the batch's keys if it is None."""
         found, group = _stored(events, table, span)
         windowed = span is not None
-        numbers = found.take(["start", "end", "ts"] if windowed else ["ts"] if table is not None else [])
+        numbers = found.take(["start", "end", "ts", "domain"] if windowed else ["ts"] if table is not None else [])
         known, at = len(group), np.flatnonzero(events.side == side)
         nothing = np.zeros(known, dtype=np.int64)
         start, end = ([ints(numbers, name) if windowed else nothing, events.numbers(name)[at]] for name in ENDS)
+        domain = clocks.times.index(ints(numbers, "domain")) if windowed else nothing
         return cls(
             events,
             side,
@@ -89,6 +99,9 @@ class SideRows:
             np.concatenate([np.full(known, -1), at]),
             np.concatenate([np.ones(known, dtype=np.bool_), events.present[at]]),
             np.concatenate([ints(numbers, "ts") if known else nothing, events.ts[at]]),
+            np.concatenate([domain, clocks.of_event[at]]),
+            clocks,
+            live,
         )
 
     def __len__(self) -> int:
@@ -105,12 +118,32 @@ class SideRows:
         return numbered(self.start, self.end, self.group)
 
     @cached_property
+    def _belonging(self) -> Belonging:
+        if self.live is None:
+            return Belonging(self.told_domain, np.zeros(len(self), dtype=np.bool_))
+        rows = (self.number, self.event, self.told_domain, self.present)
+        return Belonging.of(self.clocks, *rows, passed=self.end, live=self.live)
+
+    @property
+    def domain(self) -> Int64s:
+        """The domain that each row belongs to, by its place."""
+        return self._belonging.domain
+
+    def joins(self, rows: Int64s, event: Int64s) -> Bools:
+        """Whether these rows, -1 for none, join when these events come, so far as time goes."""
+        if self.live is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        domain = np.where(rows >= 0, np.append(self.domain, 0)[rows], self.clocks.of_event[event])
+        return np.asarray(np.append(self.end, NONE)[rows] >= self.clocks.at(domain, event) - self.live)
+
+    @cached_property
     def _chain(self) -> tuple[Int64s, Int64s]:
         order = np.lexsort((self.event, self.number))
         follows = np.diff(self.number[order]) == 0
         before, after = np.full(len(order), -1, dtype=np.int64), np.full(len(order), -1, dtype=np.int64)
         before[order[1:][follows]] = order[:-1][follows]
         after[order[:-1][follows]] = order[1:][follows]
+        before[self._belonging.begins] = -1
         return before, after
 
     def has(self, rows: Int64s) -> Bools:
@@ -120,7 +153,7 @@ class SideRows:
 
     @property
     def before(self) -> Int64s:
-        """The version before each, -1 for none."""
+        """The version before each, -1 for none that time has not passed."""
         return self._chain[0]
 
     @cached_property
@@ -149,13 +182,10 @@ class SideRows:
             pointers[mine] = len(used) + len(batch) + np.searchsorted(wanted, rows[mine])
         return Picked(joined(parts, self.events.context.values[self.side]), pointers)
 
-    def put(self, table: Table, domain: Int64s, more: dict[str, Int64s]) -> None:
+    def put(self, table: Table, more: dict[str, Int64s]) -> None:
         """Write the last version of each row; a delete of what is nowhere is not written.
 
-        Parameters
-        ----------
-        domain : time domain of each event.
-        more : further columns, of each row.
+        `more`: further columns, of each row.
         """
         known = np.zeros(int(self.number.max(initial=-1)) + 1, dtype=np.bool_)
         known[self.number[: self.stored]] = True
@@ -167,7 +197,7 @@ class SideRows:
             name: pa.array(column[rows]) for name, column in numbers.items() if name in table.schema.names
         }
         if "domain" in table.schema.names:
-            columns["domain"] = pa.array(domain[event])
+            columns["domain"] = pa.array(self.clocks.times.number(self.domain[rows]))
         columns |= {"hash": pa.array(self.events.hash[event]), "key": self.events.key.take(pa.array(event))}
         batch = self.events.tables[self.side].column("value")
         table.put(columns | {"value": Picked(batch, self.events.own[event])}, ~self.present[rows])

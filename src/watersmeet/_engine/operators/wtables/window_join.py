@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates.windows.windowed import numbered, windowed
-from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.matching.intervals import pairs_of, places_within
 from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operators.wtables.belonging import Clocks
 from watersmeet._engine.operators.wtables.results import LastResults, WindowResults
 from watersmeet._engine.operators.wtables.rows import LAST, NONE, AsOf, SideRows, Span, struct_numbers
 from watersmeet._engine.rows.columns import ints
@@ -40,11 +41,10 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times = Times(context, inputs, events, state, sides=2)
     tables = [kept_table(context, state, number) for number in range(len(context.kept))]
     if len(events):
-        join = _WindowJoin(params, events, times.at_row + context.time.hold_back, tables)
-        domain = times.number(times.of_row)
+        join = _WindowJoin(params, events, Clocks(times, context.time.hold_back), tables)
         for results in join.results():
-            yield from _shown(events, join, results, domain)
-        join.store(domain)
+            yield from _shown(events, join, results)
+        join.store()
     for table, live in zip(tables, (*_lives(params), params.lives[LEFT]), strict=False):
         if live is not None:
             # what the sources' time has passed joins no more, however late a record above is let go
@@ -66,13 +66,13 @@ class _WindowJoin:
     standing : the last results, where old values are asked for.
     """
 
-    def __init__(self, params: WindowJoinParams, events: Events, now: Int64s, tables: list[Table]) -> None:
-        self._params, self._events, self._now = params, events, now
+    def __init__(self, params: WindowJoinParams, events: Events, clocks: Clocks, tables: list[Table]) -> None:
+        self._params, self._events, self._clocks = params, events, clocks
         self._tables = tables[: len(_lives(params))]
         spans = self._left_span()
-        self.left = SideRows.of(events, LEFT, self._tables[0] if params.stored else None, spans)
+        self.left = self._rows(LEFT, self._tables[0] if params.stored else None, spans)
         self._to = self._pointed()
-        self.right = SideRows.of(events, RIGHT, self._tables[-1], self._right_span())
+        self.right = self._rows(RIGHT, self._tables[-1], self._right_span())
         self._meet()
         sides = self.left, self.right
         more = tables[len(self._tables) :]
@@ -80,10 +80,8 @@ class _WindowJoin:
 
     # -- what is read ----------------------------------------------------------------------------------------
 
-    def _live(self, side: int, end: Int64s, event: Int64s) -> Bools:
-        """Whether windows of a side that end there join when these events come."""
-        live = self._params.lives[side]
-        return np.ones(len(end), dtype=np.bool_) if live is None else np.asarray(end >= self._now[event] - live)
+    def _rows(self, side: int, table: Table | None, span: Span | None) -> SideRows:
+        return SideRows.of(self._events, side, table, span, self._clocks, self._params.lives[side])
 
     def _left_span(self) -> Span | None:
         events, params = self._events, self._params
@@ -94,7 +92,7 @@ class _WindowJoin:
         at, other = (np.flatnonzero(events.side == side) for side in (LEFT, RIGHT))
         span.take_in(group[at], end[at])
         if params.names or params.lives[RIGHT] is None:
-            span.take_in(group[other], self._now[other] - live, np.full(len(other), LAST))
+            span.take_in(group[other], self._clocks.least[other] - live, np.full(len(other), LAST))
         else:
             span.take_in(group[other], np.minimum(end[other], LAST - params.distance) + params.distance)
         return span
@@ -142,7 +140,7 @@ class _WindowJoin:
         """The results, those of a key together and in their order."""
         left, right = self.left, self.right
         brought = np.arange(right.stored, len(right))
-        brought = brought[self._live(RIGHT, right.end[brought], right.event[brought])]
+        brought = brought[right.joins(brought, right.event[brought])]
         brought = brought[np.lexsort((right.event[brought], self._number[brought]))]
         waiting = np.flatnonzero(left.present & (self._meets >= 0)) if self._params.stored else _NOWHERE
         waiting = waiting[np.argsort(left.group[waiting], kind="stable")]
@@ -169,7 +167,7 @@ class _WindowJoin:
         """What changes of left rows give: one result each, at most."""
         params, left = self._params, self.left
         event = left.event[rows]
-        rows = rows[self._live(LEFT, left.end[rows], event)]
+        rows = rows[left.joins(rows, event)]
         event, before = left.event[rows], left.before[rows]
         new, old = left.present[rows], left.has(before)
         other = self._found(rows, event)
@@ -195,8 +193,7 @@ class _WindowJoin:
     def _found(self, rows: Int64s, event: Int64s) -> Int64s:
         """The right row that each of these left rows finds when the event comes; -1: none."""
         found = self._as_of.before(np.append(self._meets, -1)[rows], event)
-        live = self._live(RIGHT, np.append(self._to[1], NONE)[rows], event)
-        return np.where(self.right.has(found) & live, found, -1)
+        return np.where(self.right.has(found) & self.right.joins(found, event), found, -1)
 
     def _told(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> WindowResults:
         """What changes of right rows give: one result for each live left row that points at them."""
@@ -205,7 +202,7 @@ class _WindowJoin:
         rows = waiting[np.concatenate([_NOWHERE, *(each.query for each in pairs)])]
         other = brought[np.concatenate([_NOWHERE, *(each.place for each in pairs)])]
         event = right.event[other]
-        live = self._live(LEFT, left.end[rows], event)
+        live = left.joins(rows, event)
         rows, other, event = rows[live], other[live], event[live]
         there = right.present[other]
         called = there | (self._params.how != "inner")
@@ -227,15 +224,15 @@ class _WindowJoin:
 
     # -- state -----------------------------------------------------------------------------------------------
 
-    def store(self, domain: Int64s) -> None:
+    def store(self) -> None:
         """Write what has changed."""
         if self._params.stored:
             pointer = dict(zip((name for name, _ in POINTER), self._to, strict=True))
-            self.left.put(self._tables[0], domain, pointer)
-        self.right.put(self._tables[-1], domain, {})
+            self.left.put(self._tables[0], pointer)
+        self.right.put(self._tables[-1], {})
 
 
-def _shown(events: Events, join: _WindowJoin, results: WindowResults, domain: Int64s) -> Iterator[pa.Table]:
+def _shown(events: Events, join: _WindowJoin, results: WindowResults) -> Iterator[pa.Table]:
     """Results as the next stage reads them."""
     if not len(results.event):
         return
@@ -250,5 +247,5 @@ def _shown(events: Events, join: _WindowJoin, results: WindowResults, domain: In
     out["left"], out["right"] = join.left.picked(results.left), join.right.picked(results.right)
     out["joined"] = pa.array(results.joined)
     if join.standing is not None:
-        out |= join.standing.replaced(results, domain)
+        out |= join.standing.replaced(results)
     yield from in_pieces(out)
