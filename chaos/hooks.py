@@ -239,7 +239,7 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "watersmeet._engine.exchange.routing": _wrap_exchange,
     "watersmeet._engine.operators.level": _wrap_level,
     "watersmeet._engine.state.merge": _wrap_merge,
-    "watersmeet._spark.databases.kept": _wrap_kept,
+    "watersmeet._spark.databases.table_sink": _wrap_kept,
     "watersmeet._worker.databases.postgres": _wrap_database,
     "watersmeet._worker.databases.sqlite": _wrap_database,
     "watersmeet._worker.writers.driver_commit": _wrap_driver_commit,

@@ -14,7 +14,7 @@ from typing import Any
 
 from simulation.world import Broker, Fenced, Files
 from watersmeet._spark.fencing.epochs import Epochs
-from watersmeet._spark.fencing.places import S3A, check_place
+from watersmeet._spark.fencing.file_systems import S3A, check_place
 from watersmeet._spark.fencing.records import holding, may_be_shared
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, planned
 from watersmeet.errors import ConfigError

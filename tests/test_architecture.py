@@ -45,7 +45,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do. At run
-# time `handles/made.py` makes a handle by its kind, so that here, too, imports go one way.
+# time `handles/factory.py` makes a handle by its kind, so that here, too, imports go one way.
 NAME_EACH_OTHER = "watersmeet.handles."
 WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare"})
 WITH_PYSPARK_TOO = frozenset(

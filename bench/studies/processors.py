@@ -25,7 +25,7 @@ from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.time.told import told_moves
+from watersmeet._engine.time.partition_times import told_moves
 from watersmeet._plan.physical import TIME_SIDE
 from watersmeet.processors import MapStore
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from griffe import Extension, Function, Object
 
-from watersmeet.handles.told import ELSEWHERE
+from watersmeet.handles.shared_parameters import ELSEWHERE
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 EXAMPLE = re.compile(r"^>>> (?:.+\n?)+", re.MULTILINE)

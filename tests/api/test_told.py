@@ -8,7 +8,7 @@ import re
 import pytest
 
 import watersmeet as wm
-from watersmeet.handles.told import ELSEWHERE, parameters_of
+from watersmeet.handles.shared_parameters import ELSEWHERE, parameters_of
 
 HANDLES = [wm.KStream, wm.KTable, wm.WTable, wm.GlobalKTable, wm.StreamsBuilder]
 

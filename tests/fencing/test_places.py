@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._spark.fencing.places import LOOK_FIRST, S3A, check_place
+from watersmeet._spark.fencing.file_systems import LOOK_FIRST, S3A, check_place
 from watersmeet._spark.session.settings import PLAIN_FILES
 from watersmeet.errors import ConfigError
 

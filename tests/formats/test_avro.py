@@ -16,7 +16,7 @@ from pyspark.sql.types import DayTimeIntervalType as IntervalType
 from tests.formats import avro_kit
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.avro.letters import check
+from watersmeet._worker.formats.avro.strict import check
 from watersmeet._worker.formats.avro.types import names_of, schema_of, type_of_schema
 from watersmeet._worker.formats.registered.language import BadSchema, Refused
 from watersmeet.errors import SinkError, TopologyError

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType
 import watersmeet as wm
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import settled
+from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import describe_format, serde_of, type_of

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, LongType
 from dev.registry import SchemaRegistryServer
 from tests.formats.test_json_schema import ORDER, ROW, form, read, written
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import settled
+from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._worker.formats import schemas
 from watersmeet.errors import ChangedTopology, ConfigError
 from watersmeet.io.registry import SchemaRegistry

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode
-from watersmeet._spark.formats import settled
+from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError, SinkError, TopologyError

@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import settled
+from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.registered.client import RegistryClient

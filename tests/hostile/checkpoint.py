@@ -13,7 +13,7 @@ from watersmeet._spark.checkpoint import batches, checkpoint
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, look
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import on_this_machine
-from watersmeet._spark.metrics import kept
+from watersmeet._spark.metrics import lifetime_totals as kept
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._worker.wire.measures import Measure, Measures
 

@@ -15,7 +15,7 @@ from watersmeet.handles.expiry import Since
 from watersmeet.handles.global_ktable import GlobalKTable
 from watersmeet.handles.kstream import KStream
 from watersmeet.handles.ktable import KTable
-from watersmeet.handles.told import parameters_of
+from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName

@@ -8,7 +8,7 @@ from typing import Any
 
 from watersmeet._spark.checkpoint.checkpoint import started_in
 from watersmeet._spark.checkpoint.files import Folder, on_this_machine
-from watersmeet._spark.metrics.kept import read
+from watersmeet._spark.metrics.lifetime_totals import read
 from watersmeet._spark.metrics.log_line import at
 from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
 from watersmeet.session import session

@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet._plan.nodes import DistinctNode, MapNode, Shape
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
 from watersmeet.windows import Duration, duration_ms

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.functions import Function
+from watersmeet.handles.factory import made_as
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.joins.join import Join
 from watersmeet.handles.joins.kinds import joined
-from watersmeet.handles.made import made_as
-from watersmeet.handles.told import parameters_of
+from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.names import answering
 
 

@@ -21,13 +21,13 @@ from watersmeet._plan.nodes import (
 )
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, check_branches, types_for
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.distinct import Deduplicating
 from watersmeet.handles.expiry import Since, expiring
+from watersmeet.handles.factory import made_as
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
-from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import StreamOutputs
 from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.functions import Function
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
+from watersmeet.handles.factory import made_as
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
 from watersmeet.handles.grouped.transforming import transformed
 from watersmeet.handles.joins.of_tables import TableJoins
-from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import TableOutputs, changes_of
 from watersmeet.handles.suppress import suppress_node
 from watersmeet.names import answering

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, overload
 from watersmeet._plan.nodes import Node, RepartitionNode, Shape, SinkNode, ToStreamNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.chosen_topics import chosen
 from watersmeet.handles.handle import Handle
+from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.handles.side import Side
-from watersmeet.handles.told import parameters_of
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName

@@ -12,10 +12,10 @@ from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Node, SelectKeyNode
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
+from watersmeet.handles.factory import made_as
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
 from watersmeet.handles.joins.of_windows import WindowJoins
-from watersmeet.handles.made import made_as
 from watersmeet.handles.outputs import changes_of, keeps_rows, written
 from watersmeet.handles.side import Side
 from watersmeet.handles.suppress import suppress_node

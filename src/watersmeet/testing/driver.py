@@ -39,7 +39,7 @@ from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecoda
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions.functions import session
-from watersmeet._spark.session.given import check_session
+from watersmeet._spark.session.check import check_session
 from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops

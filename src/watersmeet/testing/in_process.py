@@ -27,9 +27,9 @@ from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of
+from watersmeet._spark.dataflow.function_engines import told
 from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
-from watersmeet._spark.dataflow.places import told
 from watersmeet._spark.dataflow.processor import LevelProcessor
 from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.session import settings
@@ -38,8 +38,8 @@ from watersmeet._spark.sources.extracted import extractors_of
 from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.packing import Pack, WireRow, wire_rows
 from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.dead_letters import Letters, outliving, ways_of
 from watersmeet._worker.wire.encoding import encodings_of
-from watersmeet._worker.wire.letters import Letters, outliving, ways_of
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of

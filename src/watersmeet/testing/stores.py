@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.keys.keybytes import encode_keys
 from watersmeet._engine.operator import OperatorContext
-from watersmeet._engine.operators.processors.kept import lasting
+from watersmeet._engine.operators.processors.live_entries import lasting
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import REACH

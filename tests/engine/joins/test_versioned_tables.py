@@ -22,7 +22,7 @@ from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
-from watersmeet._plan.kept import kept_functions
+from watersmeet._plan.functions_in_state import kept_functions
 from watersmeet.aggregates import python
 from watersmeet.errors import TopologyError
 

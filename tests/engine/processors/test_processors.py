@@ -174,7 +174,7 @@ def test_what_has_fired_or_was_deleted_leaves_no_row_behind() -> None:
     driver.pipe("in", "z", "", ts=1_001)
     driver.run_batch()
     # time has passed them; runs that hold nothing else are dropped
-    from watersmeet._engine.operators.processors.kept import lasting
+    from watersmeet._engine.operators.processors.live_entries import lasting
     from watersmeet._engine.state.runs import State
 
     states = [State(store, None) for store in driver.stores.values()]

@@ -18,7 +18,7 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import LET_GO
-from watersmeet._engine.time.reach import Steps, furthest_before, told_reach
+from watersmeet._engine.time.time_bounds import Steps, furthest_before, told_reach
 from watersmeet.windows import JoinWindows
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watersmeet._engine.rows import blob
-from watersmeet._engine.time.told import Told, told_moves
+from watersmeet._engine.time.partition_times import Told, told_moves
 
 LAG = 7
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), min_size=1, max_size=30)

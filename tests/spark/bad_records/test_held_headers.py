@@ -15,7 +15,7 @@ from tests.spark.checkpoints.test_checkpoint import FACTS, begin_batches, verify
 from watersmeet._plan.change.described import described
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.stores.shown import shown_stores
+from watersmeet._spark.stores.table_columns import shown_stores
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ChangedTopology
 from watersmeet.testing import TopologyTestDriver

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from watersmeet._engine.exchange.routing import Outlet
 from watersmeet._worker.formats.serdes import UuidSerde
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.encoding import Encoding, packed
-from watersmeet._worker.wire.letters import Letters
 from watersmeet.errors import EncodingError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._plan.kept import kept_functions
+from watersmeet._plan.functions_in_state import kept_functions
 from watersmeet._spark.session.settings import overridden
 
 Function = Callable[[Column], Column]

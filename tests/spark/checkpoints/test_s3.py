@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dev.s3 import S3
 from tests.spark.checkpoints.s3_run import RACES
-from watersmeet._spark.fencing.places import S3A
+from watersmeet._spark.fencing.file_systems import S3A
 
 
 def test_on_s3_one_of_two_takes_an_epoch_and_a_query_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import watersmeet as wm
 from dev.postgres import PASSWORD, Postgres
 from tests.databases.places import Place, all_rows
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.databases.kept import KeptTable
+from watersmeet._spark.databases.table_sink import KeptTable
 from watersmeet._worker.batch_plan import planned
 from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
 from watersmeet.testing import TopologyTestDriver

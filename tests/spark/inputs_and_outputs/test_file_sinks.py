@@ -19,7 +19,7 @@ from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import put
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.metrics.kept import read
+from watersmeet._spark.metrics.lifetime_totals import read
 from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
 from watersmeet._worker.writers.file_sink import WRITTEN, FileOutput
 from watersmeet.errors import SinkError

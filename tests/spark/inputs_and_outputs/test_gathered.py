@@ -21,7 +21,7 @@ from watersmeet._worker.packing import gathered
 from watersmeet._worker.packing.packing import WIRE_ARROW, WireRow, told_ends
 from watersmeet._worker.packing.straight import Wire, straight
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.letters import Letters
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.wire import Labels, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import TopologyTestDriver, driver, in_process

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from watersmeet._spark.dataflow.light import light
+from watersmeet._spark.dataflow.level_variables import light
 from watersmeet._spark.dataflow.processor import LevelProcessor
 from watersmeet._worker.state import MAP, VALUE, SparkChunkStore
 from watersmeet._worker.wire.common import Common

@@ -30,7 +30,7 @@ from watersmeet._engine.rows.columns import (
     visible_columns,
 )
 from watersmeet._engine.rows.slices import SLICE_BYTES
-from watersmeet._engine.time.reach import told_reach
+from watersmeet._engine.time.time_bounds import told_reach
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 
 

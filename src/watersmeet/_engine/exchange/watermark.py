@@ -15,7 +15,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.routing import RoutedBatch
 from watersmeet._engine.rows.columns import bools, ints
 from watersmeet._engine.time.idle import clock_row
-from watersmeet._engine.time.told import told_last, told_moves
+from watersmeet._engine.time.partition_times import told_last, told_moves
 from watersmeet._plan.physical import Operator, Physical
 
 _UNKNOWN = np.iinfo(np.int64).min

@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.windows.partitions import time_of
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Events, OperatorContext, kept_table
-from watersmeet._engine.operators.processors.places import Places
+from watersmeet._engine.operators.processors.timer_positions import Places
 from watersmeet._engine.rows.columns import ints, position_columns
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked

@@ -21,8 +21,8 @@ from watersmeet._engine.rows.columns import LET_GO, ROOT_POSITION, held_together
 from watersmeet._engine.rows.position import order_by
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.idle import Quiet, split
-from watersmeet._engine.time.reach import Steps, furthest_before
-from watersmeet._engine.time.told import Told, told_ends
+from watersmeet._engine.time.partition_times import Told, told_ends
+from watersmeet._engine.time.time_bounds import Steps, furthest_before
 from watersmeet._engine.time.turns import turns
 from watersmeet._plan.physical import TIME_SIDE, reach_side
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.carry import CarriedTables, carry
-from watersmeet._spark.dataflow.light import light
+from watersmeet._spark.dataflow.level_variables import light
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.state import SparkChunkStore
 

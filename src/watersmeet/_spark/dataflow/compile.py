@@ -30,10 +30,10 @@ from watersmeet._engine.rows.columns import HELD_KEY
 from watersmeet._plan.dead_letters import letter_sources
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
+from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
-from watersmeet._spark.dataflow.light import light
+from watersmeet._spark.dataflow.level_variables import light
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from watersmeet._spark.dataflow.places import refuse_behind, refuse_by_spark, told
 from watersmeet._spark.dataflow.processor import LevelProcessor
 from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
 from watersmeet._spark.dataflow.selection import Selection
@@ -48,8 +48,8 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.dead_letters import outliving, ways_of
 from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
-from watersmeet._worker.wire.letters import outliving, ways_of
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.sequence import SEQUENCE
 from watersmeet._worker.wire.wire import WIRE, Exits, Labels, encoded_parts, metric_names

@@ -35,8 +35,8 @@ from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.encoding import packed
-from watersmeet._worker.wire.letters import Letters
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.wire import END, output_port
 from watersmeet.errors import WatersmeetError

@@ -36,10 +36,10 @@ from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
 from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.analysis.plain_functions import of_columns
-from watersmeet._spark.functions.places_in_source import place_of, place_of_function
 from watersmeet._spark.functions.records import RecordFunctions
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
 from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet._spark.functions.source_positions import place_of, place_of_function
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json_types import nullable
@@ -108,7 +108,7 @@ class ColumnFunctions(RecordFunctions):
 
     def where_they_run(self, physical: Any) -> Sequence[str]:
         """A line for each function: in the level, or by Spark, and then why."""
-        from watersmeet._spark.dataflow.places import places
+        from watersmeet._spark.dataflow.function_engines import places
         from watersmeet._spark.sinks.sinks import can_be_direct
 
         spark = SparkSession.getActiveSession()
@@ -118,7 +118,7 @@ class ColumnFunctions(RecordFunctions):
 
     def check_outlived(self, physical: Any) -> None:
         """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
-        from watersmeet._spark.dataflow.places import check_outlived
+        from watersmeet._spark.dataflow.function_engines import check_outlived
         from watersmeet._spark.sinks.sinks import can_be_direct
 
         spark = SparkSession.getActiveSession()

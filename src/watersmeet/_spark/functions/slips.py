@@ -20,7 +20,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from watersmeet._spark.functions import python_words as words
-from watersmeet._spark.functions.places_in_source import SourcePlace, place_of, place_of_function, shortened
+from watersmeet._spark.functions.source_positions import SourcePlace, place_of, place_of_function, shortened
 from watersmeet.aggregates import AnyAggregate
 
 _TRUTH = "CANNOT_CONVERT_COLUMN_INTO_BOOL"

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
-from watersmeet._spark.functions.places_in_source import place_of_function
+from watersmeet._spark.functions.source_positions import place_of_function
 from watersmeet.errors import FunctionError
 from watersmeet.functions import Function, belonging, names_of, own, record_of, seeing_record
 

@@ -25,7 +25,7 @@ from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.epoch_files import FOLDER, EpochsElsewhere, EpochsHere
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.fencing.epochs import EpochFiles, Epochs
-from watersmeet._spark.fencing.places import check_place
+from watersmeet._spark.fencing.file_systems import check_place
 from watersmeet._spark.session.settings import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.kept import KeptTotals
+from watersmeet._spark.metrics.lifetime_totals import KeptTotals
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.observed import progresses_behind
 from watersmeet._spark.metrics.totals import Counted, Totals

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.metrics.shown import MetricsView
+from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads

@@ -23,7 +23,7 @@ from watersmeet._plan.change.described import described
 from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
 from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
-from watersmeet._plan.kept import kept_functions
+from watersmeet._plan.functions_in_state import kept_functions
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
@@ -37,12 +37,12 @@ from watersmeet._spark.checkpoint.topic_ids import TopicIds
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
 from watersmeet._spark.fencing.records import may_be_shared
-from watersmeet._spark.formats import settled
+from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.kept import KeptTotals
-from watersmeet._spark.metrics.shown import MetricsView
+from watersmeet._spark.metrics.lifetime_totals import KeptTotals
 from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
 from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
@@ -50,12 +50,12 @@ from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
 from watersmeet._spark.session import settings
+from watersmeet._spark.session.check import check_session
 from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
-from watersmeet._spark.session.given import check_session
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.shown import shown_stores
+from watersmeet._spark.stores.table_columns import shown_stores
 from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
 from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written

@@ -42,7 +42,7 @@ from pyspark.sql.types import (
 
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._spark.sinks.batch_writer import FILES
-from watersmeet._spark.sinks.places import folder_on_this_machine
+from watersmeet._spark.sinks.local_folders import folder_on_this_machine
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.synced import sync
 from watersmeet._worker.wire.sequence import SEQUENCE

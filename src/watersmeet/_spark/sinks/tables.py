@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from watersmeet._spark.databases.catalog import MergedTable
-from watersmeet._spark.databases.kept import KeptTable
+from watersmeet._spark.databases.table_sink import KeptTable
 from watersmeet._spark.databases.tables import TableWriter
 from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 

@@ -20,12 +20,12 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, started_in
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.session.given import check_session
+from watersmeet._spark.session.check import check_session
 from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from watersmeet._spark.stores.keys import AskedKeys
 from watersmeet._spark.stores.shards import StoreRows
-from watersmeet._spark.stores.shown import ShownStore
+from watersmeet._spark.stores.table_columns import ShownStore
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.state import CHUNKS, MANIFEST
 from watersmeet.errors import ConfigError

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet._engine.operators.processors.kept import lasting
+from watersmeet._engine.operators.processors.live_entries import lasting
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
 from watersmeet._spark.stores.keys import AskedKeys
-from watersmeet._spark.stores.shown import ShownStore
+from watersmeet._spark.stores.table_columns import ShownStore
 from watersmeet._worker.process import give_back, settle
 
 

@@ -18,7 +18,7 @@ from watersmeet._engine.rows.columns import without
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import of_peek
 from watersmeet._worker.packing.packing import fitted_column
-from watersmeet._worker.wire.letters import Letters
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.peeks import PeekCall, show
 
 

@@ -30,9 +30,9 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.wire.common import Common
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.ends import end_rows
-from watersmeet._worker.wire.letters import Letters
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.peeks import PeekCall, rooted, show
 from watersmeet._worker.wire.sequence import SEQUENCE, Numbers

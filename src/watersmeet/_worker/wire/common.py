@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from watersmeet._worker.wire.dead_letters import Ways
 from watersmeet._worker.wire.encoding import Encodings
-from watersmeet._worker.wire.letters import Ways
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.wire import Labels
 

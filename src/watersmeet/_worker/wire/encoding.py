@@ -20,7 +20,7 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.formats import check_writable, serde_of
 from watersmeet._worker.formats.serdes import Serde
-from watersmeet._worker.wire.letters import Letters
+from watersmeet._worker.wire.dead_letters import Letters
 from watersmeet._worker.wire.wire import encoded_parts
 from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format

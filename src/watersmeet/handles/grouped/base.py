@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.nodes import AggregatedNode, Node, Shape
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.folding import Folding, Group
 from watersmeet.handles.side import type_text
 from watersmeet.names import NoValue, answering

@@ -17,7 +17,7 @@ from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import MapNode, ProcessNode, Shape
 from watersmeet._plan.nodes.processors import ProcessorStore
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.folding import Group
 from watersmeet.handles.handle import Handle
 from watersmeet.names import answering

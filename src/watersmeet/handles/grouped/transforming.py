@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.processing import SIGNATURES, declared, processed, tried_out
 from watersmeet.handles.outputs import changes_of
 from watersmeet.handles.side import Side

@@ -20,7 +20,7 @@ from watersmeet._plan.nodes import (
 from watersmeet._plan.operators import OPERATORS
 from watersmeet.aggregates import AnyAggregate
 from watersmeet.errors import TopologyError
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.base import Grouped
 from watersmeet.handles.grouped.folding import (
     FoldFunction,

@@ -12,7 +12,7 @@ from typing import Any
 
 from watersmeet._plan.nodes import How
 from watersmeet.errors import TopologyError
-from watersmeet.handles import made
+from watersmeet.handles import factory as made
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins import global_tables, stream_stream, stream_table, tables, wtables
 from watersmeet.handles.joins.join import Join, JoinKind

@@ -9,7 +9,7 @@ from watersmeet.generation import Generation
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.joins.join import Join
 from watersmeet.handles.joins.kinds import joined
-from watersmeet.handles.told import parameters_of
+from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.names import answering
 from watersmeet.windows import Duration, JoinWindows
 

@@ -8,7 +8,7 @@ from watersmeet.functions import Function
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.joins.join import Join
 from watersmeet.handles.joins.kinds import ONE_TO_MANY, Joins, joined
-from watersmeet.handles.told import parameters_of
+from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.names import answering
 from watersmeet.windows import Duration
 

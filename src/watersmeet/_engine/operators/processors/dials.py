@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operators.processors.places import BEFORE_ALL, Place, Places
 from watersmeet._engine.operators.processors.states import Present
+from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, Places
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.time import wall
 from watersmeet._engine.time.times import Times

@@ -23,9 +23,9 @@ from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
 from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, kept_table
 from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
 from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
-from watersmeet._engine.operators.processors.places import Place, Places
 from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
+from watersmeet._engine.operators.processors.timer_positions import Place, Places
 from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
 from watersmeet._engine.rows.columns import joined

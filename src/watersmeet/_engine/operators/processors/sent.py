@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operator import Events, OperatorContext
-from watersmeet._engine.operators.processors.places import BEFORE_ALL, Place, Places
+from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, Places
 from watersmeet._engine.rows.columns import AT_FIRST, LET_GO, position_columns
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked, in_pieces

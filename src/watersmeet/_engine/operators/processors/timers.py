@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operators.processors.dials import Dial
-from watersmeet._engine.operators.processors.places import Place
 from watersmeet._engine.operators.processors.states import Present
+from watersmeet._engine.operators.processors.timer_positions import Place
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.state.table import Table
 

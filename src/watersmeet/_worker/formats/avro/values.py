@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.avro import letters
+from watersmeet._worker.formats.avro import strict as letters
 from watersmeet._worker.formats.avro.bounds import unbounded
 from watersmeet._worker.formats.avro.leaves import column, plain
 from watersmeet._worker.formats.avro.resolution import other_meaning

@@ -16,7 +16,7 @@ from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.fusion import Fusion, NotFused
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError
-from watersmeet._worker.wire.letters import outliving
+from watersmeet._worker.wire.dead_letters import outliving
 from watersmeet.errors import ConfigError
 
 _COLUMN = re.compile(r"([foe])(\d+)_")
