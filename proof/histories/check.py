@@ -113,9 +113,11 @@ def check(case: Case) -> Difference | None:
         return Difference(case, "error", f"{type(error).__name__}: {error}", expected=expected)
     line = lines_of(case.blueprint, one=topology.physical.ordered_exit)
     if whole is not None:
-        step = first_difference(whole, got, line)
+        # other intermediate results raise elsewhere, too
+        steps, ended = whole
+        step = first_difference(steps, got, line)
         if step is not None:
-            return Difference(case, "split", f"step {step}: other results than in one batch", step, whole, got)
+            return Difference(case, "split", f"step {step}: other results than in one batch", step, steps, got)
         step = first_unsettled(expected, got, settling_sinks(case.blueprint))
     else:
         step = first_difference(expected, got, line)
@@ -133,10 +135,11 @@ def _is_emptied(blueprint: Blueprint) -> bool:
     return not timed(blueprint) and (settles(blueprint) or not out_of_step(blueprint))
 
 
-def _whole(case: Case, topology: Topology) -> Steps:
-    """Results of the case as one batch on one shard."""
+def _whole(case: Case, topology: Topology) -> tuple[Steps, int]:
+    """Results of the case as one batch on one shard, and how many records ended since a function of a fold raised."""
     simple = replace(case, cuts=(), shards=1, replay=False, shuffle=0)
-    return run_engine(simple, driver_of(simple, topology), cuts_of(simple))
+    driver = driver_of(simple, topology)
+    return run_engine(simple, driver, cuts_of(simple)), _ended(driver)
 
 
 def _check_stopped(case: Case, stopped: StoppedError) -> Difference | None:

@@ -21,6 +21,6 @@ def new_topic(broker: KafkaBroker, name: str = "out", **config: str) -> str:
     return topic
 
 
-def committed(broker: KafkaBroker, *topics: str) -> list[Record]:
+def committed(broker: KafkaBroker, *topics: str, partitions: int = PARTITIONS) -> list[Record]:
     """What a `read_committed` reader sees, in order of topic, partition and offset, once nothing is open."""
-    return reader.committed(broker.bootstrap_servers, topics, PARTITIONS)
+    return reader.committed(broker.bootstrap_servers, topics, partitions)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.query.start_options import StartOptions
+from watersmeet._spark.query.start_options import StartOptions, layout_of
 from watersmeet._spark.sinks.batch_writer import warn_of_replays
 
 Start = Callable[..., Any]
@@ -63,3 +63,8 @@ def test_a_format_that_may_write_a_replayed_batch_twice_is_warned_of() -> None:
 def test_a_format_that_holds_a_replayed_batch_once_is_not_warned_of(kind: str) -> None:
     warn_of_replays(wm.Writer(kind, path="p"), alone=False)
     warn_of_replays(wm.Writer("iceberg", path="p"), alone=True)
+
+
+def test_of_fewer_shards_than_cores_there_are_as_many_tasks_as_shards() -> None:
+    assert layout_of(StartOptions(shards=1), None, parallelism=4) == (1, 1)
+    assert layout_of(StartOptions(), None, parallelism=4) == (8, 4)

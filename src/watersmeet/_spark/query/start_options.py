@@ -136,13 +136,13 @@ def layout_of(options: StartOptions, stored: CheckpointFacts | None, parallelism
     Parameters
     ----------
     stored : what the checkpoint records, if there is one.
-    parallelism : tasks that Spark has by default.
+    parallelism : tasks that Spark has by default; of fewer shards there are as many tasks as shards.
 
     Raises
     ------
     ConfigError : there are more tasks than shards.
     """
-    tasks = options.tasks or (stored.tasks if stored else parallelism)
+    tasks = options.tasks or (stored.tasks if stored else min(parallelism, options.shards or parallelism))
     shards = options.shards or (stored.shards if stored else 2 * tasks)
     if shards < tasks:
         raise ConfigError(
