@@ -91,7 +91,7 @@ def test_no_record_of_any_format_ends_the_query_or_takes_another_with_it(
         query = builder.build().start(spark, checkpoint=str(tmp_path / "c"), kafka=kafka, available_now=True)
         query.awaitTermination()
     for name, (_, good, bad) in given.items():
-        out, dead = (committed(broker, topic) for topic in outputs[name])
-        assert [record.key for record in out] == [b"good"] * max(len(good), len(bad) + 1), name
-        assert [record.value for record in dead] == bad, name
-        assert {record.key for record in dead} == {b"bad"}, name
+        written, letters = (committed(broker, topic) for topic in outputs[name])
+        assert [record.key for record in written] == [b"good"] * max(len(good), len(bad) + 1), name
+        assert [record.value for record in letters] == bad, name
+        assert {record.key for record in letters} == {b"bad"}, name
