@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.formats.fuzz.draws import MIN
-from tests.formats.fuzz.registered import DEEP, LIST, READ, WITHIN, _list, framed, registry
+from tests.formats.fuzz.registered import DEEP, READ, WITHIN, _list, framed, registry
 from tests.formats.test_budgets import LAST, holding
 from tests.kafka.topics import committed, new_topic
 from watersmeet._worker.formats.guarded.budgets import VALIDATED_LEVELS
