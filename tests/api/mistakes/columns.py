@@ -2,7 +2,21 @@
 
 from tests.api.mistakes.kit import Row
 
+_METHOD = ".name .. method of Spark's Column"
 ROWS: list[Row] = [
+    # a field that is called like a method of Column
+    ("users.map_values(lambda v: v.name)", _METHOD, "value['name']"),
+    ("users.map_values(lambda v: F.upper(v.name))", _METHOD, "value['name']"),
+    ("users.map_values(lambda v: v.name.upper())", _METHOD, "value['name']"),
+    ("users.map_values(lambda v: v.name + 'x')", _METHOD, "value['name']"),
+    ("users.map_values(lambda v: F.struct(v.name, v.country))", _METHOD, "value['name']"),
+    ("users.filter(lambda v: v.name == 'x')", _METHOD, "value['name']"),
+    ("users.map_values(lambda v: F.when(v.name == 'x', 1))", _METHOD, "value['name']"),
+    ("users.to_stream().map(lambda k, v: (v.name, v))", _METHOD, "value['name']"),
+    # nulls
+    ("clicks.filter(lambda v: v['page'] == None)", "predicate .. None", "a.isNull()"),
+    ("clicks.filter(lambda v: v['page'] != F.lit(None))", "predicate .. None", "a.isNotNull()"),
+    ("clicks.map_values(lambda v: F.when(v['user'] > F.lit(None), 1))", "mapper .. None", "a.isNull()"),
     # Python's words
     ("clicks.map_values(lambda v: 1 if v['user'] > 5 else 0)", "mapper .. if v['user'] > 5", "F.when("),
     (

@@ -12,6 +12,8 @@ ROWS: list[Row] = [
     ("clicks.flatMapValues(lambda v: v['tags'])", "flatMapValues", "flat_map_values"),
     ("clicks.filterNot(lambda v: v['user'] > 1)", "filterNot", "filter_not"),
     ("clicks.toTable()", "toTable", "to_table"),
+    ("clicks.toStream()", "KStream .. toStream", "the stream itself"),
+    ("clicks.suppress()", "KStream .. suppress", "of tables"),
     ("users.toStream()", "KTable .. toStream", "to_stream"),
     ("users.outerJoin(others, lambda a, b: a)", "outerJoin", "outer_join"),
     ("users.queryableStoreName()", "queryableStoreName", "store="),

@@ -23,6 +23,7 @@ _CLOCK = re.compile(r"(?<![\w.`])(?<! AS )(?:current_timestamp|now|current_date|
 _SESSION = re.compile(
     r"(?<![\w.`])(?<! AS )(?:current_user|session_user|user|current_schema|current_database|current_catalog)\(\)"
 )
+_COMPARED_WITH_NULL = re.compile(r" (?:=|<|>|<=|>=) NULL\)")
 _SUBQUERY = re.compile(r"(?<![\w.])scalarsubquery\(")
 
 
@@ -70,6 +71,10 @@ _OF_SESSION = Flaw(
 _OF_OTHERS = Flaw(
     "asks a query of its own", "What it finds would depend on the batch: read the other data as a table, and join it."
 )
+_OF_NULL = Flaw(
+    "compares with None, which is null for every record and neither true nor false",
+    "Write a.isNull() for a == None, a.isNotNull() for a != None; a.eqNullSafe(b) compares what may be null.",
+)
 _CONDITIONS = {
     "INVALID_USAGE_OF_STAR_OR_REGEX": _STAR,
     "UNSUPPORTED_GENERATOR": _MANY,
@@ -93,7 +98,8 @@ def analysed(frame: DataFrame, *columns: Column) -> list[DataType]:
 def flaw_of(frame: DataFrame, columns: Sequence[Column]) -> Flaw | None:
     """Why the columns are no functions of a row of the frame alone; None where they are, or fit no frame at all.
 
-    A text constant that reads as a call of the clock or of the session, "now()", is taken for one.
+    A text constant that reads as a call of the clock or of the session, "now()", is taken for one; so is one that reads
+    as a comparison with null.
     """
     present = [column.isNotNull() for column in columns]
     other = frame.sparkSession.range(0).toDF("watersmeet_other")
@@ -111,6 +117,8 @@ def flaw_of(frame: DataFrame, columns: Sequence[Column]) -> Flaw | None:
         return _OF_NOW
     if any(_SESSION.search(text) for text in texts):
         return _OF_SESSION
+    if any(_COMPARED_WITH_NULL.search(text) for text in texts):
+        return _OF_NULL
     return _OF_OTHERS if any(_SUBQUERY.search(text) for text in texts) else None
 
 

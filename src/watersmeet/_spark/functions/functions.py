@@ -38,7 +38,7 @@ from watersmeet._spark.analysis.analysis import analysed, flaw_of
 from watersmeet._spark.analysis.plain_functions import of_columns
 from watersmeet._spark.functions.records import RecordFunctions
 from watersmeet._spark.functions.refusals import ARGUMENT, Arguments, boolean_hint, field_refusal, refusal_of
-from watersmeet._spark.functions.slips import Slip, name_slip, slip_of, text_slip, value_slip
+from watersmeet._spark.functions.slips import Slip, method_slip, name_slip, slip_of, text_slip, value_slip
 from watersmeet._spark.functions.source_positions import place_of, place_of_function
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
@@ -250,7 +250,7 @@ class ColumnFunctions(RecordFunctions):
         except WatersmeetError:
             raise
         except Exception as error:
-            raise _failed(error, role, given) from error
+            raise _failed(error, role, given, own(function)) from error
         slip = text_slip(own(function), result)
         if slip is not None:
             raise _slipped(role, slip)
@@ -328,6 +328,7 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
     if count == 1:
         if isinstance(result, Column):
             return [result]
+        _refuse_method(role, function, result)
         raise FunctionError(
             f"The {role} returns no Column but {type(result).__name__}: {result!r:.80}.",
             given=_placed("", function),
@@ -336,6 +337,8 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
     if isinstance(result, tuple) and len(result) == count and all(isinstance(c, Column) for c in result):
         return list(result)
     plain = [each for each in result if not isinstance(each, Column)] if isinstance(result, tuple) else []
+    for each in plain:
+        _refuse_method(role, function, each)
     more = f" Each is a Column: {value_slip(plain[0], count)}." if plain else ""
     raise FunctionError(
         f"The {role} returns no pair of Columns but {result!r:.80}.",
@@ -344,9 +347,15 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
     )
 
 
-def _failed(error: Exception, role: str, arguments: Arguments) -> FunctionError:
+def _refuse_method(role: str, function: Function, result: Any) -> None:
+    slip = method_slip(own(function), result)
+    if slip is not None:
+        raise _slipped(role, slip)
+
+
+def _failed(error: Exception, role: str, arguments: Arguments, function: Function) -> FunctionError:
     """The error for a function that raised one when it was called with Columns."""
-    slip = name_slip(error) or slip_of(error)
+    slip = name_slip(error) or method_slip(function, error) or slip_of(error)
     if slip is not None:
         return _slipped(role, slip)
     place = place_of(error)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import ModuleType
+from types import CodeType, MethodType, ModuleType
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -85,6 +87,37 @@ def name_slip(error: BaseException) -> Slip | None:
         hint = f"Did you mean {' or '.join(f'F.{name}' for name in near)}?" if near else f"Use {words.ANYTHING}."
         return Slip(f"uses F.{error.name}, which pyspark.sql.functions does not have", hint, place_of(error))
     return None
+
+
+def method_slip(function: Callable[..., Any], outcome: Any) -> Slip | None:
+    """Where a field was read by the name of a method of Column, which is found first: `value.name`.
+
+    Parameters
+    ----------
+    function : the user's.
+    outcome : what it gave in place of Columns, or the error that it raised.
+    """
+    is_about_it = isinstance(outcome, MethodType | bool)
+    if isinstance(outcome, Exception):
+        is_about_it = re.search(r"\b(method|function)\b|should be (a )?Column", str(outcome)) is not None
+    name = next(_uncalled_methods(getattr(function, "__code__", None)), None) if is_about_it else None
+    if name is None:
+        return None
+    what = f"reads .{name}, which is a method of Spark's Column and not the field {name!r}"
+    return Slip(what, f"Write value[{name!r}].", place_of_function(function))
+
+
+def _uncalled_methods(code: Any) -> Iterator[str]:
+    """Methods of Column that a function names without calling them."""
+    if not isinstance(code, CodeType):
+        return
+    for each in dis.get_instructions(code):
+        # since Python 3.12 LOAD_ATTR loads what is called too, and says so in its lowest bit
+        called = sys.version_info >= (3, 12) and (each.arg or 0) & 1
+        if each.opname == "LOAD_ATTR" and not called and callable(getattr(Column, each.argval, None)):
+            yield each.argval
+    for constant in code.co_consts:
+        yield from _uncalled_methods(constant)
 
 
 def _slip(place: SourcePlace | None, what: str, cure: str, shown: str | None = None) -> Slip:
