@@ -45,7 +45,7 @@ def by_confluent(server: SchemaRegistryServer, schema: Any, value: Any) -> bytes
 def sink_of(server: SchemaRegistryServer, kind: DataType, schema: Any = None, **options: Any) -> SchemaFormat:
     target = TopicSink("orders", "long", json_schema(schema, registry=registry(server), **options))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (made,) = settled.settled_sinks([node], settled.settle([], [node], {}))
+    (made,) = settled.sinks_with_schemas([node], settled.settle([], [node], {}))
     assert isinstance(made.target.value, SchemaFormat)
     return made.target.value
 

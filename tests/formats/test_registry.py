@@ -90,7 +90,7 @@ def sink_node(kind: Any, form: Any) -> SinkNode:
 def written_by(server: SchemaRegistryServer, kind: Any, schema: Any = None, **options: Any) -> SchemaFormat:
     node = sink_node(kind, avro(schema, registry=registry(server), **options))
     known = settled.settle([], [node], {})
-    (made,) = settled.settled_sinks([node], known)
+    (made,) = settled.sinks_with_schemas([node], known)
     form = made.target.value
     assert isinstance(form, SchemaFormat)
     return form

@@ -301,7 +301,7 @@ def stored_time(rows: pa.Table) -> str:
     return "stored_ts" if "stored_ts" in rows.column_names else "ts"
 
 
-def kept_table(context: OperatorContext, state: State, number: int = 0) -> Table:
+def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
     """The operator's table of this number."""
     return state.table(context.kept[number])
 

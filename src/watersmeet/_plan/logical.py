@@ -13,7 +13,7 @@ from functools import cached_property
 from watersmeet._plan.nodes import Node, SinkNode, SourceNode, UserFunction, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
-from watersmeet.io.policies import Within
+from watersmeet.io.policies import OperatorPolicies
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Plan:
     nodes: tuple[Node, ...]
     generation: Generation = Generation.CURRENT
     made_up: frozenset[str] = frozenset()
-    within: Within = field(default_factory=Within)
+    within: OperatorPolicies = field(default_factory=OperatorPolicies)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -24,7 +24,7 @@ TIME_SIDE = -1
 """Side on which an operator is told the times of the sources."""
 
 
-def reach_side(side: int) -> int:
+def bounds_side(side: int) -> int:
     """Side on which an operator is told how far the timestamps of the rows of `side` reach."""
     return -2 - side
 
@@ -91,7 +91,7 @@ class Edge:
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
-    tells_reach : whether every shard is told how far the rows' timestamps reach.
+    broadcasts_bounds : whether every shard is told how far the rows' timestamps reach.
     old : True when rows also carry the old value, since it is not what the target knows from before.
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
@@ -107,7 +107,7 @@ class Edge:
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
-    tells_reach: bool = False
+    broadcasts_bounds: bool = False
     old: bool = False
     silent: bool = False
     drops_silent: bool = False
@@ -251,7 +251,7 @@ class Physical:
         """Port on which the operator is told the times of the sources."""
         return len(self.edges) + len(self.sink_edges) + operator.id
 
-    def reach_port(self, edge: Edge) -> int:
+    def bounds_port(self, edge: Edge) -> int:
         """Port on which the edge's target is told how far the edge's rows reach."""
         return len(self.edges) + len(self.sink_edges) + len(self.operators) + edge.id
 
@@ -290,10 +290,10 @@ class Physical:
 
     @cached_property
     def side_of(self) -> dict[int, int]:
-        """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
+        """Side of each port: an operator's own sides, `TIME_SIDE`, or `bounds_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}
         sides |= {self.time_port(operator): TIME_SIDE for operator, _ in self.timed}
-        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
+        return sides | {self.bounds_port(e): bounds_side(e.side) for e in self.edges if e.broadcasts_bounds}
 
     def with_one_domain(self, node: str | None = None) -> Physical:
         """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""

@@ -121,7 +121,7 @@ class _Rewrite:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.spec.seen_when_sent(self._site(node))
+        stored = operator is None or operator.spec.lookups_see_results(self._site(node))
         flow = Flow(
             id=len(self._flows),
             node=node.name,

@@ -50,7 +50,9 @@ def settle_timing(
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=timed.dropped_move, tells_reach=timed.tells_reach(edge.side))
+            edges[edge.id] = replace(
+                edge, keeps_time=timed.dropped_move, broadcasts_bounds=timed.broadcasts_bounds(edge.side)
+            )
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:

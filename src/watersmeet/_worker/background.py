@@ -33,7 +33,7 @@ def in_background(call: Callable[[], T], name: str) -> Future[T]:
     return found
 
 
-def within(seconds: float, call: Callable[[], T], name: str) -> T:
+def call_with_timeout(seconds: float, call: Callable[[], T], name: str) -> T:
     """What a call gives, or raises; its thread is given up where it has not come back in time.
 
     Raises

@@ -190,7 +190,7 @@ def check_ordered(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its a
         )
 
 
-def check_told_apart(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
+def check_comparable(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
     """Raise where values of the argument cannot be compared."""
     if pt.is_map(kind):
         raise TopologyError(

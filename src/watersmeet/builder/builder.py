@@ -16,7 +16,16 @@ from watersmeet.builder.inputs import InputReading
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
-from watersmeet.io.policies import WITHIN, OnDrop, OnError, OnUndecodable, Policies, Within, named_policies, whole
+from watersmeet.io.policies import (
+    WITHIN,
+    OnDrop,
+    OnError,
+    OnUndecodable,
+    OperatorPolicies,
+    Policies,
+    named_policies,
+    whole,
+)
 from watersmeet.names import answering
 from watersmeet.topology import Topology
 
@@ -63,7 +72,7 @@ class StreamsBuilder(InputReading):
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         policies = whole(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
-        self._within, self._named = Within(policies.only(WITHIN)), dict[str, Policies]()
+        self._within, self._named = OperatorPolicies(policies.only(WITHIN)), dict[str, Policies]()
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"

@@ -29,7 +29,7 @@ from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
+from watersmeet.handles.side import Side, check_headers, distinct_type_names, require_same_key
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -241,7 +241,7 @@ def _merged(left: Side, other: Any) -> Side:
         )
     require_same_key(left, right, "merge")
     if right.value_type != left.value_type:
-        its, others = told_apart(left.value_type, right.value_type)
+        its, others = distinct_type_names(left.value_type, right.value_type)
         raise TopologyError(
             f"The two sides of the merge have different value types: {left.name!r} has {its}, {right.name!r} has "
             f"{others}.",

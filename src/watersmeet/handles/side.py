@@ -114,7 +114,7 @@ def require_same_key(left: Side, right: Side, what: str) -> None:
     hint = f"Cast one side's key before the {what}: {way}."
     if windowed:
         hint = f"Cast the key before the {what}, of windows before the aggregate: stream.select_key(...)."
-    its, others = told_apart(one, other)
+    its, others = distinct_type_names(one, other)
     raise TopologyError(
         f"The two sides of the {what} have different key types: {left.name!r} has {its}, {right.name!r} has {others}.",
         hint=hint,
@@ -127,7 +127,7 @@ def type_text(kind: Any) -> str:
     return str(simple()) if callable(simple) else str(kind).replace(" not null", "")
 
 
-def told_apart(one: Any, other: Any) -> tuple[str, str]:
+def distinct_type_names(one: Any, other: Any) -> tuple[str, str]:
     """Two types as texts that differ: with what can be null, where they differ in nothing else."""
     texts = type_text(one), type_text(other)
     return texts if texts[0] != texts[1] else (str(one), str(other))

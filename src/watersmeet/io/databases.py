@@ -257,7 +257,7 @@ def _check_url(url: Any) -> Dialect:
     except ValueError:
         parts = None
     dialect = None if parts is None else _DIALECTS.get(parts.scheme)
-    shown = _shown(url)
+    shown = _url_suffix(url)
     if parts is None or dialect is None:
         what = f"This is not the address of a database that watersmeet writes{shown}."
         raise ConfigError(what, hint=_meant(url) or f"Write {_URLS}")
@@ -273,7 +273,7 @@ def _check_url(url: Any) -> Dialect:
     return dialect
 
 
-def _shown(url: Any) -> str:
+def _url_suffix(url: Any) -> str:
     """An address behind a colon, where it cannot hold a password."""
     return f": {url!r:.120}" if not isinstance(url, str) or not re.search(r"[@?]", url) else ""
 

@@ -75,8 +75,8 @@ class Kafka:
             )
 
     def __repr__(self) -> str:
-        shown = [repr(self.bootstrap_servers), *_shown(self.options)]
-        sides = {side: ", ".join(_shown(getattr(self, side))) for side in ("consumer", "producer", "source")}
+        shown = [repr(self.bootstrap_servers), *_setting_texts(self.options)]
+        sides = {side: ", ".join(_setting_texts(getattr(self, side))) for side in ("consumer", "producer", "source")}
         shown += [f"{side}=({settings})" for side, settings in sides.items() if settings]
         return f"Kafka({', '.join(shown)})"
 
@@ -139,7 +139,7 @@ def _retry_ms(given: Any) -> int:
     return milliseconds
 
 
-def _shown(settings: Mapping[str, str]) -> list[str]:
+def _setting_texts(settings: Mapping[str, str]) -> list[str]:
     return [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(settings.items())]
 
 

@@ -116,7 +116,7 @@ WITHIN = Policies(on_error="fail", on_drop="skip")
 
 
 @dataclass(frozen=True)
-class Within:
+class OperatorPolicies:
     """What becomes of records of a topology that end behind its inputs.
 
     Parameters

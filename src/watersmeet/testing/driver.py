@@ -35,7 +35,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters, untimed_letters
+from watersmeet._plan.dead_letters import dropped_source, invalid_timestamp_source, raised_source, undecodable_source
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions.functions import session
@@ -314,14 +314,14 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
-    ends_later = letters_kept(plan) is not None
+    ends_later = dropped_source(plan) is not None
 
     def keeps(source: SourceNode) -> bool:
-        later = (raised_letters(plan, source), untimed_letters(plan, source))
+        later = (raised_source(plan, source), invalid_timestamp_source(plan, source))
         return ends_later or any(each is not None for each in later)
 
     return {
-        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps(s))
+        s.input: Inlet(n, s, undecodable_source(plan, s), keeps(s))
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }

@@ -51,13 +51,13 @@ class Inlet:
     ----------
     number : the source's.
     source : its node.
-    letters : number of the source of its dead letters, where it has any.
+    dead_letter_source : number of the source of its dead letters, where it has any.
     keeps : whether records are kept as they came, since they may end later.
     """
 
     number: int
     source: SourceNode
-    letters: int | None = None
+    dead_letter_source: int | None = None
     keeps: bool = False
 
     def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
@@ -82,11 +82,11 @@ class Inlet:
             ) from None
         at = next((part.ts for part in parts if part.ts is not None), at)
         worst = next((part.error for part in reversed(parts) if part.error is not None), None)
-        if worst is not None and self.letters is not None:
+        if worst is not None and self.dead_letter_source is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
             place = BadRecordOrigin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
-            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
+            return Piped(self.dead_letter_source, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)

@@ -59,7 +59,7 @@ def test_deletes_leave_no_rows_behind(how: str) -> None:
     run(driver, *(("left", k, f"p{n % 7}|{n}", 1) for n, k in enumerate(keys)))
     run(driver, *(("left", k, None, 2) for k in keys))
     run(driver, *(("right", f"p{n}", None, 3) for n in range(50)))
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_rows_put_and_deleted_in_one_batch_write_nothing() -> None:

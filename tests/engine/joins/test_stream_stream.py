@@ -178,7 +178,7 @@ def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     """The inputs of the only operator's only shard: rows of each side, and what it is told of time."""
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
-        outlet = Outlet("", edge.id, 0, "key", "value", route=Route(reach_port=plan.reach_port(edge)))
+        outlet = Outlet("", edge.id, 0, "key", "value", route=Route(bounds_port=plan.bounds_port(edge)))
         for routed_batch in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
             inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
         # Of a side without rows there is no source frame, so nothing is told.

@@ -57,7 +57,7 @@ def test_what_is_kept_goes_on_with_its_numbers_beside_what_is_added_and_without_
     new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=wm.ForeachBatch(added))
     planned = wm.plan_change(tmp_path / "cp", new)
     assert planned.possible
-    assert {item.name for item in planned.kept if item.what == "store"} == {"latest", "counted.aggregate"}
+    assert {item.name for item in planned.unchanged if item.what == "store"} == {"latest", "counted.aggregate"}
     assert {item.name for item in planned.started_empty} == {"others"}
     with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         run(new, spark, tmp_path)

@@ -15,7 +15,7 @@ import watersmeet as wm
 from dev.postgres import PASSWORD, Postgres
 from tests.databases.places import Place, all_rows
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.databases.table_sink import KeptTable
+from watersmeet._spark.databases.table_sink import DatabaseTableWriter
 from watersmeet._worker.batch_plan import planned
 from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
 from watersmeet.testing import TopologyTestDriver
@@ -82,8 +82,8 @@ def test_a_table_by_key_and_window_has_columns_for_both(spark: SparkSession, tmp
     assert rows == [(1, 0, 10, 2), (1, 10, 20, 1), (2, 10, 20, 1)]
 
 
-def kept(target: wm.DatabaseTable, identity: str = "app-1") -> KeptTable:
-    return KeptTable(target, LongType(), StringType(), identity)
+def kept(target: wm.DatabaseTable, identity: str = "app-1") -> DatabaseTableWriter:
+    return DatabaseTableWriter(target, LongType(), StringType(), identity)
 
 
 def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: SparkSession, place: Place) -> None:
@@ -168,7 +168,7 @@ def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: P
     with pytest.raises(TopologyError, match="Two outputs write one table"):
         table.to(place.table("t"), name="again")
     with pytest.raises(TopologyError, match="cannot be kept as JSON"):
-        KeptTable(place.table("t"), LongType(), table.value_type, "app-1")
+        DatabaseTableWriter(place.table("t"), LongType(), table.value_type, "app-1")
 
 
 def test_a_password_is_in_no_text_and_no_file(

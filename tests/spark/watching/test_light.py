@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from watersmeet._spark.dataflow.level_variables import light
+from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._spark.dataflow.processor import LevelProcessor
 from watersmeet._worker.state import MAP, VALUE, SparkChunkStore
 from watersmeet._worker.wire.common import Common
@@ -57,7 +57,7 @@ class Told(StatefulProcessor):
 
 
 def pickled(level: StatefulProcessor) -> bytes:
-    content: bytes = CloudPickleSerializer().dumps(light(level))  # type: ignore[no-untyped-call]
+    content: bytes = CloudPickleSerializer().dumps(pickled_small(level))  # type: ignore[no-untyped-call]
     return content
 
 

@@ -250,10 +250,12 @@ def changes(rows: Contributions, fold: FoldKernel, chosen: Int64s, done: Folded,
     wanted = np.sort(chosen if done.void is None else chosen[~done.void])
     before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
     before[chosen], after[chosen], ts[chosen] = done.before, done.after, done.ts
-    yield from told(rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta)
+    yield from changed_aggregates(
+        rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta
+    )
 
 
-def told(
+def changed_aggregates(
     operator: Operator,
     fold: FoldKernel,
     group: Int64s,

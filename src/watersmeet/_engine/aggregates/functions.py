@@ -13,13 +13,19 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, folded, in_rounds, replaced
 from watersmeet._engine.aggregates.plain.compiled import CompiledFold
-from watersmeet._engine.aggregates.plain.row_by_row import Function, PlainArguments, PlainFunctions, row_by_row, told
+from watersmeet._engine.aggregates.plain.row_by_row import (
+    Function,
+    PlainArguments,
+    PlainFunctions,
+    function_error,
+    row_by_row,
+)
 from watersmeet._engine.aggregates.raising import RAISED, placed, survivors
 from watersmeet._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.rows.columns import array_of, joined, valid
-from watersmeet._engine.rows.python_values import keeping, kept_as, not_of, python_values
+from watersmeet._engine.rows.python_values import keeping, not_of, python_values, stored_value_of
 from watersmeet._plan import folds
 from watersmeet._plan.folds import FunctionFold, Step
 
@@ -32,7 +38,7 @@ class ArrayFold(FoldKernel):
         self.grows = not pa.types.is_primitive(state)
         add, subtract, merge = (keeping(step, state) for step in (how.add, how.subtract, how.merge))
         assert add is not None, "each fold has one"
-        self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=kept_as(state)(how.initial))
+        self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=stored_value_of(state)(how.initial))
 
     def init(self, keys: pa.Array) -> pa.Array:
         if not self._how.starts:
@@ -186,7 +192,7 @@ class ArrayFold(FoldKernel):
                 if not isinstance(error, RAISED):
                     placed(error, self.whose)
                 raise
-            raise told(error) from error
+            raise function_error(error) from error
 
     def _array(self, values: list[Any]) -> pa.Array:
         try:

@@ -31,7 +31,7 @@ KERNELS: dict[str, Kernel] = {
     "mode": mode.mode,
     "percentile": percentile.percentile,
     "own": own.own,
-    "kept": own.as_kept,
+    "kept": own.as_stored,
 }
 
 

@@ -30,7 +30,7 @@ from watersmeet._engine.rows.columns import (
     visible_columns,
 )
 from watersmeet._engine.rows.slices import SLICE_BYTES
-from watersmeet._engine.time.time_bounds import told_reach
+from watersmeet._engine.time.time_bounds import bounds_by_case
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 
 
@@ -116,7 +116,7 @@ class Route:
     shard_by : column whose hash decides the shard; None: the key.
     by_window : whether keys are of windows: rows go by the key alone, with the window's ends beside it.
     broadcast : whether rows go to every shard.
-    reach_port : every shard is told on this port how far the rows reach; None: it is not.
+    bounds_port : every shard is told on this port how far the rows reach; None: it is not.
     nulls_reach : whether rows without a value count for that.
     """
 
@@ -124,7 +124,7 @@ class Route:
     shard_by: str | None = None
     by_window: bool = False
     broadcast: bool = False
-    reach_port: int | None = None
+    bounds_port: int | None = None
     nulls_reach: bool = False
 
 
@@ -259,16 +259,18 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
             shard_by = outlet.route.shard_by
             by = hash_keys(array(part, shard_by)) if shard_by else ints(edge, "hash")
             yield from _split(outlet, edge, by, shards, cases)
-            yield from _reach(outlet, edge, shards, slots, cases)
+            yield from _time_bounds(outlet, edge, shards, slots, cases)
 
 
-def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
+def _time_bounds(
+    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
+) -> Iterator[RoutedBatch]:
     """What every shard is told of how far the edge's rows reach."""
-    if outlet.target is None or outlet.route.reach_port is None:
+    if outlet.target is None or outlet.route.bounds_port is None:
         return
-    for case, steps in told_reach(edge, cases, slots, nulls=outlet.route.nulls_reach):
+    for case, steps in bounds_by_case(edge, cases, slots, nulls=outlet.route.nulls_reach):
         for shard in range(case * shards, (case + 1) * shards):
-            yield RoutedBatch(outlet.target, shard, outlet.route.reach_port, steps)
+            yield RoutedBatch(outlet.target, shard, outlet.route.bounds_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:

@@ -15,7 +15,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.routing import RoutedBatch
 from watersmeet._engine.rows.columns import bools, ints
 from watersmeet._engine.time.idle import clock_row
-from watersmeet._engine.time.partition_times import told_last, told_moves
+from watersmeet._engine.time.partition_times import last_times, time_moves
 from watersmeet._plan.physical import Operator, Physical
 
 _UNKNOWN = np.iinfo(np.int64).min
@@ -45,7 +45,7 @@ def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] 
     )
 
 
-def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
+def clock_batches(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
     """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
@@ -59,7 +59,7 @@ def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> It
         marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
         for number in np.unique(case[marked]):
             rows = frame.filter(pa.array(marked & (case == number)))
-            told = told_moves(rows) if piped or watermark.every else told_last(rows)
+            told = time_moves(rows) if piped or watermark.every else last_times(rows)
             yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
 
 

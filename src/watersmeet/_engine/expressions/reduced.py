@@ -111,17 +111,17 @@ class _Looking:
         if expression.function in _LOOKS:
             (looked_at,) = expression.arguments
             if isinstance(looked_at, Operand) and looked_at.name in self.made:
-                return self._seen(expression, looked_at) or expression
+                return self._known_result(expression, looked_at) or expression
         return replace(expression, arguments=tuple(map(self.through, expression.arguments)))
 
-    def _seen(self, call: Call, of: Expression) -> Expression | None:
+    def _known_result(self, call: Call, of: Expression) -> Expression | None:
         """What the call gives of a value; None where that has to be made for it."""
         if isinstance(of, Operand):
             there = self.made.get(of.name)
-            return replace(call, arguments=(of,)) if there is None else self._seen(call, there)
+            return replace(call, arguments=(of,)) if there is None else self._known_result(call, there)
         if isinstance(of, Call) and of.function == "CaseWhen" and len(of.arguments) == 2:
             condition, value = of.arguments
-            inner = self._seen(call, value)
+            inner = self._known_result(call, value)
             return None if inner is None else self._where(call, self.through(condition), inner)
         if isinstance(of, Call) and of.function == "CreateNamedStruct":
             if call.function != "GetStructField":

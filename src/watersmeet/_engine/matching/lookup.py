@@ -77,11 +77,11 @@ def _pointers(events: Events, last: Int64s, values: SideValues) -> Int64s:
 
 def _other_side_visible(events: Events, values: list[SideValues]) -> Int64s:
     """As `Sides.other_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
-    seen = SeenRows(events, events.position)
+    seen = VisibleRows(events, events.position)
     return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
 
 
-class SeenRows:
+class VisibleRows:
     """What lookups see at a position of each row; of two changes at one place, both.
 
     Parameters

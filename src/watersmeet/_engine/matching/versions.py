@@ -116,11 +116,11 @@ class Versions:
                     "deleted": pa.array(~events.present[rows]),
                 }
             )
-        self._table.expire(times.by_domain(times.reach_end(self._side) - self._history))
+        self._table.expire(times.by_domain(times.side_time_at_end(self._side) - self._history))
 
     def _floor(self, rows: Int64s, domain: Int64s) -> Int64s:
         """Where the history begins at these events, in these domains."""
-        return self._times.reach_before(self._side, rows, domain) - self._history
+        return self._times.side_time_before(self._side, rows, domain) - self._history
 
     def _last(self, rows: Int64s, at: Int64s, moment: Int64s) -> tuple[Valid, Int64s]:
         """The last version up to `at` of each event's key that came before a moment; and its domain, by place."""

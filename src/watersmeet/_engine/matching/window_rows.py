@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.rows.columns import bools, ints, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
@@ -63,7 +63,7 @@ class WindowRows:
         self._state = state
         stores = sum(kept.shown for kept in context.kept)
         self.shared = stores == 1
-        tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+        tables = [operator_table(context, state, number) for number in range(len(context.kept))]
         self._tables = [tables[0], tables[stores - 1]]
         self._matched = tables[stores] if len(tables) > stores else None
         self.arrivals = int(state.get_scalar("arrivals", 0))

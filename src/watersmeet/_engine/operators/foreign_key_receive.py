@@ -46,7 +46,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     last = Ordered(events.groups).last_of_each(events.side == RIGHT)
     store_last(events, RIGHT, last, values.prior, table)
     yield from _answers(events, values, left[emitted], right[emitted])
-    yield from _told(events, rights, values, subscriptions)
+    yield from _results_of_rights(events, rights, values, subscriptions)
 
 
 def _suppressed(context: OperatorContext, events: Events, values: SideValues) -> Bools:
@@ -92,9 +92,11 @@ def _answers(events: Events, values: SideValues, rows: Int64s, right: Int64s) ->
     yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
-def _told(events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions) -> Iterator[pa.Table]:
+def _results_of_rights(
+    events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions
+) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
-    for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
+    for piece in subscriptions.results_of_rights(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
         called = np.full(len(rows), True) if events.context.params(JoinParams).how == "left" else present

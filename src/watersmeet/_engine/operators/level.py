@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Drops
-from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Failed, OperatorContext, operator_table
 from watersmeet._engine.operators import (
     distinct,
     expiry,
@@ -73,7 +73,7 @@ def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
     """The tables that an operator keeps in a shard's state, but for rows that are only appended."""
     for number, kept in enumerate(context.kept):
         if not kept.appended:
-            yield kept_table(context, state, number)
+            yield operator_table(context, state, number)
 
 
 def run_operator(

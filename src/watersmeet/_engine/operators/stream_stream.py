@@ -146,7 +146,7 @@ class _StreamJoin:
         """Per domain, the ts below which no record to come can meet a row of this side."""
         rules, times = self._rules, self._times
         needed = times.end - rules.grace - max(rules.ahead[side], 0)
-        return np.minimum(needed, times.reach_end(side) - rules.retention + 1)
+        return np.minimum(needed, times.side_time_at_end(side) - rules.retention + 1)
 
     # -- results -------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from watersmeet._engine.operator import (
     Events,
     OperatorContext,
     SideValues,
-    kept_table,
+    operator_table,
 )
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
 from watersmeet._engine.rows import sizes
@@ -41,7 +41,7 @@ PIECE = 65_536
 
 def tables(context: OperatorContext, state: State) -> tuple[Table, Table]:
     """Left rows by foreign key and left key, and the right rows."""
-    return kept_table(context, state, 0), kept_table(context, state, 1)
+    return operator_table(context, state, 0), operator_table(context, state, 1)
 
 
 class Rights:
@@ -66,7 +66,7 @@ class Rights:
         self.first = np.append(0, counts)[events.groups.starts]
         self.before = np.empty(len(events), dtype=np.int64)
         self.before[order] = counts - is_right
-        self.seen = _seen(events) if operator.shared_root else self.before
+        self.seen = _visible_rights(events) if operator.shared_root else self.before
 
     def before_record(self, events: Events, rows: Int64s) -> Int64s:
         """Right rows in earlier groups, or in the group of the given events before their input record."""
@@ -110,7 +110,7 @@ def _last_changes(events: Events, values: SideValues) -> Bools:
     return kept
 
 
-def _seen(events: Events) -> Int64s:
+def _visible_rights(events: Events) -> Int64s:
     """Right rows that are visible at each event: every row stands as a lookup, right rows as updates too."""
     rights = np.flatnonzero(events.side == RIGHT)
     rows = np.concatenate([rights, np.arange(len(events))])
@@ -223,7 +223,7 @@ class Subscriptions:
 
     # -- who is told -----------------------------------------------------------------------------------------
 
-    def told(self, rights: Rights, wanted: Bools) -> Iterator[SubscriberResults]:
+    def results_of_rights(self, rights: Rights, wanted: Bools) -> Iterator[SubscriberResults]:
         """The results of the right rows that `wanted` marks, in pieces, each in order of (position, left key)."""
         versions = np.flatnonzero(self._high > self._low)
         if not len(versions) or not wanted.any():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.rows.python_values import kept_as
+from watersmeet._engine.rows.python_values import stored_value_of
 from watersmeet.errors import FunctionError
 
 
@@ -18,7 +18,7 @@ def of_type(given: Any, kind: pa.DataType) -> Any:
     FunctionError : it is not of the type.
     """
     try:
-        return kept_as(kind)(given)
+        return stored_value_of(kind)(given)
     except FunctionError as error:
         raise FunctionError(
             "The initializer gives a value that is not of the aggregate's type.",

@@ -32,7 +32,7 @@ def slices(inputs: Mapping[int, pa.Table], limit: int | None = None) -> Iterator
         yield {side: pa.Table.from_batches(found) for side, found in filled.items() if found}
 
 
-def told_slices(inputs: Mapping[int, pa.Table]) -> Iterator[Mapping[int, pa.Table]]:
+def slices_with_time(inputs: Mapping[int, pa.Table]) -> Iterator[Mapping[int, pa.Table]]:
     """The same for an operator that goes by time: what it is told of that comes with every slice."""
     told = {side: table for side, table in inputs.items() if side < 0}
     for part in slices({side: table for side, table in inputs.items() if side >= 0}):

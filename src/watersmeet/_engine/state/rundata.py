@@ -198,7 +198,7 @@ class RunWriter:
     def store_levels(self, levels: Iterable[RunLayer]) -> tuple[RunLayer, ...]:
         """Store the new runs that are left, and give them their names."""
         return tuple(
-            replace(level, layers=tuple(map(self._settled, level.layers)), done=self._settled(level.done))
+            replace(level, layers=tuple(map(self._finished, level.layers)), done=self._finished(level.done))
             for level in levels
         )
 
@@ -210,7 +210,7 @@ class RunWriter:
                 remove(self._store, run)
                 self._reader.forget(run)
 
-    def _settled(self, layer: Layer) -> Layer:
+    def _finished(self, layer: Layer) -> Layer:
         return tuple(
             replace(piece, run=self._stored.get(piece.run.id) or self._store_run(piece.run))
             if piece.run.id in self._made

@@ -80,7 +80,7 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
             yield Hits(batch, rows[equal], places[equal])
 
 
-def find_within(
+def find_range(
     queries: Queries, layers: Sequence[Layer], load: Load, order: str, low: Int64s, high: Int64s
 ) -> Iterator[Hits]:
     """Every row that has the key of a query and a value of `order` from the query's `low` to its `high`.

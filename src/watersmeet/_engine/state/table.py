@@ -41,7 +41,7 @@ from watersmeet._engine.state.search import (
     find_all,
     find_last,
     find_newest,
-    find_within,
+    find_range,
     first_of_each,
     latest_of_each,
     where_equal,
@@ -95,7 +95,7 @@ class Table:
             hits = find_all(queries, self._layers(), self.load)
         else:
             at = _in_order(queries, asked[first].to_numpy(zero_copy_only=False))
-            hits = find_within(queries, self._layers(), self.load, first, at, at)
+            hits = find_range(queries, self._layers(), self.load, first, at, at)
         return self._lookup(queries, first_of_each(where_equal(hits, queries, asked), len(queries.hashes)), columns)
 
     def rows(self, hashes: npt.ArrayLike, keys: Keys) -> FoundRows:
@@ -115,7 +115,7 @@ class Table:
         first, layers = self.layout.order[0], self._layers()
         if first == self.layout.time:
             layers = self._reaching(int(low.min()), int(high.max()))
-        return self._found(queries, find_within(queries, layers, self.load, first, low, high))
+        return self._found(queries, find_range(queries, layers, self.load, first, low, high))
 
     def as_of(self, hashes: npt.ArrayLike, keys: Keys, at: Int64s, columns: Sequence[str] | None = None) -> Lookup:
         """For each of some keys the row with the largest value of the order column that is at most `at`.

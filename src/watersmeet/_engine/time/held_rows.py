@@ -104,7 +104,7 @@ class HeldRows:
         index = times.index(domain)
         goes = times.passes(index, due)
         rows, due, index = rows[goes], due[goes], index[goes]
-        stands, latest = times.stands(index, due)
+        stands, latest = times.release_positions(index, due)
         return WaitingRows(batch, rows, stands, np.minimum(due + self._lag, latest), 2 * due)
 
 

@@ -79,7 +79,7 @@ class Change:
     taken: tuple[TakenTable, ...] = ()
 
     @property
-    def kept(self) -> tuple[Item, ...]:
+    def unchanged(self) -> tuple[Item, ...]:
         """What goes on as it is."""
         return self._of("kept")
 

@@ -52,7 +52,7 @@ def _stores(old: Described, new: Described) -> tuple[list[Item], list[TakenTable
             continue
         if before is not None:
             _taken_over(before, operator, items, taken)
-        elif operator["node"] in nodes and operator["tables"] and not _stands(new, operator["node"], places):
+        elif operator["node"] in nodes and operator["tables"] and not _had_operators(new, operator["node"], places):
             items.append(_of_another_kind(operator, nodes[operator["node"]]))
         else:
             _found_by_store(operator, tables, items, taken)
@@ -124,7 +124,7 @@ def _by_place(plan: Described) -> dict[tuple[str, str], Mapping[str, Any]]:
     return {(each["node"], each["operator"]): each for each in plan["operators"]}
 
 
-def _stands(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
+def _had_operators(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
     """Whether another operator of the node is one that stood there: it has got one more, and is what it was."""
     mine = {place for place in _by_place(plan) if place[0] == node}
     return bool(mine & places.keys())

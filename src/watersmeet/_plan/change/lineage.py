@@ -113,7 +113,7 @@ class LineageReading:
         was, now = _listed(self.old, self.before), _listed(self.new, self.after)
         if was == now:
             # what differs lies further above, or has no name
-            gone, come = (", ".join(sorted(map(_told, each))) for each in self._changed)
+            gone, come = (", ".join(sorted(map(_user_name, each))) for each in self._changed)
             was, now = f"{was} (with {gone} above)", f"{now} (with {come} above)"
         said = "its inputs have changed places: " if self.exchanged else ""
         return f"{said}it read {was}, it reads {now}"
@@ -140,7 +140,7 @@ class LineageReading:
         return "; ".join([*said, *([f"reads {', '.join(gone)} no more: what came of it stays"] if gone else [])])
 
 
-def _told(identity: str) -> str:
+def _user_name(identity: str) -> str:
     """What something is known by, as a user knows it: of a step without a name, what it is."""
     kind, _, rest = identity.partition(" ")
     if kind in ("topic", "rows"):

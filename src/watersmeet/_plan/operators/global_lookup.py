@@ -104,7 +104,7 @@ class GlobalTableLookupSpec(GlobalLookupSpec):
         materialized = TableSchema(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),))
         return (*super().keeps(site, taken), materialized)
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         return True
 
 

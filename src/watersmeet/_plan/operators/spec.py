@@ -286,7 +286,7 @@ class TimeOfSpec:
     elsewhere: bool = False
     by_wall: bool = False
 
-    def tells_reach(self, side: int) -> bool:
+    def broadcasts_bounds(self, side: int) -> bool:
         """Whether every shard is told how far the rows of a side reach."""
         return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
 
@@ -354,7 +354,7 @@ class Spec(Generic[N]):
         """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
         raise NotImplementedError
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
         return False
 

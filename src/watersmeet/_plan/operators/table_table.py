@@ -20,7 +20,7 @@ class TableTableSpec(KeyJoinSpec[Node]):
         )
         return Reads(site.node.shape.key, tuple(sides))
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         """Two tables of one source that do not change at once: the join is seen going from one result to the next.
 
         One of them came by a foreign key, whose results come behind all else.

@@ -117,7 +117,7 @@ class WindowJoinSpec(Spec[N]):
     def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         """Lookups see what has been sent."""
         return True
 

@@ -85,7 +85,7 @@ def cut(text: str) -> str:
 def laid_out(picture: Picture) -> Drawn:
     """The picture with places."""
     rows = _rows(picture)
-    ways = _ways(picture, rows)
+    ways = _arrow_points(picture, rows)
     count = len(picture.boxes)
     row_of = [*rows, *(row for way in ways for row, _ in way)]
     sizes = [_size(box) for box in picture.boxes]
@@ -127,7 +127,7 @@ def _rows(picture: Picture) -> list[int]:
     return [place[each] for each in zip(bands, depth, strict=True)]
 
 
-def _ways(picture: Picture, rows: Sequence[int]) -> list[list[tuple[int, int]]]:
+def _arrow_points(picture: Picture, rows: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Of each arrow (row, number) of the points in the rows between its boxes; numbers follow those of the boxes."""
     found, number = [], len(rows)
     for arrow in picture.arrows:

@@ -19,7 +19,13 @@ from typing import Any
 from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
 from watersmeet._spark.checkpoint import topic_ids
-from watersmeet._spark.checkpoint.facts import CheckpointFacts, carried_over, changed_functions, changed_settings, told
+from watersmeet._spark.checkpoint.facts import (
+    CheckpointFacts,
+    carried_over,
+    changed_function,
+    changed_functions,
+    changed_settings,
+)
 from watersmeet._spark.checkpoint.files import Folder, foreign
 from watersmeet._spark.fencing.records import holding
 from watersmeet._spark.session.warned import warn
@@ -221,7 +227,7 @@ class CheckpointFiles:
                 "node",
                 node,
                 "refused" if (node, role) in kept else "changed",
-                reason=told(node, role, *texts),
+                reason=changed_function(node, role, *texts),
                 hint=_STAYS if (node, role) in kept else "",
             )
             for (node, role), texts in changed_functions(carried_over(old, facts), facts).items()
@@ -349,12 +355,12 @@ def _check_functions(
     if refused:
         raise ChangedTopology(
             "A function is another than the one that the checkpoint's state was made with.",
-            given="\n".join([str(folder), *(told(*at, *pair) for at, pair in refused.items())]),
+            given="\n".join([str(folder), *(changed_function(*at, *pair) for at, pair in refused.items())]),
             hint=f"Start it with a new checkpoint; or {_STAYS}",
         )
     for at, pair in changed.items():
         warn(
-            f"A function is another than at the last start: {told(*at, *pair)}",
+            f"A function is another than at the last start: {changed_function(*at, *pair)}",
             "nothing that is kept depends on it; a batch that was not finished is run again with the new one.",
         )
 

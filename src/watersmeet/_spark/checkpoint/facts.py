@@ -127,6 +127,6 @@ def _differ(old: CheckpointFacts, new: CheckpointFacts, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
 
 
-def told(node: str, role: str, before: str, now: str) -> str:
+def changed_function(node: str, role: str, before: str, now: str) -> str:
     """A function that is another, as text."""
     return f"{role} of {node!r}: it was {before or 'unknown'}, it is {now or 'unknown'}"

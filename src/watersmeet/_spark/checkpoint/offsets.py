@@ -79,7 +79,7 @@ def _of_topics(end: str, begin: Begin | None) -> str:
     return json.dumps({**kept, **(begin.at(added) if added else {})}, separators=(",", ":"))
 
 
-def places(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+def source_indexes(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """The place of each source that goes on, by the one that it had."""
     now = {at: place for place, at in enumerate(numbered(new))}
     return {place: now[at] for place, at in enumerate(numbered(old)) if at in now}

@@ -71,7 +71,9 @@ class _Delta:
         history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {self.looked_at}")
         said = history.filter(F.col("userMetadata").startswith(begin)).select("userMetadata")
         return max(
-            (_told(writer, text.removeprefix(begin)) for (text,) in said.collect()), key=_number, default=_none(writer)
+            (_mark_of(writer, text.removeprefix(begin)) for (text,) in said.collect()),
+            key=_number,
+            default=_none(writer),
         )
 
 
@@ -103,7 +105,7 @@ def _none(writer: str) -> Mark:
     return Mark(writer, -1)
 
 
-def _told(writer: str, text: str) -> Mark:
+def _mark_of(writer: str, text: str) -> Mark:
     """What the history says of a batch: its number, and its plan."""
     batch, _, plan = text.partition(" ")
     return Mark(writer, int(batch), plan)

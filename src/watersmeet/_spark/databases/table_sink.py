@@ -33,7 +33,7 @@ from watersmeet.io.databases import DatabaseTable
 _INTO_JSON = (ArrayType, MapType, StructType, VariantType)
 
 
-class KeptTable:
+class DatabaseTableWriter:
     """A table of a database, as a `TableWriter`.
 
     Parameters

@@ -30,9 +30,9 @@ from watersmeet._engine.rows.columns import HELD_KEY
 from watersmeet._plan.dead_letters import letter_sources
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, told
+from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, started_engines
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
-from watersmeet._spark.dataflow.level_variables import light
+from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
 from watersmeet._spark.dataflow.processor import LevelProcessor
 from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
@@ -48,7 +48,7 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import outliving, ways_of
+from watersmeet._worker.wire.dead_letters import dead_letter_routes, outliving
 from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.sequence import SEQUENCE
@@ -117,7 +117,7 @@ def compile_plan(
     """The plan over these inputs, and the wall clock where time goes on by it."""
     compiler = _Compiler(inputs, physical, layout)
     compiled = compiler.run(inputs, clock)
-    for line in told(physical, compiler.fusion):
+    for line in started_engines(physical, compiler.fusion):
         LOG.info(line)
     return compiled
 
@@ -137,7 +137,7 @@ class _Compiler:
             layout.labels,
             self._metrics,
             Measures.of(physical, len(self._metrics)) if layout.measured else None,
-            ways_of(physical, begun, piped=layout.cases),
+            dead_letter_routes(physical, begun, piped=layout.cases),
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
@@ -145,7 +145,7 @@ class _Compiler:
         refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
-            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
+            wires.append(wall_clock.clock_rows(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
@@ -261,7 +261,7 @@ class _Compiler:
             passes_ends=self._passes_ends(level),
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
-            statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
+            statefulProcessor=pickled_small(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
         return self._layout.observe(ran, f"level{level}", self._metrics)
 
@@ -345,7 +345,7 @@ class _Compiler:
             value = BinaryType() if "value" in encoded else shape.value
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", value)]
             fields += [(f"k{number}_{ENCODED_KEY}", BinaryType())] if "key" in encoded else []
-            fields += [(letter_headers(number), HEADERS)] if self._is_letters(sink) else []
+            fields += [(letter_headers(number), HEADERS)] if self._is_dead_letters(sink) else []
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = arrow_schema(schema)
         unpack_exits = UnpackExits(arrow, Exits.of(self._physical, self._layout.labels))
@@ -357,7 +357,7 @@ class _Compiler:
         return CompiledFrame(frame, selectors, "sink")
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
-        headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
+        headers = key.replace("_key", "_headers") if self._is_dead_letters(sink) else None
         combined = sink in self._physical.plan.combined
         return Selection(condition, key, value, combined, headers, self._encoded(sink))
 
@@ -365,7 +365,7 @@ class _Compiler:
         """Key or value, where the frame has the bytes of the sink's."""
         return () if self._layout.cases else self._parts.get(sink, ())
 
-    def _is_letters(self, sink: str) -> bool:
+    def _is_dead_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
 
 

@@ -22,7 +22,7 @@ from watersmeet.errors import ConfigError
 _COLUMN = re.compile(r"([foe])(\d+)_")
 
 
-def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
+def planned_engines(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
     """A line for each function of a topology that is not started.
 
     Parameters
@@ -32,7 +32,7 @@ def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> It
     fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
     for names, are_topics in _frames(physical):
         fusion.of_sources(names, _schema(physical.plan.sources, names), decodes=are_topics)
-    yield from told(physical, fusion)
+    yield from started_engines(physical, fusion)
     for operator in physical.operators:
         fold = getattr(operator.params, "fold", None)
         if fold is not None and (how := how_it_runs(fold.typed(_arrow))) is not None:
@@ -71,7 +71,7 @@ def check_outlived(spark: SparkSession, physical: Physical, *, direct_sinks: boo
     refuse_behind(fusion.physical, fusion)
 
 
-def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
+def started_engines(physical: Physical, fusion: Fusion) -> Iterator[str]:
     """A line for each function, when all sources have been asked for."""
     verdicts: dict[str, dict[str, None]] = {}
     for name, flow in _used(physical):
@@ -80,11 +80,11 @@ def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
     for node in physical.plan.nodes:
         if node.name in verdicts:
             for given in physical.plan.functions_of(node):
-                lines[f"{given.role} of {_shown(node)}: {'; '.join(verdicts[node.name])}"] = None
+                lines[f"{given.role} of {_display_name(node)}: {'; '.join(verdicts[node.name])}"] = None
     yield from lines
 
 
-def _shown(node: Node) -> str:
+def _display_name(node: Node) -> str:
     """A node's name as the user knows it: of a group's two halves, the group's."""
     return node.name.removesuffix("-old") if getattr(node, "half", None) == "old" else node.name
 
@@ -167,7 +167,7 @@ def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion:
 
 
 def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str] = ()) -> None:
-    by_spark = [*(line for line in told(physical, fusion) if "by Spark" in line), *shown]
+    by_spark = [*(line for line in started_engines(physical, fusion) if "by Spark" in line), *shown]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
         given=f"on_error of {whose}; {'; '.join(by_spark)}",

@@ -35,7 +35,7 @@ from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.wire import END, output_port
@@ -82,7 +82,7 @@ class LevelProcessor(StatefulProcessor):
         self._passes_ends = passes_ends
         self._gathered = Gathered() if gathers else None
         # made in the task: neither would come through a pickle
-        self._ended: tuple[Letters, Tally] | None = None
+        self._ended: tuple[DeadLetterWriter, Tally] | None = None
 
     def init(self, handle: Any) -> None:
         """Declare the state variables; Spark calls this on the driver as well."""
@@ -122,7 +122,11 @@ class LevelProcessor(StatefulProcessor):
                 given = given if self._passes_ends else iter(())
             yield from _passed_on(label, given)
             return
-        drops, tally, state = Letters(self._common.ways, shard // self._common.labels.shards), Tally(), state_of()
+        drops, tally, state = (
+            DeadLetterWriter(self._common.ways, shard // self._common.labels.shards),
+            Tally(),
+            state_of(),
+        )
         inputs = self._inputs(given)
         if self._common.measures is not None:
             self._common.measures.processed(context.operator, shard, inputs, tally)
@@ -141,12 +145,12 @@ class LevelProcessor(StatefulProcessor):
                 if together is not None:
                     yield from self._fused_rows(together, fused, 0, context, *self._task())
         else:
-            for table in _in_one(results) if fused.tells_reach else results:
+            for table in _in_one(results) if fused.broadcasts_bounds else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
-            self._common.measures.kept(context.operator, shard, state, tally)
+            self._common.measures.note_state(context.operator, shard, state, tally)
             yield from self._common.measures.wire(tally, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
@@ -161,10 +165,10 @@ class LevelProcessor(StatefulProcessor):
         if self._common.measures is not None:
             yield from self._common.measures.wire(tally, label)
 
-    def _task(self) -> tuple[Letters, Tally]:
+    def _task(self) -> tuple[DeadLetterWriter, Tally]:
         """What takes rows that end behind the operators, and counts, for all shards of the task."""
         if self._ended is None:
-            self._ended = Letters(self._common.ways), Tally()
+            self._ended = DeadLetterWriter(self._common.ways), Tally()
         return self._ended
 
     def _state(self) -> State:
@@ -180,7 +184,13 @@ class LevelProcessor(StatefulProcessor):
         return kept
 
     def _fused_rows(
-        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
+        self,
+        results: pa.Table,
+        fused: Fused,
+        shard: int,
+        context: OperatorContext,
+        drops: DeadLetterWriter,
+        tally: Tally,
     ) -> Iterator[WireRow]:
         """The results, packed here."""
         try:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from watersmeet._engine.exchange.outlets import FlowColumns, extra_column
-from watersmeet._plan.dead_letters import letters_of
+from watersmeet._plan.dead_letters import dead_letter_sources
 from watersmeet._plan.nodes import (
     ArgumentsNode,
     BranchNode,
@@ -66,7 +66,7 @@ class Stage:
         self._live: dict[int, _Live] = {}
         self._there: dict[str, Column] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
-        self._letters = frozenset(letters_of(physical.plan).values())
+        self._letters = frozenset(dead_letter_sources(physical.plan).values())
         flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
         self.flows = flows
         self._fans = any(f.fan for f in flows)

@@ -120,7 +120,7 @@ def _id_of(form: SchemaFormat, subject: str, text: str) -> int:
     except Missing as error:
         raise ConfigError(
             "The registry does not have the schema of a sink, and it is not to be registered.",
-            given=f"{error}; the schema is {language.shown(text)[:300]}",
+            given=f"{error}; the schema is {language.display_text(text)[:300]}",
             hint="Register it, or leave out auto_register=False.",
         ) from None
 
@@ -161,7 +161,7 @@ def handed_registries(spark: SparkSession, sources: Sequence[SourceNode]) -> Ite
         yield Registries(half, tuple(found))
 
 
-def settled_sources(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
+def sources_with_schemas(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
     """The sources, whose formats have the schemas that were settled, and registries as tasks reach them."""
     made = []
     for source in sources:
@@ -175,7 +175,7 @@ def settled_sources(sources: Sequence[SourceNode], known: Settled, registries: R
     return made
 
 
-def settled_sinks(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
+def sinks_with_schemas(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
     """The sinks, whose formats have the schemas and the numbers that were settled."""
     made = []
     for sink in sinks:
@@ -195,4 +195,4 @@ def settled_sinks(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
 
 def with_sinks(physical: Physical, known: Settled) -> Physical:
     """The same plan with these sinks."""
-    return replace(physical, plan=physical.plan.with_nodes(settled_sinks(physical.plan.sinks, known)))
+    return replace(physical, plan=physical.plan.with_nodes(sinks_with_schemas(physical.plan.sinks, known)))

@@ -108,13 +108,13 @@ class ColumnFunctions(RecordFunctions):
 
     def where_they_run(self, physical: Any) -> Sequence[str]:
         """A line for each function: in the level, or by Spark, and then why."""
-        from watersmeet._spark.dataflow.function_engines import places
+        from watersmeet._spark.dataflow.function_engines import planned_engines
         from watersmeet._spark.sinks.sinks import can_be_direct
 
         spark = SparkSession.getActiveSession()
         if spark is None or not any(map(physical.plan.functions_of, physical.plan.nodes)):
             return ()
-        return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
+        return tuple(planned_engines(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
 
     def check_outlived(self, physical: Any) -> None:
         """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
@@ -202,7 +202,7 @@ class ColumnFunctions(RecordFunctions):
             return Evaluated(made, tuple(frame.columns))
         raise FunctionError(
             f"The {role} gives what goes back into state, and holds what only Spark can evaluate.",
-            given=f"{why}, in {_shown([column])}",
+            given=f"{why}, in {_columns_text([column])}",
             hint="Write it as a plain Python function of values: wm.python(lambda value, aggregate: ...).",
         )
 
@@ -257,7 +257,7 @@ class ColumnFunctions(RecordFunctions):
         results = _as_columns(result, role, count, function)
         flaw = flaw_of(frame, results)
         if flaw:
-            shown = given.told(_shown(results))
+            shown = given.with_names(_columns_text(results))
             raise FunctionError(
                 f"The {role} {flaw.what}.", given=_placed(shown, function), hint=given.hint_of(flaw, results)
             )
@@ -383,7 +383,7 @@ def _unordered(kind: DataType) -> bool:
     return _unordered(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, MapType | VariantType)
 
 
-def _shown(columns: Sequence[Column]) -> str:
+def _columns_text(columns: Sequence[Column]) -> str:
     return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)[:_SHOWN]
 
 

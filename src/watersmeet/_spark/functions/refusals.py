@@ -36,7 +36,7 @@ class Arguments:
     names: Sequence[str]
     kinds: Sequence[DataType]
 
-    def told(self, text: str) -> str:
+    def with_names(self, text: str) -> str:
         """A text of Spark's, by these names."""
         return _ARGUMENT.sub(lambda found: self._name(int(found[1])), text)
 
@@ -100,7 +100,7 @@ def _no_field(error: AnalysisException, said: Mapping[str, str], arguments: Argu
 
 
 def _no_fields(error: AnalysisException, said: Mapping[str, str], arguments: Arguments) -> Refusal:
-    base, kind = arguments.told(said.get("base", "")).strip('"'), said.get("other", "").strip('"')
+    base, kind = arguments.with_names(said.get("base", "")).strip('"'), said.get("other", "").strip('"')
     name = base.rpartition(".")[2]
     has = f" It is a field of {arguments.with_field(name)}." if arguments.with_field(name) else ""
     text = "A text that holds JSON is read with value=wm.json('id long, name string') where the topic is read, or with "
@@ -127,7 +127,7 @@ def _routine(error: AnalysisException, said: Mapping[str, str], arguments: Argum
 
 
 def _mismatch(error: AnalysisException, said: Mapping[str, str], arguments: Arguments) -> Refusal:
-    text = arguments.told(_message(error))
+    text = arguments.with_names(_message(error))
     return (
         f"does not fit its arguments. {text}",
         f"Take a field of the argument, or cast it: value['field'].cast('double'). {arguments.hint}",
@@ -143,7 +143,7 @@ def _over(error: AnalysisException, said: Mapping[str, str], arguments: Argument
 
 
 def _other(error: AnalysisException, arguments: Arguments) -> Refusal:
-    return f"does not fit its arguments. {arguments.told(_message(error))}", arguments.hint
+    return f"does not fit its arguments. {arguments.with_names(_message(error))}", arguments.hint
 
 
 def _message(error: AnalysisException) -> str:
@@ -184,7 +184,7 @@ def field_refusal(kind: DataType, text: str, arguments: Arguments) -> Refusal | 
                         "takes all columns, '*', and gets its Columns as arguments",
                         f"Name what you want: F.struct({_first(arguments)}, ...).",
                     )
-                return _unnamed(arguments.told(name), arguments.told(name))
+                return _unnamed(arguments.with_names(name), arguments.with_names(name))
             counted = made_up is not None and int(made_up[1]) == number and name not in own
             if counted and "struct(" in text and not re.search(rf"AS `?{name}\b|'{name}'", text):
                 return _unnamed(name, "name")

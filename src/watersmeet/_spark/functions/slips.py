@@ -107,7 +107,7 @@ def _of_truth(place: SourcePlace | None) -> Slip:
     for node in (place.node, *place.above):
         word = _word(node, within)
         if word is not None:
-            text = _shown(node, place)
+            text = _node_text(node, place)
             return _slip(place, f"uses Python's {word} on", words.CONDITIONS[word], text)
         within = node
     return _slip(place, "asks for the truth of", words.CONDITIONS["bool"])
@@ -128,7 +128,7 @@ def _word(node: ast.AST, within: ast.AST) -> str | None:
     return next((word for kind, word in kinds if isinstance(node, kind)), None)
 
 
-def _shown(node: ast.AST, place: SourcePlace) -> str:
+def _node_text(node: ast.AST, place: SourcePlace) -> str:
     """A node as text; of a statement, its condition."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
         word = "if" if isinstance(node, ast.If | ast.IfExp) else type(node).__name__.lower()

@@ -29,7 +29,7 @@ _FOLDER = "watersmeet/totals"
 
 
 @dataclass(frozen=True)
-class KeptMetrics:
+class StoredMetrics:
     """What is kept, as of the last batch that was committed.
 
     Parameters
@@ -42,7 +42,7 @@ class KeptMetrics:
     at_ms: int
 
 
-def read(place: Checkpoint, counted: Counted | None = None) -> KeptMetrics | None:
+def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | None:
     """What a checkpoint has kept; None where nothing is, or nothing can be read: it is no reason not to start.
 
     Parameters
@@ -59,19 +59,19 @@ def read(place: Checkpoint, counted: Counted | None = None) -> KeptMetrics | Non
     return max((each for each in found if each is not None), key=lambda each: each.totals.last or 0, default=None)
 
 
-def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> KeptMetrics | None:
+def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> StoredMetrics | None:
     """What a file says; None where it was cut off, or is of another checkpoint or a batch to come, or not ours."""
     try:
         with foreign(_FOLDER):
             body = _body(content)
             if body is None or body["id"] != identity or body["totals"]["last"] > committed:
                 return None
-            return KeptMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
+            return StoredMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
     except CorruptData:
         return None
 
 
-class KeptTotals:
+class LifetimeTotals:
     """Keeps the numbers of a query's batches with those of earlier starts.
 
     Parameters

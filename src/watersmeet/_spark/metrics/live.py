@@ -40,7 +40,7 @@ def check() -> None:
         )
 
 
-def is_seen(out: TextIO) -> bool:
+def is_interactive(out: TextIO) -> bool:
     """Whether somebody looks: at a terminal, or in a notebook."""
     shell = sys.modules.get("IPython")
     kernel = shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {})

@@ -100,7 +100,7 @@ class Totals:
 
     def take(self, progress: Any) -> None:
         """Add a batch's progress."""
-        self._add(int(progress["batchId"]), self._read(*_told(progress)))
+        self._add(int(progress["batchId"]), self._read(*_observed(progress)))
         self.tell(progress)
 
     def count(self, number: int, observed: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Totals:
 
     def tell(self, progress: Any) -> None:
         """Take from a batch's progress what only this says: how long it took, how far the sources are."""
-        read = self._read(*_told(progress))
+        read = self._read(*_observed(progress))
         self._state_bytes = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         self.batch = BatchMetrics(
             int(progress["batchId"]),
@@ -305,7 +305,7 @@ def _by_node(counts: Mapping[Measure, int], kind: str) -> dict[str, int]:
     return {measure.node: count for measure, count in counts.items() if measure.kind == kind}
 
 
-def _told(progress: Any) -> tuple[dict[str, Any], int]:
+def _observed(progress: Any) -> tuple[dict[str, Any], int]:
     """What a progress says was observed, and how many rows the sink has."""
     observed = {name: _as_mapping(row) for name, row in progress["observedMetrics"].items()}
     return observed, int(progress["sink"]["numOutputRows"])

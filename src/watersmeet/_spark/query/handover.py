@@ -24,7 +24,7 @@ from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, places
+from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, source_indexes
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import StateReader
@@ -203,7 +203,7 @@ class Handover:
         disk, new = self._disk, self.place.facts.inputs
         for name in ("offsets", "commits", "sources", "pieces", "metadata"):
             disk.remove(self.target.below(name).path)
-        for before, now in places(self.old.inputs, new).items():
+        for before, now in source_indexes(self.old.inputs, new).items():
             disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)
         files = self.source.contents(f"offsets/{self.batch}")
         plan = carried_offsets(next(iter(files.values())).decode(), self.old.inputs, new, self.topics)

@@ -17,7 +17,7 @@ from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet._spark.query import failures
-from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, Policies, Within
+from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, OperatorPolicies, Policies
 from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 
 EFFECT = "bad_records"
@@ -48,7 +48,7 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     inputs = {WITHIN, *(source.name for source in topics)}
     named = tuple((name, _given(told)) for name, told in policies.items() if name not in inputs)
-    within = Within(_given(policies.get(WITHIN, {})).over(BEHIND_INPUTS), named)
+    within = OperatorPolicies(_given(policies.get(WITHIN, {})).over(BEHIND_INPUTS), named)
     return rewrite(with_dead_letters(replace(plan, within=within), ColumnFunctions()))
 
 

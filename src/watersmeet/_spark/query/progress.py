@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import KeptTotals
+from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.observed import progresses_behind
 from watersmeet._spark.metrics.totals import Counted, Totals
@@ -37,7 +37,7 @@ class BatchCounts:
     """
 
     def __init__(
-        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: KeptTotals | None = None
+        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: LifetimeTotals | None = None
     ) -> None:
         self._query, self._kept = query, kept
         self._totals = Totals(counted) if before is None else before.going_on(counted)

@@ -20,10 +20,10 @@ from watersmeet._engine.rows.blob import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
 from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.described import described
-from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
+from watersmeet._plan.dead_letters import dropped_source, without_dead_letters
 from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
-from watersmeet._plan.functions_in_state import kept_functions
+from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
@@ -40,7 +40,7 @@ from watersmeet._spark.fencing.records import may_be_shared
 from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import KeptTotals
+from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
@@ -55,7 +55,7 @@ from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.table_columns import shown_stores
+from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
 from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written
@@ -198,7 +198,7 @@ class _Start:
         if found.binding is None:
             raise not_started(self.folder)
         recorded = found.binding.partitions if options.kafka is None else None
-        kept = () if options.allow_changed_functions else kept_functions(self.topology)
+        kept = () if options.allow_changed_functions else functions_in_state(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
     def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class _Start:
         """The checkpoint, if it fits; it is not written to."""
         return found.fitting(
             self._facts(found, effects),
-            kept=kept_functions(self.topology),
+            kept=functions_in_state(self.topology),
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
             allow_recreated_topics=self.options.allow_recreated_topics,
@@ -260,14 +260,14 @@ class _Start:
         lease: leases.MachineLease,
         barrier: StopBarrier,
         found: CheckpointFiles | None,
-    ) -> tuple[StreamingQuery, Counted, KeptTotals]:
+    ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known = place.facts, place.facts.effects.get("schemas", {})
         topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
-                read = settled.settled_sources(topology.plan.sources, known, registries)
+                read = settled.sources_with_schemas(topology.plan.sources, known, registries)
                 compiled, metrics = self._compiled(topology, place, read, found)
                 writer = sinks.prepared(
                     compiled,
@@ -288,7 +288,7 @@ class _Start:
                 with settings.query_settings(*given):
                     self._handover(found, place, planned).run()
             self._record(place, lease, found)
-            barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
+            barrier.passing = (kept := LifetimeTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
                 lease.query = writer.start()
@@ -337,7 +337,7 @@ class _Start:
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
-        dropped = letters_kept(topology.plan)
+        dropped = dropped_source(topology.plan)
         scans = sources.scan(
             spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
         )
@@ -372,7 +372,7 @@ class _Start:
             functions=functions,
             spark=pyspark.__version__,
             addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
-            stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
+            stores={name: shown.recorded() for name, shown in columns_of_stores(self.topology).items()},
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},

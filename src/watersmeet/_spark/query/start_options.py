@@ -57,12 +57,12 @@ class StartOptions:
                 )
         if self.kafka is not None and not isinstance(self.kafka, Kafka):
             raise ConfigError(
-                f"The connection to a cluster must be a wm.Kafka, and not {self._shown(self.kafka)}.",
+                f"The connection to a cluster must be a wm.Kafka, and not {self._without_secrets(self.kafka)}.",
                 hint=f"Write kafka=wm.Kafka({self._address_of(self.kafka)!r}).",
             )
 
     @staticmethod
-    def _shown(given: Any) -> str:
+    def _without_secrets(given: Any) -> str:
         """What was given in place of a connection, where that is an address and holds no secret."""
         plain = isinstance(given, str) and re.fullmatch(r"[\w.:,-]+", given)
         return f"kafka={given!r}" if plain else f"a {type(given).__name__} (kafka=...)"

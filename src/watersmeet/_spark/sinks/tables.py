@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from watersmeet._spark.databases.catalog import MergedTable
-from watersmeet._spark.databases.table_sink import KeptTable
+from watersmeet._spark.databases.table_sink import DatabaseTableWriter
 from watersmeet._spark.databases.tables import TableWriter
 from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 
@@ -54,9 +54,9 @@ class TablePass(OnePass):
         self.table.write(rows, batch.number, batch.plan, batch.guard)
 
 
-def kept(given: Given, chosen: Chosen) -> TableWriter:
+def table_writer(given: Given, chosen: Chosen) -> TableWriter:
     """What keeps a table of a database."""
-    return KeptTable(chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)
+    return DatabaseTableWriter(chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)
 
 
 def merged(given: Given, chosen: Chosen) -> TableWriter:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet._plan.dead_letters import letters_of
+from watersmeet._plan.dead_letters import dead_letter_sources
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.records import record_column
@@ -63,7 +63,7 @@ def extractors_of(plan: Plan, names: Collection[str], *, begins: bool = False) -
     ----------
     begins : whether the records are a source's history, of which there are no dead letters.
     """
-    found, letters = [], letters_of(plan)
+    found, letters = [], dead_letter_sources(plan)
     for number, source in timed(plan, names):
         policy = source.origin.policies.on_invalid_timestamp or "fail"
         topic = source.origin.topic or source.name

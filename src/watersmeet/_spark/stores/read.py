@@ -25,7 +25,7 @@ from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from watersmeet._spark.stores.keys import AskedKeys
 from watersmeet._spark.stores.shards import StoreRows
-from watersmeet._spark.stores.table_columns import ShownStore
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.state import CHUNKS, MANIFEST
 from watersmeet.errors import ConfigError
@@ -95,7 +95,7 @@ def read_state(
     check_session(spark, "wm.read_state(spark, checkpoint, store)")
     begun = _begun(Folder(spark, os.fspath(checkpoint)))
     facts, folder = begun.facts, begun.place
-    shown = _shown(facts, store)
+    shown = _columns_of(facts, store)
     number = _batch(folder, batch)
     if number is None:
         return spark.createDataFrame([], shown.schema)
@@ -117,7 +117,7 @@ def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence
     ------
     ConfigError : as `read_state` does.
     """
-    return AskedKeys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
+    return AskedKeys.of_text(texts, _columns_of(_begun(Folder(spark, checkpoint)).facts, store).schema)
 
 
 @answered
@@ -141,7 +141,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     manifests = {} if number is None else StateReader(folder, number).manifests()
     found = []
     for name, said in facts.stores.items():
-        shown = ShownStore.read(said)
+        shown = StoreColumns.read(said)
         labels = facts.addresses[shown.node][name]
         tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
         levels = [level for entries in tables if name in entries for level in entries[name].levels]
@@ -183,7 +183,7 @@ class StateReader:
         rows = both.collect() if labels is None else self._collected(both, labels, len(levels))
         return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
 
-    def rows(self, store: str, shown: ShownStore, labels: Sequence[int]) -> DataFrame:
+    def rows(self, store: str, shown: StoreColumns, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
@@ -197,7 +197,7 @@ class StateReader:
             .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
         )
 
-    def rows_of_keys(self, store: str, shown: ShownStore, keys: Mapping[int, AskedKeys]) -> DataFrame:
+    def rows_of_keys(self, store: str, shown: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:
         """The rows of some keys, by the labels under which they lie."""
         manifests = self.manifests(list(keys))
         asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
@@ -258,9 +258,9 @@ def _begun(folder: Folder) -> Checkpoint:
     return last
 
 
-def _shown(facts: CheckpointFacts, store: str) -> ShownStore:
+def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
     if store in facts.stores:
-        return ShownStore.read(facts.stores[store])
+        return StoreColumns.read(facts.stores[store])
     raise ConfigError(
         "The checkpoint has no such store.",
         given=repr(store),

@@ -53,7 +53,7 @@ class LastChanges:
             small = last.nbytes <= self.limit
             for piece in blob.pieces(last):
                 for start in range(0, len(piece), PIECE_ROWS):
-                    yield _told(blob.encode(self._kept(piece.slice(start, PIECE_ROWS))), small)
+                    yield _read(blob.encode(self._database_values(piece.slice(start, PIECE_ROWS))), small)
         give_back()
 
     def _columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -69,11 +69,11 @@ class LastChanges:
         deleted = rows.column("value").is_null()
         return pa.RecordBatch.from_pydict({**made, DELETED: deleted})
 
-    def _kept(self, rows: pa.Table) -> pa.Table:
+    def _database_values(self, rows: pa.Table) -> pa.Table:
         """Values as the database gets them."""
         for number, column in enumerate(self.columns):
             values = rows.column(number)
-            kept = pa.chunked_array([_as_kept(chunk, column, self.dialect) for chunk in values.chunks])
+            kept = pa.chunked_array([_database_column(chunk, column, self.dialect) for chunk in values.chunks])
             rows = rows.set_column(number, place(number), kept)
         return rows
 
@@ -83,11 +83,11 @@ def place(number: int) -> str:
     return f"c{number}"
 
 
-def _told(content: bytes, small: bool) -> pa.RecordBatch:
+def _read(content: bytes, small: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"small": [small], "changes": [content]}, schema=_CHANGES_ARROW)
 
 
-def _as_kept(values: pa.Array, column: DatabaseColumn, dialect: Dialect) -> pa.Array:
+def _database_column(values: pa.Array, column: DatabaseColumn, dialect: Dialect) -> pa.Array:
     kind = values.type
     if column.is_json:
         return encoded(values, spark_type(column.kind)).cast(pa.string())

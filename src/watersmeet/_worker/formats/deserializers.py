@@ -58,7 +58,7 @@ class Deserializer:
     topic : where they come from.
     fails : whether what is not of the format fails the query, or is left out and counted.
     serde : reads them.
-    letters : number of the source that has the dead letters of this one, where it has any.
+    dead_letter_source : number of the source that has the dead letters of this one, where it has any.
     source : this one's name.
     """
 
@@ -69,7 +69,7 @@ class Deserializer:
     topic: str
     fails: bool
     serde: Serde
-    letters: int | None = None
+    dead_letter_source: int | None = None
     source: str = ""
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
@@ -106,16 +106,19 @@ class Deserializers:
     def needed(self) -> tuple[str, ...]:
         """The columns that this reads."""
         parts = {part.part for part in self.parts}
-        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self.letters else []))
+        return (
+            *(name for part, name in RAW.items() if part in parts),
+            *([RAW_HEADERS] if self.dead_letter_columns else []),
+        )
 
     @property
     def made(self) -> frozenset[str]:
         """The columns that this makes."""
-        letters = [name for name, _ in self.letters]
+        letters = [name for name, _ in self.dead_letter_columns]
         return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
 
     @property
-    def letters(self) -> list[tuple[str, DataType]]:
+    def dead_letter_columns(self) -> list[tuple[str, DataType]]:
         """Names and types of the columns that it makes for dead letters."""
         return letter_columns(self.parts, self.kept) if self.whole else []
 
@@ -143,7 +146,7 @@ class Deserializers:
         if self.whole:
             _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
             frame = _with_reason(frame, [bad for _, bad in faults], ignored)
-            return sorted_out(frame, faults, given, self.kept) if self.letters else frame
+            return sorted_out(frame, faults, given, self.kept) if self.dead_letter_columns else frame
         # Spark has looked already; what only we cannot read must not pass for a tombstone
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)

@@ -90,7 +90,7 @@ def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
     language = LANGUAGES[form.kind]
     return TopologyError(
         f"There is no type for the {form.part or 'value'}s of {form.topic or 'the format'}.",
-        given=f"{error}; the schema is {language.shown(text)[:300]}",
+        given=f"{error}; the schema is {language.display_text(text)[:300]}",
         hint=language.hint,
     )
 

@@ -44,14 +44,14 @@ class Extractor:
     ----------
     number, source, topic : whose it is.
     policy : what becomes of a record that it gives no time: "fail", "skip", "own", or "letter".
-    letters : number of the source of dead letters that they become rows of.
+    dead_letter_source : number of the source of dead letters that they become rows of.
     """
 
     number: int
     source: str
     topic: str
     policy: str = "fail"
-    letters: int | None = None
+    dead_letter_source: int | None = None
 
     def resolved(self, frame: pa.Table, errors: Mapping[int, Exception]) -> pa.Table:
         """The frame with these times in place of the records' own."""
@@ -77,7 +77,7 @@ class Extractor:
             negative = bad & (ints(frame, "ts") < 0)
             return set_numbers(frame, "reason", np.where(negative, NEGATIVE_TIMESTAMP, ints(frame, "reason")))
         texts = {row: f"The timestamp extractor gives no time: {_why(told, errors, row)}." for row in rows.tolist()}
-        way = OnError(self.topic, self.source, self.letters, REASONS[INVALID_TIMESTAMP], SourceError)
+        way = OnError(self.topic, self.source, self.dead_letter_source, REASONS[INVALID_TIMESTAMP], SourceError)
         return ended(frame, texts, {self.number: way}, INVALID_TIMESTAMP)
 
 

@@ -18,7 +18,7 @@ from watersmeet._engine.rows.columns import without
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import of_peek
 from watersmeet._worker.packing.packing import fitted_column
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.peeks import PeekCall, show
 
 
@@ -71,11 +71,11 @@ class Fused:
     outlives: bool = False
 
     @property
-    def tells_reach(self) -> bool:
+    def broadcasts_bounds(self) -> bool:
         """Whether every shard is told how far results reach."""
-        return any(outlet.route.reach_port is not None for outlet in self.outlets)
+        return any(outlet.route.bounds_port is not None for outlet in self.outlets)
 
-    def rows(self, results: pa.Table, node: str, drops: Letters) -> pa.Table:
+    def rows(self, results: pa.Table, node: str, drops: DeadLetterWriter) -> pa.Table:
         """The results with all that functions make of them.
 
         Parameters

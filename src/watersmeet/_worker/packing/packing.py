@@ -30,7 +30,7 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.ends import end_rows
 from watersmeet._worker.wire.measures import Tally
@@ -96,7 +96,7 @@ class Pack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        drops, tally, clock = Letters(self.common.ways), Tally(), Clock()
+        drops, tally, clock = DeadLetterWriter(self.common.ways), Tally(), Clock()
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
@@ -104,10 +104,12 @@ class Pack:
         if self.common.measures:
             yield from wire_batches(self.common.measures.wire(tally, task.partition()))
         if self.ends:
-            yield from wire_batches(told_ends(self.common.labels))
+            yield from wire_batches(ends_for_all_tasks(self.common.labels))
         give_back()
 
-    def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
+    def packed(
+        self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, tally: Tally | None = None
+    ) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then what operators are told of time."""
         try:
             frame = self._prepared(loosened(gathered), clock, drops)
@@ -130,15 +132,15 @@ class Pack:
             return _gather(batches, PACK_ROWS)
         return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
 
-    def _prepared(self, frame: pa.Table, clock: Clock, drops: Letters) -> pa.Table:
+    def _prepared(self, frame: pa.Table, clock: Clock, drops: DeadLetterWriter) -> pa.Table:
         if self.sources:
             refuse_large(frame, self.roots)
         if self.deserializers:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
-            refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
+            refuse_large(frame.drop_columns([name for name, _ in self.deserializers.dead_letter_columns]), self.roots)
         frame = self.extraction(frame)
-        frame = self._shown(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
+        frame = self._marked_roots(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
@@ -148,7 +150,7 @@ class Pack:
         given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _shown(self, given: pa.Table, frame: pa.Table) -> pa.Table:
+    def _marked_roots(self, given: pa.Table, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.roots), dict[int, Exception]()
         show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.outliving else None)
@@ -157,7 +159,7 @@ class Pack:
         failed = self.program.given(marked, failed)
         return rooted(without(given, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
 
-    def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
+    def _count_reasons(self, frame: pa.Table, drops: DeadLetterWriter) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()
         for code in np.unique(reason[reason > (NEGATIVE_TIMESTAMP if drops.takes_refused else 0)]):
             for number in np.unique(root[reason == code]):
@@ -290,7 +292,7 @@ def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> 
             yield place, metrics.index(what), None, count
 
 
-def told_ends(labels: Labels) -> Iterator[WireRow]:
+def ends_for_all_tasks(labels: Labels) -> Iterator[WireRow]:
     """An end for every task of the last exchange."""
     for label in labels.ends:
         yield label, END, b"", 0

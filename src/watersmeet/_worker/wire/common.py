@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet._worker.wire.dead_letters import Ways
+from watersmeet._worker.wire.dead_letters import DeadLetterRoutes
 from watersmeet._worker.wire.encoding import Encodings
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.wire import Labels
@@ -26,5 +26,5 @@ class Common:
     labels: Labels
     metrics: tuple[tuple[str, str], ...]
     measures: Measures | None = None
-    ways: Ways | None = None
+    ways: DeadLetterRoutes | None = None
     encodings: Encodings = field(default_factory=dict)

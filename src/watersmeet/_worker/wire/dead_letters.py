@@ -18,7 +18,7 @@ from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
 from watersmeet._engine.keys.big_endian import as_bytes
 from watersmeet._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from watersmeet._engine.rows.types import HEADERS
-from watersmeet._plan.dead_letters import letters_kept, letters_within, raised_letters
+from watersmeet._plan.dead_letters import dropped_source, operators_source, raised_source
 from watersmeet._plan.operators.spec import RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.arrow_types import spark_type
@@ -37,13 +37,13 @@ from watersmeet._worker.formats.formats import format_for, is_primitive, serde_o
 from watersmeet._worker.formats.json_types import readable
 from watersmeet._worker.wire.wire import DEAD_LETTER, UNENCODABLE
 from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.policies import DeadLetter, Within
+from watersmeet.io.policies import DeadLetter, OperatorPolicies
 
 _MESSAGE = "{} leaves it out: {}."
 
 
 @dataclass(frozen=True)
-class Ways:
+class DeadLetterRoutes:
     """Where the dead letters go of what ends behind the inputs.
 
     Parameters
@@ -58,7 +58,7 @@ class Ways:
 
     slots: int
     exits: Mapping[str, Outlet]
-    within: Within
+    within: OperatorPolicies
     topics: Mapping[int, str]
     raw: int | None
     rows: tuple[int, ...] = ()
@@ -81,7 +81,9 @@ class Ways:
         return self.exits[policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False) -> Ways | None:
+def dead_letter_routes(
+    physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False
+) -> DeadLetterRoutes | None:
     """Where the dead letters of a plan go that end behind its inputs; None: there are none.
 
     Parameters
@@ -90,7 +92,7 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     piped : whether its records are a test driver's, which say of one input alone whose they are.
     """
     plan = physical.plan
-    names = {topic: letters_within(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
+    names = {topic: operators_source(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
     if not names:
         return None
     exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
@@ -100,8 +102,8 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     numbers = {source.name: number for number, source in enumerate(plan.sources)}
     bare = begun | {source.name for source in plan.sources if source.origin.frame is not None}
     rows = tuple(number for name, number in numbers.items() if name in bare)
-    kept = letters_kept(plan)
-    return Ways(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
+    kept = dropped_source(plan)
+    return DeadLetterRoutes(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
 
 
 def _exit(physical: Physical, source: str) -> Outlet:
@@ -115,13 +117,13 @@ def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError
     """Of a stage's roots those whose records may outlive that a function raises, and what becomes of them."""
     sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
     return {
-        number: OnError(s.origin.name, s.name, raised_letters(physical.plan, s))
+        number: OnError(s.origin.name, s.name, raised_source(physical.plan, s))
         for number, s in sources
         if s.origin.policies.outlives_errors
     }
 
 
-class Letters(Drops):
+class DeadLetterWriter(Drops):
     """Takes rows that end: they are counted, and those that are to be dead letters put on their way.
 
     Parameters
@@ -130,7 +132,7 @@ class Letters(Drops):
     case : of rows that do not say theirs.
     """
 
-    def __init__(self, ways: Ways | None = None, case: int = 0) -> None:
+    def __init__(self, ways: DeadLetterRoutes | None = None, case: int = 0) -> None:
         super().__init__()
         self._ways, self._case = ways, case
         self._held: list[tuple[Outlet, pa.Table]] = []
@@ -237,7 +239,7 @@ class Letters(Drops):
             number = srcpart >> PARTITION_BITS
             topic = self._ways.topics.get(number) if read or number not in self._ways.rows else None
             origin = BadRecordOrigin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
-            found.append(own_headers(headers) + origin.told(error, text))
+            found.append(own_headers(headers) + origin.error_headers(error, text))
         return pa.array(found, HEADERS)
 
 

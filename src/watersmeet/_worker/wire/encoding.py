@@ -20,7 +20,7 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.formats import check_writable, serde_of
 from watersmeet._worker.formats.serdes import Serde
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.wire import encoded_parts
 from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format
@@ -47,7 +47,7 @@ class Encoding:
     ships: bool
     output: str
 
-    def __call__(self, frame: pa.Table, outlet: Outlet, slots: int, drops: Letters) -> tuple[pa.Table, Outlet]:
+    def __call__(self, frame: pa.Table, outlet: Outlet, slots: int, drops: DeadLetterWriter) -> tuple[pa.Table, Outlet]:
         """The rows of the output, those without that are refused, and where they go.
 
         Raises
@@ -109,7 +109,7 @@ def _serde(sink: SinkNode, part: str) -> Serde:
 
 
 def packed(
-    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Letters, encodings: Encodings
+    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: DeadLetterWriter, encodings: Encodings
 ) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches, those of outputs written as far as they are here."""
     if not encodings:

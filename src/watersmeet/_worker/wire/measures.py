@@ -116,7 +116,7 @@ class Measures:
             tally[Measure(FORWARDED, operator.node, operator.stem)] += len(rows) - int(silent_rows(rows).sum())
             yield rows
 
-    def kept(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
+    def note_state(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
         """Note how large an operator's tables are behind its commit, and the process."""
         whole = any(target == operator.id for target, _ in self.copies)
         for table in operator.keeps if shard == 0 or not whole else ():

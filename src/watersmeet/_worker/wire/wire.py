@@ -103,14 +103,14 @@ class Exits:
     ports : number of the sink whose rows come on each port. Sinks of one topic share their labels, so that rows of
         one key meet and are put into one order.
     slots : path slots of the plan.
-    letters : whether some of the sinks are of dead letters, which have headers.
+    dead_letters : whether some of the sinks are of dead letters, which have headers.
     """
 
     labels: Labels
     names: tuple[str, ...]
     ports: Mapping[int, int]
     slots: int
-    letters: bool = False
+    dead_letters: bool = False
 
     @classmethod
     def of(cls, physical: Physical, labels: Labels) -> Exits:

@@ -110,7 +110,7 @@ class WriteDirectly:
         kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT
         for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
-            if self.exits.letters and "headers" not in columns:
+            if self.exits.dead_letters and "headers" not in columns:
                 # dead letters have some, and a task's records may be put together
                 columns["headers"] = pa.nulls(len(part), HEADERS)
             written = {name: self._bytes(columns, name, serdes, first) for name in ("key", "value")}
@@ -140,4 +140,4 @@ class WriteDirectly:
 
 def _prefix(keys: pa.Array, serde: Serde | None) -> pa.Array:
     """What decides where a record goes, in place of its key: of a windowed key the key within (`kafka_sink`)."""
-    return serde.within(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())
+    return serde.inner_keys(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())

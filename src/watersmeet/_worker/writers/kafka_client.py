@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from watersmeet._worker.background import TookTooLong, within
+from watersmeet._worker.background import TookTooLong, call_with_timeout
 from watersmeet.errors import ConfigError, SinkError
 from watersmeet.extras import installing
 from watersmeet.io.kafka import Kafka
@@ -150,7 +150,7 @@ def returning(call: Callable[[], T], limit: float) -> T:
     SinkError : it has not come back.
     """
     try:
-        return within(limit, call, "a call of Kafka's client")
+        return call_with_timeout(limit, call, "a call of Kafka's client")
     except TookTooLong:
         raise passing(
             SinkError(

@@ -166,7 +166,7 @@ def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa
     Without such a column that is where the client puts it; but to be told takes it less than to find it out.
     """
     prefixed = "prefix" in records.schema.names
-    if not prefixed and (len(records) < PLACED_ROWS or not out.places_by_murmur):
+    if not prefixed and (len(records) < PLACED_ROWS or not out.partitions_by_murmur):
         return [BY_KEY] * len(records)
     prefixes, numbers = array(records, "prefix" if prefixed else "key"), records.column("topic").to_numpy()
     counts = np.array([out.partitions(name) for name in topics])

@@ -73,7 +73,7 @@ class Sender:
         self._counts: dict[str, int] = {}
 
     @property
-    def places_by_murmur(self) -> bool:
+    def partitions_by_murmur(self) -> bool:
         """Whether the client puts a record where murmur2 of its key says, and one without a key anywhere."""
         return bool(self._settings["partitioner"] == DEFAULTS["partitioner"])
 

@@ -92,7 +92,7 @@ class RetriedTransaction:
         self._out, self._begin, self._send, self._commit = out, begin, send, commit
         self._is_once = is_once
         self._faults = Faults(out.retry_seconds if is_once else 0)
-        self._sent = _Kept()
+        self._sent = _StoredRecords()
         self._is_open = False
         self.is_in = False
 
@@ -150,7 +150,7 @@ class RetriedTransaction:
             self._is_open = True
 
 
-class _Kept:
+class _StoredRecords:
     """Records, to be read again from the first on."""
 
     def __init__(self) -> None:

@@ -14,8 +14,8 @@ from watersmeet.aggregates.declared import (
     OfTwo,
     Types,
     Use,
+    check_comparable,
     check_ordered,
-    check_told_apart,
     list_of,
 )
 from watersmeet.errors import TopologyError, WrongCall
@@ -40,7 +40,7 @@ class TopK(OfOne):
 
     def types(self, use: Use) -> Types:
         check_ordered(self, use.argument)
-        check_told_apart(self, use.argument)
+        check_comparable(self, use.argument)
         values = list_of(use.argument)
         return values, values
 
@@ -66,7 +66,7 @@ class TopBy(OfTwo):
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
-            check_told_apart(self, value, "value")
+            check_comparable(self, value, "value")
         return list_of(pa.struct([("value", value), ("by", by)])), list_of(value)
 
 

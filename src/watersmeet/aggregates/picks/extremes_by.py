@@ -12,8 +12,8 @@ from watersmeet.aggregates.declared import (
     OfTwo,
     Types,
     Use,
+    check_comparable,
     check_ordered,
-    check_told_apart,
     list_of,
 )
 from watersmeet.names import answered_as
@@ -26,7 +26,7 @@ class _ExtremeBy(OfTwo):
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
-            check_told_apart(self, value, "value")
+            check_comparable(self, value, "value")
         both = pa.struct([("value", value), ("by", by)])
         return list_of(both) if use.takes_back else both, value
 

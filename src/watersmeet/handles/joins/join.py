@@ -89,7 +89,7 @@ class JoinKind:
             raise TopologyError(f"{called} has no {join.how} form.", hint=self.instead)
         foreign = {name: given for name, given in join.options.items() if name not in (*self.needs, *self.takes)}
         if foreign:
-            shown = ", ".join(f"{name}={shown_as(given)}" for name, given in foreign.items())
+            shown = ", ".join(f"{name}={option_text(given)}" for name, given in foreign.items())
             raise TopologyError(
                 f"{called} takes no {' and no '.join(foreign)}: {shown}.",
                 hint=" ".join(f"Leave {name}= out: {elsewhere(name)}" for name in foreign),
@@ -99,7 +99,7 @@ class JoinKind:
                 raise TopologyError(f"{called} needs {what}: {name}=None.", hint=way)
 
 
-def shown_as(given: Any) -> str:
+def option_text(given: Any) -> str:
     """What is given for an option, as a text of one line: a function by its name."""
     if callable(given):
         name = str(getattr(given, "__name__", type(given).__name__))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.aggregates.own import Aggregate
 from watersmeet.errors import FunctionError
 
@@ -20,7 +20,7 @@ def own(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
     return OwnKernel(how, kept)
 
 
-def as_kept(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
+def as_stored(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
     """See `Kernel`: of an aggregate whose functions are not here, what is kept."""
     return AggregateKernel(kept.state)
 
@@ -37,7 +37,7 @@ class OwnKernel(AggregateKernel):
         super().__init__(kept.state)
         self.grows = not pa.types.is_primitive(kept.state)
         self._how, self._result = how, kept.result
-        self._kept, self._shown = kept_as(kept.state), kept_as(kept.result)
+        self._kept, self._shown = stored_value_of(kept.state), stored_value_of(kept.result)
         self._copied = self._kept if self.grows else _as_it_is
 
     def init(self, count: int) -> pa.Array:

@@ -87,7 +87,7 @@ def row_by_row(work: Work, how: PlainFunctions, given: PlainArguments) -> Folded
         except Exception as error:
             if not how.outlives:
                 raise placed(error, how.whose) from None
-            failed[len(made)] = told(error)
+            failed[len(made)] = function_error(error)
             state = states[group]
         if void:
             state = states[group]
@@ -100,7 +100,7 @@ def row_by_row(work: Work, how: PlainFunctions, given: PlainArguments) -> Folded
     return folded(work, [added], added.type, after, failed)
 
 
-def told(error: Exception) -> Exception:
+def function_error(error: Exception) -> Exception:
     """What a plain Python function raises, as an error of ours."""
     if isinstance(error, RAISED):
         return error

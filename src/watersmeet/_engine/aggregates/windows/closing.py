@@ -85,7 +85,7 @@ class Closing:
         close = ints(batch, self.due)[rows] + self.wait - 1
         mine = times.passes(domain, close)
         rows, domain, close = rows[mine], domain[mine], close[mine]
-        stands, latest = times.stands(domain, close)
+        stands, latest = times.release_positions(domain, close)
         now = np.minimum(close + self.context.time.hold_back, latest)
         return WaitingRows(_named(batch, self.due), rows, stands, now, 2 * ints(batch, "start")[rows])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.contributions import grown, refuse_large, sizes_of, told
+from watersmeet._engine.aggregates.contributions import changed_aggregates, grown, refuse_large, sizes_of
 from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.closing import Closing
@@ -156,7 +156,7 @@ class Shard:
             return under_windows(events, row, start, end, changes.place[chosen], ts)
 
         operator = events.context.operator
-        yield from told(operator, self.fold, window, all_of, states.pool, pointers, changes.ts, meta)
+        yield from changed_aggregates(operator, self.fold, window, all_of, states.pool, pointers, changes.ts, meta)
 
     def closing(self, wait: int, ends: Ends | None = None) -> Iterator[pa.Table]:
         """Results of the windows that close in the batch; see `Closing`."""

@@ -21,7 +21,7 @@ from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose
 from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregateSpec
@@ -41,7 +41,7 @@ def run(
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
-    shard = Shard(events, times, fold, kept_table(context, state), 2 * length, grace)
+    shard = Shard(events, times, fold, operator_table(context, state), 2 * length, grace)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)
     if params.on_close:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operators.processors.states import Present
-from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, Places
+from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, TimerPositions
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.time import wall
 from watersmeet._engine.time.times import Times
@@ -59,7 +59,7 @@ class StreamDial:
 
     method = "on_timer"
 
-    def __init__(self, times: Times, places: Places, now: Present) -> None:
+    def __init__(self, times: Times, places: TimerPositions, now: Present) -> None:
         self._times, self._places, self._now = times, places, now
         self.span = times.passing()
 
@@ -97,7 +97,7 @@ class WallDial:
 
     method = "on_wall_timer"
 
-    def __init__(self, clock: WallClock, times: Times, places: Places, now: Present) -> None:
+    def __init__(self, clock: WallClock, times: Times, places: TimerPositions, now: Present) -> None:
         self._clock, self._times, self._places, self._now = clock, times, places, now
         self.span = clock.before, clock.now
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
-from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
 from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
 from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
-from watersmeet._engine.operators.processors.timer_positions import Place, Places
+from watersmeet._engine.operators.processors.timer_positions import Place, TimerPositions
 from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
 from watersmeet._engine.rows.columns import joined
@@ -96,10 +96,10 @@ class _Batch:
         self._whose = context.operator.node
         clocked = self.params.timers or self.params.wall_timers
         self._placed = clocked or any(store.ttl_ms is not None for store in self.params.stores)
-        self.places = Places(context, events, times, placed=self._placed)
+        self.places = TimerPositions(context, events, times, placed=self._placed)
         self.now = Present(self._elsewhere, outlives=context.outlives)
         called = f"The processor {self.params.called}"
-        tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+        tables = [operator_table(context, state, number) for number in range(len(context.kept))]
         self.tables = tables
         self.stores = [
             KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)

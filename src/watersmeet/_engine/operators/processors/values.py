@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.errors import FunctionError
 
 Checked = Callable[[Any], Any]
@@ -43,7 +43,7 @@ def checked(kind: pa.DataType, what: str) -> Checked:
     ------
     FunctionError : (when it is called) the value is not of the type.
     """
-    own, slow = own_type(kind), kept_as(kind)
+    own, slow = own_type(kind), stored_value_of(kind)
 
     def fitted(value: Any) -> Any:
         if type(value) is own or value is None:

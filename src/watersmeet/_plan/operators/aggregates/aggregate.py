@@ -61,7 +61,7 @@ class AggregateSpec(Spec[N]):
     def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         return True
 
 

@@ -124,7 +124,7 @@ def _error(message: str) -> Any:
     return needed("jsonschema.exceptions").ValidationError(message)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return json.dumps(value)[:_SHOWN]
 
 
@@ -154,7 +154,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
     except UnicodeEncodeError:
         found = False
     if not found:
-        yield _error(f"{_shown(instance)} does not match {pattern!r}")
+        yield _error(f"{_value_text(instance)} does not match {pattern!r}")
 
 
 def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterator[Any]:
@@ -191,7 +191,7 @@ def _any_of(validator: Any, schemas: Any, instance: Any, schema: Any) -> Iterato
 def _one_of(validator: Any, schemas: Any, instance: Any, schema: Any) -> Iterator[Any]:
     found = _firsts(validator, schemas, instance)
     if found.count(None) > 1:
-        yield _error(f"{_shown(instance)} is valid under {found.count(None)} schemas of oneOf")
+        yield _error(f"{_value_text(instance)} is valid under {found.count(None)} schemas of oneOf")
     elif None not in found:
         yield _of_none(schemas, found, instance)
 
@@ -206,7 +206,7 @@ def _of_none(schemas: Any, errors: Sequence[Any], instance: Any) -> Any:
     kept = [n for n, each in enumerate(schemas) if each not in ({"type": "null"}, {"type": ["null"]})]
     if len(kept) == 1:
         return errors[kept[0]]
-    return _error(f"{_shown(instance)} is not valid under any of the given schemas")
+    return _error(f"{_value_text(instance)} is not valid under any of the given schemas")
 
 
 def _unevaluated_properties(validator: Any, rest: Any, instance: Any, schema: Any) -> Iterator[Any]:

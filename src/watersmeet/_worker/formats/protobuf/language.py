@@ -74,7 +74,7 @@ class Protobuf(Language):
             )
         return base64.b64encode(file.serialized_pb).decode()
 
-    def shown(self, text: str) -> str:
+    def display_text(self, text: str) -> str:
         """As of each language: the message's name."""
         return str(self.name_of(text))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from watersmeet._worker.background import TookTooLong, within
+from watersmeet._worker.background import TookTooLong, call_with_timeout
 from watersmeet._worker.formats.guarded.budgets import SCHEMA_REFERENCES
 from watersmeet._worker.formats.registered.answers import bounded, seconds_of
 from watersmeet._worker.formats.registered.packages import needed
@@ -194,7 +194,7 @@ class RegistryClient:
     ) -> T:
         errors = needed("confluent_kafka.schema_registry.error")
         try:
-            return within(self._seconds, call, "a call of the Schema Registry")
+            return call_with_timeout(self._seconds, call, "a call of the Schema Registry")
         except errors.SchemaRegistryError as error:
             if error.http_status_code == _NOT_FOUND and error.error_code in missing:
                 raise Missing(f"the registry has no {what}: {error.error_message}") from None

@@ -144,6 +144,6 @@ class Language(ABC):
         """
         raise NotImplementedError(f"{self.registered_as} values are always looked at by all that their schema says")
 
-    def shown(self, text: str) -> str:
+    def display_text(self, text: str) -> str:
         """The schema as errors show it."""
         return text
