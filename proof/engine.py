@@ -121,7 +121,7 @@ class EngineDriver:
         """Put one record into the next batch."""
         if input not in self._inputs:
             raise TopologyError(
-                "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
+                f"Unknown input {input!r}.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
             )
         self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
         self._step += 1

@@ -107,7 +107,7 @@ def test_a_sink_registers_its_schema_under_its_title(server: SchemaRegistryServe
     assert json.loads(server.schemas[11]["schema"]) == ORDER
     with pytest.raises(ConfigError, match="a schema with a name"):
         sink_of(server, LongType(), {"type": "integer"}, subject_name_strategy=strategy)
-    with pytest.raises(ConfigError, match="not to be registered"):
+    with pytest.raises(ConfigError, match="auto_register=False forbids"):
         sink_of(server, LongType(), {"type": "integer"}, auto_register=False)
 
 

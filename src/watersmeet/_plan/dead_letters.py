@@ -112,7 +112,8 @@ def _check(plan: Plan, called: str, topic: str) -> None:
     for node in plan.nodes:
         if node.place is not None and node.place.topic == topic:
             raise TopologyError(
-                "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
+                f"Dead letters need a topic of their own, and {topic!r} has other records: keys and values of dead "
+                "letters are any bytes.",
                 given=f"topic {topic!r}, of the dead letters of {called!r} and of {node.stem} {node.name!r}",
                 hint="Name another topic: wm.DeadLetter(...).",
             )

@@ -40,9 +40,9 @@ class Plan:
         for node in self.nodes:
             missing = [name for name in node.inputs if name not in seen]
             if missing:
-                raise TopologyError(f"Node {node.name!r} reads what does not stand before it.", given=missing)
+                raise TopologyError(f"Node {node.name!r} reads a node that comes after it.", given=missing)
             if node.name in seen:
-                raise TopologyError("Two nodes have one name.", given=repr(node.name))
+                raise TopologyError(f"Two nodes are named {node.name!r}.", given=repr(node.name))
             seen.add(node.name)
 
     @cached_property

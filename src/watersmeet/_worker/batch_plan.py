@@ -103,7 +103,7 @@ def planned(log: str, topology: str, *, epoch: int, may_be_untold: bool, where: 
         raise CorruptData(
             "The plan of the batch cannot be read.",
             given=where,
-            hint="Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time).",
+            hint="Restore the whole checkpoint from one copy (parts of different times do not fit together).",
         )
     lines = ends.split("\n")
     told = "; ".join(lines)
@@ -134,8 +134,8 @@ def is_in(found: Marker | None, batch: int, plan: BatchPlan, where: str) -> bool
         f"Another query has written batch {batch}, and read other records or has another topology: two run on this "
         "checkpoint.",
         given=f"{where}\nwritten: {found.plan}\nplanned here: {plan}",
-        hint="Run one query per checkpoint: stop the other one. What it has written stays; the results of this one's "
-        "plan are not written. Go on with the checkpoint and the topology whose plan is written, or begin a new "
+        hint="Run one query per checkpoint: stop the other one. Its output stays; the results of this one's plan "
+        "are not written. Continue with the checkpoint and the topology of the written plan, or begin a new "
         "checkpoint and new outputs.",
     )
 

@@ -84,7 +84,7 @@ def _duration_ms(within: Duration | None) -> int | None:
     length = duration_ms(within, "time within which records are duplicates")
     if length < 1:
         raise TopologyError(
-            f"Nothing is a duplicate within no time: within={within!r:.80}.",
+            f"within must be more than zero: within={within!r:.80}.",
             hint="distinct(within='10 minutes'); without within, records are duplicates for ever.",
         )
     return length

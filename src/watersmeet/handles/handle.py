@@ -56,12 +56,12 @@ class Handle(NoValue):
 
     @property
     def _side(self) -> Side:
-        """What joins, groups and outputs read."""
+        """The side of this handle, for joins, groups and outputs."""
         return Side(self._construction, self._node)
 
     @property
     def _state_inputs(self) -> tuple[str, ...]:
-        """What comes into a step that may keep a table."""
+        """The inputs of a step that may keep a table."""
         return (self.name,) if self._node.shape.kind == "table" else ()
 
     @property

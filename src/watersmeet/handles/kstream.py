@@ -128,7 +128,7 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     def split(
         self, branches: Mapping[str, Function], *, default: str | None = None, name: str | None = None
     ) -> dict[str, KStream]:
-        """Each record in the first branch whose predicate holds.
+        """Each record goes to the first branch with a predicate that holds.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
         if default is not None:
             if default in streams:
                 raise TopologyError(
-                    f"Two branches have one name: default={default!r}.", hint="Give the default another one."
+                    f"Two branches are named {default!r}: default={default!r}.", hint="Give the default another one."
                 )
             streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
         return streams

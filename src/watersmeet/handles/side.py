@@ -1,6 +1,6 @@
 """A handle as an operator reads it: its node, in the topology under construction; and what is asked of two of them.
 
-Handle layer. What is made of several handles (joins, merges, groups, outputs) is made of their sides.
+Handle layer. Joins, merges, groups and outputs are made of the sides of their handles.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def called(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"the {CALLED[self.kind]} {self.name!r}"
 
     @property
@@ -79,7 +79,7 @@ class Side:
 
     @property
     def functions(self) -> FunctionBackend:
-        """What says the types of users' functions."""
+        """The backend that finds the types of users' functions."""
         return self.construction.functions
 
 

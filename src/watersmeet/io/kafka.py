@@ -69,7 +69,7 @@ class Kafka:
         refused = [name for name in self.source if name.lower() in _REFUSED]
         if refused:
             raise ConfigError(
-                "The Kafka source cannot take this option.",
+                f"wm.Kafka(source=...) does not take the option {refused[0]!r}.",
                 given=refused[0],
                 hint=_REFUSED[refused[0].lower()],
             )
@@ -123,7 +123,7 @@ def _check_connection(servers: Any, limit: Any, start: Any) -> None:
         )
     if start not in ("earliest", "latest"):
         raise ConfigError(
-            f"Topics cannot begin there: starting_offsets={start!r}.",
+            f"Unknown starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
 
@@ -132,7 +132,7 @@ def _retry_ms(given: Any) -> int:
     milliseconds = duration_ms(given, "retry_timeout")
     if milliseconds < 0:
         raise ConfigError(
-            "The time for which a batch is written again must not be negative.",
+            f"retry_timeout must not be negative: retry_timeout={given!r}.",
             given=f"retry_timeout={given!r}",
             hint='"5 minutes"; "0 seconds" writes it once.',
         )

@@ -135,7 +135,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
 
 
 def _unlike(physical: Physical) -> NotInProcess | None:
-    """Types whose values Spark alone makes."""
+    """Types with values that only Spark makes."""
     for node in (*physical.plan.sources, *physical.plan.sinks):
         for kind in (node.shape.key, node.shape.value):
             why = special(kind)
@@ -207,7 +207,7 @@ class LocalRun:
         return replace(record, step=step, position=(self._batches, *record.position))
 
     def _clock_rows(self) -> Iterator[WireRow]:
-        """What tells all shards that go by it what the wall clock shows, at the beginning of a batch."""
+        """Rows that bring the wall clock to all shards that use it, at the beginning of a batch."""
         physical, labels = self.topology.physical, self.topology.pack.common.labels
         for operator, time in physical.timed:
             if time.by_wall and self._wall is not None:

@@ -75,7 +75,8 @@ class Inlet:
             told = tuple(fitted(list(headers), HEADERS, "headers"))
         except Unfit as error:
             raise TopologyError(
-                f"A piped record is not of the types of its input {self.source.input!r}: {error.place}: {error.fault}.",
+                f"A piped record does not have the types of its input {self.source.input!r}: {error.place}: "
+                f"{error.fault}.",
                 given=f"record {step}: key={key!r:.80}, value={value!r:.200}",
                 hint=f"ts: ms since 1970; key: {self.source.shape.key.simpleString():.120}; "
                 f"value: {self.source.shape.value.simpleString():.200}.",

@@ -72,7 +72,7 @@ def test_the_types_of_the_two_keys_may_differ_and_the_extractor_must_fit() -> No
     builder = arrow_builder("test")
     left = builder.table("left", key="string", value="string")
     right = builder.table("right", key="long", value="string")
-    with pytest.raises(TopologyError, match=r"gives another type(.|\n)*string(.|\n)*int64(.|\n)*Hint: Cast"):
+    with pytest.raises(TopologyError, match=r"returns another type(.|\n)*string(.|\n)*int64(.|\n)*Hint: Cast"):
         left.join(right, PLUS, foreign_key=REF)
     number = LIBRARY.lift(lambda key, value: len(key) + int(value), "long")
     left.join(right, PLUS, foreign_key=lambda key, value: number(key, value)).to("out")

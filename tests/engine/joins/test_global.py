@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_refused() -> None:
     (table,) = tables(builder, "table")
     with pytest.raises(TopologyError, match="needs the key to look up"):
         left.join(right, PLUS)
-    with pytest.raises(TopologyError, match="gives another type"):
+    with pytest.raises(TopologyError, match="returns another type"):
         left.join(right, PLUS, key=REF)
     with pytest.raises(TopologyError, match="the table 'table' takes no key: key="):
         left.join(table, PLUS, key=REF)

@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused() -> None:
     number = builder.global_table("number", key="long", value="string")
     with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: A global table drives nothing"):
         one.join(table, PLUS, key=REF)
-    with pytest.raises(TopologyError, match="gives another type"):
+    with pytest.raises(TopologyError, match="returns another type"):
         one.join(number, PLUS, key=REF)
     with pytest.raises(TopologyError, match=r"left side of a view(.|\n)*Hint: Join from the inside out"):
         one.join(two, PLUS, key=REF).join(three, PLUS, key=REF)

@@ -153,7 +153,7 @@ def test_the_join_of_two_streams_needs_windows_and_a_known_generation() -> None:
     left, right, table = streams()
     with pytest.raises(TopologyError, match="needs windows"):
         left.join(right, PLUS)
-    with pytest.raises(TopologyError, match="no such generation"):
+    with pytest.raises(TopologyError, match="Unknown generation"):
         left.join(right, PLUS, JoinWindows(1, 1, 0), generation="newest")
     with pytest.raises(TopologyError, match="takes no windows: windows=JoinWindows"):
         left.join(table, PLUS, JoinWindows(1, 1, 0))

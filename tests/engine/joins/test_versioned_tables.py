@@ -362,7 +362,7 @@ def test_a_grace_asks_for_a_history_that_is_as_long() -> None:
     assert "history=" in str(plainly.value)
     with pytest.raises(TopologyError, match="at least as long as the grace"):
         stream.join(short.to_table(history="59 seconds"), PLUS, grace="1 minute")
-    with pytest.raises(TopologyError, match="cannot be negative"):
+    with pytest.raises(TopologyError, match="must not be negative"):
         stream.join(plain, PLUS, grace="-1 ms")
     with pytest.raises(TopologyError, match="takes no grace: grace='1 ms'"):
         stream.join(builder.global_table("g", key="string", value="string"), PLUS, key=REF, grace="1 ms")
@@ -384,7 +384,7 @@ def test_state_depends_on_the_functions_of_records_that_are_held_back() -> None:
 
 def test_a_history_is_a_duration_that_is_not_negative() -> None:
     builder = arrow_builder("test")
-    with pytest.raises(TopologyError, match="cannot be negative"):
+    with pytest.raises(TopologyError, match="must not be negative"):
         builder.table("t", key="string", value="string", history="-1 day")
     with pytest.raises(TopologyError, match="history is no duration"):
         builder.table("t", key="string", value="string", history="soon")

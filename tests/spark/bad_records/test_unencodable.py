@@ -145,7 +145,7 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
         {name: [0] for name in ("order_ts", "srcpart", "offset", "p0", "ts")} | {"key": ["a"], "value": [""]}
     )
     outlet = Outlet("out", 3, 0, "key", "value")
-    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
+    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is not a UUID"):
         list(
             packed(rows, (outlet,), 1, 1, DeadLetterWriter(), {3: Encoding({"value": UuidSerde()}, False, True, "out")})
         )

@@ -95,7 +95,7 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
     first.begin(3)
     with pytest.raises(CorruptData, match=r"(?s)batch 3 is there, the last one planned is 2.*newest checkpoint"):
         first.begin(2)
-    with pytest.raises(ConfigError, match=r"(?s)has rows that this query has not written.*adopt=True"):
+    with pytest.raises(ConfigError, match=r"(?s)has rows of others than this query.*adopt=True"):
         kept(target, "app-2").begin(-1)
     second = kept(place.table("mine", adopt=True), "app-2")
     second.begin(-1)
@@ -103,7 +103,7 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
         first.write(rows, 4)
     second.write(rows.filter("key = 2").selectExpr("key", "null as value"), 0)
     assert all_rows(place, "mine") == []
-    with pytest.raises(ConfigError, match=r"(?s)has batches that the table has not.*new checkpoint, or take it"):
+    with pytest.raises(ConfigError, match=r"(?s)is behind the checkpoint.*new checkpoint, or take it"):
         first.begin(3)
     kept(place.table("mine", adopt=True), "app-1").begin(3)
     place.execute("DROP TABLE watersmeet_batches")
@@ -162,12 +162,12 @@ def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: P
         stream.to(place.table("t"))
     with pytest.raises(TopologyError, match=r"stream.to_table\(\).to\(...\)"):
         stream.through(place.table("t"), name="t")  # type: ignore[call-overload]
-    with pytest.raises(TopologyError, match=r"(?s)cannot be of this type.*select_key"):
+    with pytest.raises(TopologyError, match=r"(?s)equal values would differ.*select_key"):
         stream.select_key(lambda v: F.lit(0.5)).to_table().to(place.table("t"))
     table.to(place.table("t"))
-    with pytest.raises(TopologyError, match="Two outputs write one table"):
+    with pytest.raises(TopologyError, match="Two outputs write "):
         table.to(place.table("t"), name="again")
-    with pytest.raises(TopologyError, match="cannot be kept as JSON"):
+    with pytest.raises(TopologyError, match="which JSON cannot hold"):
         DatabaseTableWriter(place.table("t"), LongType(), table.value_type, "app-1")
 
 

@@ -131,11 +131,11 @@ class FoldKernel:
 
     def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
         """States, which are not absent, without values, which are not null."""
-        raise WatersmeetError("This fold subtracts nothing.")
+        raise WatersmeetError("This fold cannot subtract.")
 
     def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
         """Two states as one, the later records' second; of sessions."""
-        raise WatersmeetError("This fold merges nothing.")
+        raise WatersmeetError("This fold cannot merge.")
 
     def resume(self, keys: pa.Array, states: pa.Array) -> pa.Array:
         """States of sessions, which are not absent, as their next record finds them: merged into new aggregates."""

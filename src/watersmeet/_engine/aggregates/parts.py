@@ -65,7 +65,7 @@ class AggregateKernel:
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
         """What is kept without values."""
-        raise WatersmeetError("This aggregate takes nothing back.")
+        raise WatersmeetError("This aggregate cannot subtract.")
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
         """What is kept of the records of both, the other's later."""

@@ -90,7 +90,7 @@ class PlainCall:
             try:
                 yield kept(dict(zip(self._names, given, strict=True)) if isinstance(given, tuple) else given)
             except (WatersmeetError, ValueError):
-                said = f"{self.name} gives a value that is not of the type {self.kind}: {given!r:.200}."
+                said = f"{self.name} returns a value that is not of the type {self.kind}: {given!r:.200}."
                 yield EvaluationError(CONDITION, said)
 
     def _made(self, values: list[Any], errors: list[str | None]) -> pa.Array:

@@ -21,9 +21,9 @@ def of_type(given: Any, kind: pa.DataType) -> Any:
         return stored_value_of(kind)(given)
     except FunctionError as error:
         raise FunctionError(
-            "The initializer gives a value that is not of the aggregate's type.",
+            "The initializer's value is not of the aggregate's type.",
             given=error.given,
-            hint="Give a value of that type; or say the type in the aggregator: wm.python(function, returns=...).",
+            hint="Return a value of that type; or name the type in the aggregator: wm.python(function, returns=...).",
         ) from None
 
 
@@ -55,7 +55,7 @@ def unknown_type(given: str) -> FunctionError:
     return FunctionError(
         "The initializer's value does not say the type of the aggregate.",
         given=given,
-        hint="Say it in the aggregator: wm.python(function, returns='map<string, long>'), 'array<string>', "
+        hint="Name it in the aggregator: wm.python(function, returns='map<string, long>'), 'array<string>', "
         "'struct<n: long>'; or give a Column of the type: F.array().cast('array<string>').",
     )
 

@@ -158,7 +158,7 @@ def _converted(value: Any, kind: pa.DataType) -> Any:
 def not_of(kind: pa.DataType, given: object) -> FunctionError:
     """What is raised where a plain function gives a value that is not of the aggregate's type."""
     return FunctionError(
-        "A plain Python function gave a value that is not of the aggregate's type.",
+        "A plain Python function returned a value that is not of the aggregate's type.",
         given=f"{given}; the type is {kind}",
-        hint="wm.python(function, returns=...) says the type of its result.",
+        hint="wm.python(function, returns=...) declares the type of its result.",
     )

@@ -65,8 +65,8 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
         wrong = _what_lets_others_in(status)
         if wrong is not None:
             raise ConfigError(
-                "A folder of this process alone is needed.",
-                given=f"{folder}, {wrong}",
+                f"The cache folder {folder} is not private: {wrong}.",
+                given=folder,
                 hint="Remove it, or name another one, in a folder where no one else may write.",
             )
     folder.chmod(0o700)
@@ -213,7 +213,7 @@ class RunCache:
         path, self._altered = self._altered, None
         if path is not None:
             raise CorruptData(
-                "A file of the cache was altered while it was in use, and keeps its size and time: by a failing disk?",
+                "A file of the cache has changed while it was in use. Its disk may fail.",
                 given=path,
                 hint="The file is removed, and the next start fetches its rows anew. Results of the last batches may "
                 "be wrong: where that counts, restore a copy of the checkpoint from before, and check the disk, or "

@@ -224,7 +224,7 @@ def _all_layers(levels: Iterable[RunLayer]) -> list[mf.Layer]:
 
 def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
     return StateError(
-        f"the table {name!r} is stored with other columns than it is asked for",
+        f"the table {name!r} is stored with other columns than the operator reads",
         given=f"asked {_columns(asked)}; stored {_columns(stored)}",
         hint="a checkpoint keeps the columns it was started with: start a new one, or undo the change",
     )

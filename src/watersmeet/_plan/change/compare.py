@@ -301,7 +301,7 @@ def _sources(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
         elif name in old and old[name]["origin"] != each["origin"]:
             yield Item("source", name, "changed", reason=f"was {old[name]['origin']}, is {each['origin']}")
         else:
-            yield Item("source", name, "kept", reason="goes on where it is")
+            yield Item("source", name, "kept", reason="continues where it is")
     now = {_place(name, each) for name, each in new.items()}
     for name, each in old.items():
         if _place(name, each) not in now:

@@ -161,7 +161,7 @@ class SuppressNode(Node):
         ):
             return
         raise TopologyError(
-            "Only a table by windows that close can be suppressed until they do.",
+            "Suppressed.until_window_closes() needs a table of windows that close.",
             given=f"{self.inputs[0]!r}" + ("" if self.windows is None else f", by {self.windows}"),
             hint="Aggregate by TimeWindows, SlidingWindows or SessionWindows first, and suppress what the aggregate "
             "returns; or use Suppressed.until_time_limit(...).",

@@ -87,7 +87,9 @@ class Node:
             )
         if self.history_ms is not None and self.history_ms < 0:
             raise TopologyError(
-                "A table's history cannot be negative.", given=f"{self.history_ms} ms", hint='history="1 day"'
+                f"The history of a table must not be negative: {self.history_ms} ms.",
+                given=f"{self.history_ms} ms",
+                hint='history="1 day"',
             )
 
     def details(self) -> tuple[tuple[str, str], ...]:

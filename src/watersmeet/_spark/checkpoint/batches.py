@@ -158,7 +158,7 @@ def _broken(path: str) -> CorruptData:
 
 def _unfit(checkpoint: Folder, what: str) -> CorruptData:
     return CorruptData(
-        "Files of the checkpoint are missing: what is left of it does not fit together.",
+        "Files of the checkpoint are missing: the remaining ones do not fit together.",
         given=f"{checkpoint}: {what}",
         hint=RESTORE,
     )

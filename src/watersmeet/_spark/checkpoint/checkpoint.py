@@ -35,15 +35,13 @@ VERSION = 2
 CHANGED = "watersmeet/changed"
 """Where Spark's logs and state lie from the first change of topology on, each time in a folder of its own."""
 _ANEW = (
-    "Start it with a new checkpoint; or change it back: what is kept in the old checkpoint fits what began it alone."
+    "Start it with a new checkpoint; or change it back: the state of the old checkpoint fits only the topology "
+    "that began it."
 )
-_STAYS = (
-    "with allow_changed_functions=True: what the old one has left in state then stays, and meets what the new one "
-    "gives."
-)
+_STAYS = "with allow_changed_functions=True: old results stay in the state, and the new function adds to them."
 _REASONS = {
     "topology": ("another topology", "State, plans and outputs belong to its nodes by their names."),
-    "generation": ("another generation of semantics", "What is kept follows the rules of its generation."),
+    "generation": ("another generation of semantics", "The state follows the rules of its generation."),
     "shards": ("another number of shards", "Rows of state lie by shard: leave shards= out, it is then as recorded."),
     "tasks": (
         "another number of tasks",
@@ -210,7 +208,7 @@ class CheckpointFiles:
             if old.topology == facts.topology:
                 return None
             raise ConfigError(
-                "The checkpoint does not say how its topology may change: an earlier watersmeet has written it.",
+                "An earlier watersmeet wrote the checkpoint. It does not record how the topology may change.",
                 given=self.folder,
                 hint="Start it once with the topology that it has.",
             )
@@ -339,10 +337,10 @@ def _check_columns(folder: Folder, old: CheckpointFacts, new: CheckpointFacts) -
     others = other_columns(old.described, new.described) if old.described and new.described else []
     if others:
         raise ChangedTopology(
-            "The checkpoint's tables keep other columns than this topology's.",
+            "The tables of the checkpoint have other columns than the tables of this topology.",
             given="\n".join([str(folder), *others]),
-            hint="Start it once with evolve=True: what can go on is taken over. "
-            "wm.plan_change(checkpoint, topology) says before what that does.",
+            hint="Start it once with evolve=True: all state that fits is taken over. wm.plan_change(checkpoint, "
+            "topology) lists the changes in advance.",
         )
 
 
@@ -354,14 +352,14 @@ def _check_functions(
     refused = {at: pair for at, pair in changed.items() if at in kept}
     if refused:
         raise ChangedTopology(
-            "A function is another than the one that the checkpoint's state was made with.",
+            "A function has changed since it computed the checkpoint's state.",
             given="\n".join([str(folder), *(changed_function(*at, *pair) for at, pair in refused.items())]),
             hint=f"Start it with a new checkpoint; or {_STAYS}",
         )
     for at, pair in changed.items():
         warn(
-            f"A function is another than at the last start: {changed_function(*at, *pair)}",
-            "nothing that is kept depends on it; a batch that was not finished is run again with the new one.",
+            f"A function has changed since the last start: {changed_function(*at, *pair)}",
+            "no state depends on it; an unfinished batch runs again with the new function.",
         )
 
 

@@ -83,7 +83,7 @@ class CheckpointFacts:
         text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
         text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
         text += [
-            "time: the wall clock is told (idle_after, or timers by it)" if self.clock else "time: that of the records"
+            "time: the wall clock is read (idle_after, or timers by it)" if self.clock else "time: that of the records"
         ]
         return text + self.topology.splitlines()
 

@@ -45,8 +45,8 @@ def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: M
     version, said, *ends = plan.rstrip("\n").split("\n")
     if len(ends) != len(old):
         raise CorruptData(
-            "A plan of the checkpoint has another number of sources than its topology.",
-            given=f"{len(ends)} and {len(old)}",
+            f"A plan of the checkpoint has {len(ends)} sources, and its topology has {len(old)}.",
+            given=None,
             hint="Restore the whole checkpoint from one copy.",
         )
     known = dict(zip(numbered(old), ends, strict=True))

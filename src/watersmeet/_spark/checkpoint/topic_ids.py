@@ -108,7 +108,7 @@ def _say_outputs(known: Mapping[str, str], now: Mapping[str, str], outputs: Iter
         if name in written:
             warn(
                 f"The topic {name!r}, which this query writes, was deleted and made anew: its id was {known[name]}, it "
-                f"is {now[name]}. What was written before is not in it.",
+                f"is {now[name]}. It does not have the records that were written before.",
                 "where that is needed, begin a new checkpoint, which writes all results again.",
             )
 

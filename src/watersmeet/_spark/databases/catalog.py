@@ -139,7 +139,11 @@ class MergedTable:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted)
         statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
         if not self._is_there():
-            raise ConfigError("The catalog has no such table.", given=repr(self._target), hint=f"Make it: {statement}")
+            raise ConfigError(
+                f"Unknown table {self._target!r}: the catalog does not have it.",
+                given=repr(self._target),
+                hint=f"Create it: {statement}",
+            )
         self._format = self._found_format(statement)
         check_columns(self._target, wanted, self._given(), _fits, statement)
         take_over(self, self._target, self._identity, planned)
@@ -211,7 +215,8 @@ class MergedTable:
         provider = next((str(row["data_type"]) for row in described.collect()), "none")
         if provider.lower() not in _FORMATS:
             raise ConfigError(
-                "Tables of this format are not merged into: they keep no number of a batch with the rows.",
+                f"watersmeet cannot merge into tables of the format {provider}: they do not store the batch's "
+                "number with the rows.",
                 given=f"{self._target!r}: {provider}",
                 hint=f"Delta and Iceberg do: {statement}. Or append changes: wm.Writer(...), and read wm.latest(...).",
             )

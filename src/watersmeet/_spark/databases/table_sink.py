@@ -111,7 +111,7 @@ def _check_json(target: DatabaseTable, value: DataType) -> None:
     for field in fields:
         if isinstance(field.dataType, _INTO_JSON) and not readable(field.dataType):
             raise TopologyError(
-                "A value of this type cannot be kept as JSON.",
+                f"The field {field.name!r} is {field.dataType.simpleString():.200}, which JSON cannot hold.",
                 given=f"{field.name!r}: {field.dataType.simpleString()}",
                 hint="JSON has maps by strings, and no variants or intervals: table.map_values(lambda value: ...).",
             )

@@ -171,6 +171,6 @@ def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
         given=f"on_error of {whose}; {'; '.join(by_spark)}",
-        hint="Write it with functions that the workers know; or leave on_error out: topology.describe() says where "
-        "each runs, and why.",
+        hint="Write it with functions that the workers know; or leave on_error out: topology.describe() lists "
+        "where each runs, and why.",
     )

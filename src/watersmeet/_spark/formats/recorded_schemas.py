@@ -85,7 +85,7 @@ def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> di
     if schemas.LANGUAGES[form.kind].type_of(known["schema"]) == schemas.type_of(form):
         return dict(known)
     raise ChangedTopology(
-        "The registry's latest schema is of another type than the one that the checkpoint reads by.",
+        "The registry's latest schema has another type than the schema in the checkpoint.",
         given=f"{place}: version {known['version']} of {known['subject']} in the checkpoint, {now['version']} now",
         hint=f"Read by the old one: wm.{form.kind}(registry=..., version={known['version']}); values of newer ones "
         "are read by it where they are compatible. Or begin a new checkpoint.",
@@ -104,7 +104,7 @@ def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
     subject = form.subject_of(language.name_of(whole))
     if subject is None:
         raise ConfigError(
-            "A subject that is called by its record needs a schema with a name.",
+            f"subject_name_strategy={form.subject_name_strategy!r} needs a schema with a name.",
             given=f"subject_name_strategy={form.subject_name_strategy!r}, the {form.part}s of {form.topic!r}",
             hint='Take "TopicNameStrategy", or name it: subject="...".',
         )
@@ -119,7 +119,7 @@ def _id_of(form: SchemaFormat, subject: str, text: str) -> int:
         return client.id_of(subject, given, language.registered_as, register=form.auto_register)
     except Missing as error:
         raise ConfigError(
-            "The registry does not have the schema of a sink, and it is not to be registered.",
+            "The registry does not have the schema of a sink, and auto_register=False forbids to register it.",
             given=f"{error}; the schema is {language.display_text(text)[:300]}",
             hint="Register it, or leave out auto_register=False.",
         ) from None

@@ -89,7 +89,7 @@ class ColumnFunctions(RecordFunctions):
         (kind,) = self._analyse(function, arguments, role, count=1, elements=True)
         if not isinstance(kind, ArrayType):
             raise FunctionError(
-                f"The {role} returns no array but {kind.simpleString():.{_SHOWN}}.",
+                f"The {role} must return an array, not {kind.simpleString():.{_SHOWN}}.",
                 hint="Wrap it in F.array(...); a text becomes one with F.split(text, ',').",
             )
         return kind.elementType
@@ -98,7 +98,7 @@ class ColumnFunctions(RecordFunctions):
         """Types of the two fields of the array's structs."""
         if not isinstance(element, StructType) or len(element.fields) != 2:
             raise FunctionError(
-                f"The {role} returns no array of structs of a key and a value.",
+                f"The {role} must return an array of structs of a key and a value.",
                 given=element.simpleString(),
                 hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
             )
@@ -134,7 +134,7 @@ class ColumnFunctions(RecordFunctions):
         kind = self.value_type(function, arguments, role)
         if not isinstance(kind, BooleanType):
             raise FunctionError(
-                f"The {role} returns no condition but {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
+                f"The {role} must return a condition, not {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
             )
 
     def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
@@ -201,7 +201,7 @@ class ColumnFunctions(RecordFunctions):
         if why is None and not isinstance(made, Unread):
             return Evaluated(made, tuple(frame.columns))
         raise FunctionError(
-            f"The {role} gives what goes back into state, and holds what only Spark can evaluate.",
+            f"The {role} computes state, and uses functions that only Spark can evaluate.",
             given=f"{why}, in {_columns_text([column])}",
             hint="Write it as a plain Python function of values: wm.python(lambda value, aggregate: ...).",
         )
@@ -215,7 +215,9 @@ class ColumnFunctions(RecordFunctions):
             return nullable(DataType.fromDDL(str(given)))
         except (PySparkException, ValueError) as error:
             raise FunctionError(
-                "There is no such type.", given=repr(given), hint='Say it in Spark\'s words: "long", "array<string>".'
+                f"Unknown type {given!r:.120}.",
+                given=repr(given),
+                hint='Say it in Spark\'s words: "long", "array<string>".',
             ) from error
 
     def as_arrow(self, kind: DataType) -> Any:
@@ -329,7 +331,7 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
         if isinstance(result, Column):
             return [result]
         raise FunctionError(
-            f"The {role} returns no Column but {type(result).__name__}: {result!r:.80}.",
+            f"The {role} must return a Column, not {type(result).__name__}: {result!r:.80}.",
             given=_placed("", function),
             hint=f"Write {value_slip(result, count)}.",
         )
@@ -338,7 +340,7 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
     plain = [each for each in result if not isinstance(each, Column)] if isinstance(result, tuple) else []
     more = f" Each is a Column: {value_slip(plain[0], count)}." if plain else ""
     raise FunctionError(
-        f"The {role} returns no pair of Columns but {result!r:.80}.",
+        f"The {role} must return a pair of Columns, not {result!r:.80}.",
         given=_placed("", function),
         hint=f"Return a pair: return key, value; as a lambda: lambda key, value: (key, value).{more}",
     )

@@ -37,7 +37,7 @@ BUILTINS = {
     "hash": "F.xxhash64(a)",
     "hex": "F.hex(a)",
     "int": "a.cast('long')",
-    "isinstance": "the type of an input, which value_type of a stream or table says: a Column has one type",
+    "isinstance": "the type of an input, which is value_type of a stream or table: a Column has one type",
     "iter": _EACH,
     "len": "F.length(a) of a text, F.size(a) of an array or map",
     "list": f"F.array(a, b) makes an array; of what an array has: {_EACH}",

@@ -207,7 +207,7 @@ def value_slip(result: Any, count: int) -> str:
     if isinstance(result, bool):
         return (
             f"a condition of Columns: value['field'] > 5, a.isNull() for `is None`, a.isNotNull() for its opposite, "
-            f"F.lit({result!r}) for a constant; a Column has one type, which value_type of a stream or table says"
+            f"F.lit({result!r}) for a constant; a Column has one type, which is value_type of a stream or table"
         )
     if isinstance(result, str | int | float):
         return f"F.lit({result!r}) for a constant"

@@ -34,7 +34,7 @@ def check() -> None:
     """
     if find_spec("tqdm") is None:
         raise ConfigError(
-            "A line that says how far the query is needs a package that is not installed: tqdm.",
+            "progress=True needs a package that is not installed: tqdm.",
             given="progress=True",
             hint=f"{installing('watch')}; or leave progress out and read query.metrics().",
         )

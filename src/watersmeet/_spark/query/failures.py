@@ -53,8 +53,8 @@ _RAISED = (
     re.compile(r"^(?:[\w.]+\.EvaluationError: )?(?P<why>[^\n]+\n\s*In a function of [^\n]+\.)\s*$", re.MULTILINE),
 )
 _ENDS = (
-    'Mend the function, or have such records end: on_error="skip", or wm.DeadLetter("topic") to have them there; where '
-    "that is possible (docs/bad_records.md) the same checkpoint goes on."
+    'Correct the function, or leave such records out: on_error="skip", or wm.DeadLetter("topic") to write them there; '
+    "where that is possible (docs/bad_records.md) the same checkpoint continues."
 )
 _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writing batch")
 _UNWRITABLE = re.compile(
@@ -114,7 +114,7 @@ def named(failure: Exception, checkpoint: str) -> Exception:
         return ConfigError(
             "Another query runs on this checkpoint: it has written a batch that this one was about to write.",
             given=checkpoint,
-            hint="Run one query per checkpoint. What the other one has written is right; stop it before you start "
+            hint="Run one query per checkpoint. The output of the other one is valid; stop it before you start "
             "this one again.",
         )
     of_kafka = kafka_failure(text)

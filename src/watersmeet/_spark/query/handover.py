@@ -220,12 +220,12 @@ def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None
         raise ChangedTopology(
             "The checkpoint cannot go on under the changed topology.",
             given="\n".join([str(place.folder), *map(str, change.refused)]),
-            hint="wm.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
-            "is refused, or start with a new checkpoint.",
+            hint="wm.plan_change(checkpoint, topology) lists the effects of a change in advance. Undo the refused "
+            "changes, or start with a new checkpoint.",
         )
     if unfinished:
         raise ChangedTopology(
-            "A batch was planned and not finished: only the topology that planned it can finish it.",
+            "A planned batch is not finished: only the topology that planned it can finish it.",
             given=place.folder,
             hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
         )

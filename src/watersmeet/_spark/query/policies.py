@@ -23,8 +23,8 @@ from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 EFFECT = "bad_records"
 """What a checkpoint records them as."""
 PASSES = (
-    "The batch that was begun has failed once more, under the policies it was planned with. Nothing of it is written, "
-    "so the query goes on: it runs the batch again, under the policies of this start."
+    "The unfinished batch has failed again under the policies it was planned with. None of it is written, so the "
+    "query continues: it runs the batch again under the policies of this start."
 )
 """Said behind Spark's errors, which cannot be told from those of a query that ends."""
 Recorded = Mapping[str, Mapping[str, Any]]

@@ -329,10 +329,10 @@ class _Start:
         begins = self._begins(place, found)
         if begins.waiting and not self.options.available_now:
             raise ConfigError(
-                "The history that inputs begin with has not been processed yet.",
+                f"The bootstrap= of {', '.join(begins.waiting)} has not been processed yet.",
                 given=f"bootstrap= of {', '.join(begins.waiting)}",
-                hint="Before, start it with available_now=True and wait for the end: that processes what is left of "
-                "the history.",
+                hint="First start it with available_now=True and wait for its end: that processes the rest of the "
+                "history.",
             )
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources

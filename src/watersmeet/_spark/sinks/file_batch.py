@@ -100,7 +100,7 @@ def _why_not(
     if folder is None:
         return "it is not on a disk of this machine"
     if codec is None or others:
-        return f"only Spark knows what is said in {', '.join(sorted(others)) or _CODEC}"
+        return f"only Spark knows the option {', '.join(sorted(others)) or _CODEC}"
     strange = [kind.simpleString() for name, kind in columns if not _is_plain(kind)]
     return f"values of a type of Spark's own: {', '.join(strange)}" if strange else None
 

@@ -137,7 +137,8 @@ def _checked(topics: Sequence[TopicSink], given: Given) -> dict[str, str]:
     kafka, written = given.kafka, given.written
     if kafka is None:
         raise ConfigError(
-            "A topic is written, but no Kafka is named.",
+            "The topology writes Kafka topics, and kafka= is left out: "
+            f"{', '.join(sink.name for sink in topics):.200}.",
             given=", ".join(sink.name for sink in topics),
             hint='topology.start(..., kafka=wm.Kafka("host:9092"))',
         )

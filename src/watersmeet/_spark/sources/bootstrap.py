@@ -68,7 +68,7 @@ def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
     late = sorted(set(given) - set(known))
     if late:
         raise ChangedTopology(
-            "The checkpoint has begun without what an input is to begin with.",
+            f"The checkpoint has begun without the bootstrap= of {', '.join(late)}.",
             given=f"bootstrap= of {', '.join(late)}",
             hint="Leave it out, or begin a new checkpoint.",
         )

@@ -184,7 +184,7 @@ def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folde
     if not source.origin.frame.isStreaming:
         if checkpoint is None:
             raise ConfigError(
-                "A static DataFrame is copied into the checkpoint's folder, and there is none.",
+                "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
                 given=f"source {source.name!r}",
                 hint="Start the topology with checkpoint=...",
             )

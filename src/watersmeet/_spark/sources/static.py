@@ -99,9 +99,9 @@ def check_whole(copy: Folder, done: Folder, what: str) -> int:
     expected, found = _description(done), len(copy.names(_PART))
     if expected is None or expected[0] != found:
         raise CorruptData(
-            f"The checkpoint's copy of the {what} is not whole.",
+            f"The checkpoint's copy of the {what} is incomplete.",
             given=f"{copy}: {found} files, "
-            + ("it is not known of how many" if expected is None else f"{expected[0]} expected"),
+            + ("their number is not recorded" if expected is None else f"{expected[0]} expected"),
             hint=RESTORE,
         )
     return found
@@ -122,7 +122,7 @@ def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
     if now != content:
         rest = f"{now.rows} rows, {content.rows} in the copy" if now.rows != content.rows else "as many rows, others"
         warn(
-            f"The static DataFrame {name!r} has changed since the first start ({rest}), whose copy of it is used.",
+            f"The static DataFrame {name!r} has changed since the first start ({rest}), which has a copy of it.",
             "begin a new checkpoint to take it as it is now; read what changes as a stream.",
         )
 

@@ -161,8 +161,8 @@ def _check_login(text: str) -> None:
         raise ConfigError(
             "The login of the Kafka source cannot be read.",
             given="sasl.jaas.config",
-            hint='It is: class required username="..." password="..."; with quotes around what is no plain word, '
-            "and a semicolon at the end. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
+            hint='Its form is: class required username="..." password="..."; quote every value that is not a plain '
+            "word, and end with a semicolon. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
         )
 
 
@@ -328,7 +328,7 @@ def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
     for fewer, found in others:
         count = F.when(F.col("root").isin(found), fewer).otherwise(count)
     error = ChangedTopology(
-        "A topic has got more partitions since the start.",
+        "A topic has more partitions than at the start.",
         given="topic %s, partition %d; %d partitions at the start",
         hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
         "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
@@ -387,7 +387,7 @@ def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
         if "UnknownTopicOrPartition" not in str(error):
             raise
         raise ConfigError(
-            "Kafka has no such topic.",
+            "Kafka does not have a topic that the topology reads.",
             given=f"one of {', '.join(sorted(set(topics)))}",
             hint="Create it first, with the partitions it is to have.",
         ) from None

@@ -251,7 +251,7 @@ def _begun(folder: Folder) -> Checkpoint:
     last = started_in(folder)
     if not last.facts.stores and any(last.facts.addresses.values()):
         raise ConfigError(
-            "The checkpoint does not say how its stores are read: an earlier watersmeet has written it.",
+            "An earlier watersmeet wrote the checkpoint. It does not record how to read its stores.",
             given=folder,
             hint="Start the topology with it once.",
         )
@@ -262,7 +262,7 @@ def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
     if store in facts.stores:
         return StoreColumns.read(facts.stores[store])
     raise ConfigError(
-        "The checkpoint has no such store.",
+        f"Unknown store {store!r}: the checkpoint does not have it.",
         given=repr(store),
         hint=f"Stores: {', '.join(sorted(facts.stores)) or 'none'}.",
     )
@@ -281,7 +281,7 @@ def _batch(folder: Folder, wanted: int | None) -> int | None:
     if wanted in kept:
         return wanted
     raise ConfigError(
-        "The state of this batch is not kept.",
+        f"The checkpoint does not have the state of batch={wanted!r}.",
         given=f"batch={wanted!r}",
-        hint=f"Batches that are: {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
+        hint=f"It has the batches {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
     )

@@ -62,7 +62,7 @@ class LastChanges:
         for number, column in enumerate(self.columns):
             if column.is_key and made[place(number)].null_count:
                 raise SinkError(
-                    "A key of a table that is kept in a database has no value, or a field of it has none.",
+                    f"The key column {column.name!r} of a database table has no value.",
                     given=f"column {column.name!r}",
                     hint="Leave such rows out before, or fill them: F.coalesce(key, F.lit(...)).",
                 )

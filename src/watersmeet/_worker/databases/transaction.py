@@ -80,9 +80,9 @@ class Transaction(ABC):
         if not given:
             if not self._target.create:
                 raise ConfigError(
-                    "The database has no such table.",
+                    f"Unknown table {self._target!r}: the database does not have it.",
                     given=repr(self._target),
-                    hint=f"Have it made: wm.DatabaseTable(..., create=True). Or make it: {statement}",
+                    hint=f"Let watersmeet create it: wm.DatabaseTable(..., create=True). Or create it: {statement}",
                 )
             self._run(statement)
             given = self._given(*self._table)

@@ -48,7 +48,7 @@ def row_type(envelope: DataType) -> DataType:
     source = kinds.get("source")
     if not {"op", "after"} <= set(kinds) or not isinstance(source, StructType) or "ts_ms" not in source.names:
         raise TopologyError(
-            "This is no schema of Debezium's envelopes.",
+            "The schema is not a Debezium envelope.",
             given=envelope.simpleString()[:300],
             hint="It has no op, after or source.ts_ms; flattened events are read without wm.debezium.",
         )
@@ -122,7 +122,7 @@ class EnvelopeSerde:
         update = "without capture.mode=change_streams_update_full MongoDB's updates have none"
         return [
             (there & _where(op.is_null()), "there is no op: it is no change event of Debezium's"),
-            (there & _where(pc.equal(op, "t")), "op t: the table was truncated, and which rows went is not told"),
+            (there & _where(pc.equal(op, "t")), "op t: the table was truncated, and its rows are unknown"),
             (there & _where(pc.equal(op, "m")), "op m: a message, which changes no row"),
             (there & ~_where(pc.is_in(op, _KNOWN)), f"op {said!r}: there is no such operation"),
             (rows & ~has_row, f"op {said}: there is no row after it ({update})"),
@@ -168,7 +168,7 @@ class KeySerde:
 
 def _unwritten() -> SinkError:
     return SinkError(
-        "Debezium's events are not written here.", hint="Give them as bytes, as Debezium has written them."
+        "watersmeet does not write Debezium events.", hint="Write them as bytes, as Debezium has written them."
     )
 
 
@@ -199,7 +199,7 @@ def _untold(rows: pa.Array) -> list[Flaw]:
             column = pc.list_element(pc.if_else(filled, column, pa.scalar(None, column.type)), 0)
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             found = _where(pc.equal(column, pa.scalar(UNAVAILABLE).cast(column.type)))
-            why = f"the database has not told the column {field.name!r} (PostgreSQL: REPLICA IDENTITY FULL)"
+            why = f"the database did not send the column {field.name!r} (PostgreSQL: REPLICA IDENTITY FULL)"
             flaws.append((found, why))
     return list(compress(flaws, [wrong.any() for wrong, _ in flaws]))
 

@@ -40,8 +40,8 @@ REASONS = {
 }
 REFUSED = "of a Kafka record cannot be decoded."
 HINT = (
-    'set on_undecodable="skip", or wm.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
-    "either, and query.drops counts; or name the right format, with a new checkpoint."
+    'set on_undecodable="skip", or wm.DeadLetter("topic") to write such records there: the same '
+    "checkpoint continues with either, and query.drops counts; or name the right format, with a new checkpoint."
 )
 
 

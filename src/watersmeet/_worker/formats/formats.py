@@ -112,7 +112,7 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
     if family.fits(form, kind):
         return
     raise TopologyError(
-        f"The format {form.kind!r} does not write the {what}, which are {kind.simpleString():.200}: it is of "
+        f"The format {form.kind!r} cannot write the {what}, which are {kind.simpleString():.200}: it writes "
         f"{family.written_type(form):.200}.",
         hint=family.hint(form, format_for(kind).kind),
     )

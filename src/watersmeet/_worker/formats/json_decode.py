@@ -117,7 +117,7 @@ def _check_levels(text: str) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _RefusedJson("a name stands twice in one object")
+        raise _RefusedJson("an object has a name twice")
     return found
 
 
@@ -192,7 +192,7 @@ def _find_other_case(
         meant = names[other.lower()]
         for row, value in zip(rows, values, strict=True):
             if value is not None and other in value and meant not in value:
-                flaws.add(row, f"there is no field {meant!r}, but one {other!r}: names are told apart by case")
+                flaws.add(row, f"there is no field {meant!r}, but one {other!r}: names are case-sensitive")
 
 
 def _array(kind: ArrayType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:

@@ -89,7 +89,7 @@ def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
     """The error for a schema that cannot be used."""
     language = LANGUAGES[form.kind]
     return TopologyError(
-        f"There is no type for the {form.part or 'value'}s of {form.topic or 'the format'}.",
+        f"The schema of the {form.part or 'value'}s of {form.topic or 'the format'} has no type of Spark.",
         given=f"{error}; the schema is {language.display_text(text)[:300]}",
         hint=language.hint,
     )
@@ -111,21 +111,22 @@ def latest(form: SchemaFormat) -> RegisteredSchema:
             found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
         except Endless as error:
             raise TopologyError(
-                "The registry's schema cannot be used.",
+                "The registry's schema is not valid.",
                 given=f"{subject}: {error}, for the {form.part}s of the topic {form.topic!r}",
-                hint="Register it with references that lead somewhere, or give the schema itself.",
+                hint="Register it with valid references, or give the schema itself.",
             ) from None
         except Missing as error:
             raise ConfigError(
-                "The registry does not have the schema to read by.",
+                f"The registry does not have the schema of the {form.part}s of the topic {form.topic!r}.",
                 given=f"{error}, for the {form.part}s of the topic {form.topic!r}",
                 hint='Register it first; or give the schema, wm.avro("...", registry=...), or the name: subject="...".',
             ) from None
         if found.kind != LANGUAGES[form.kind].registered_as:
             raise TopologyError(
-                "The registry's schema is of another format.",
+                f"The registry's schema is {found.kind}, and the {form.part}s of {form.topic!r} are read as "
+                f"{form.kind}.",
                 given=f"{subject}: {found.kind}, for the {form.part}s of the topic {form.topic!r} as {form.kind}",
-                hint=f"Take the format of {found.kind}.",
+                hint=f"Read them with the format of {found.kind}.",
             )
         _LATEST[form] = found
     return _LATEST[form]

@@ -24,8 +24,8 @@ NUMBERS = {"short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": 
 WIDTHS = {kind: number.bit_width // 8 for kind, number in NUMBERS.items()} | {"boolean": 1}
 """Of the formats of one width, in bytes."""
 POLICY = (
-    'on_error="skip" leaves out what cannot be written, wm.DeadLetter("topic") has it there, and as a rule the same '
-    "checkpoint goes on."
+    'on_error="skip" leaves such records out, wm.DeadLetter("topic") writes them there. '
+    "Usually the same checkpoint continues."
 )
 """What every hint of an `EncodingError` ends with."""
 NOT_TEXT = "not valid UTF-8"
@@ -165,7 +165,7 @@ class UuidSerde:
         lost = _lost(values, found)
         if lost.any():
             raise EncodingError(
-                "A sink of UUIDs gets a text that is none.",
+                "A sink of UUIDs gets a text that is not a UUID.",
                 given=repr(values[int(lost.argmax())].as_py())[:100],
                 hint=f'Filter such records out, or take the format "string"; {POLICY}',
             )

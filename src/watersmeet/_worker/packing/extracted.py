@@ -69,14 +69,14 @@ class Extractor:
         if self.policy == "fail":
             first = int(rows[0])
             raise SourceError(
-                f"The timestamp extractor of {self.source} gives a record no time.",
+                f"The timestamp extractor of {self.source} returns no time for a record.",
                 given=f"topic {self.topic}, {_place(frame, first)}: {_why(told, errors, first)}",
                 hint=_HINT,
             )
         if self.policy == "own":
             negative = bad & (ints(frame, "ts") < 0)
             return set_numbers(frame, "reason", np.where(negative, NEGATIVE_TIMESTAMP, ints(frame, "reason")))
-        texts = {row: f"The timestamp extractor gives no time: {_why(told, errors, row)}." for row in rows.tolist()}
+        texts = {row: f"The timestamp extractor returns no time: {_why(told, errors, row)}." for row in rows.tolist()}
         way = OnError(self.topic, self.source, self.dead_letter_source, REASONS[INVALID_TIMESTAMP], SourceError)
         return ended(frame, texts, {self.number: way}, INVALID_TIMESTAMP)
 

@@ -96,7 +96,7 @@ class _File:
     def __init__(self, output: FileOutput, folder: Path) -> None:
         if not folder.is_dir():
             raise SinkError(
-                "A file output's folder, which the driver has made, is not on the machine of this task.",
+                f"The folder of a file output does not exist on the machine of this task: {folder}.",
                 given=str(folder),
                 hint="Write to a folder that all machines have in common under one name.",
             )

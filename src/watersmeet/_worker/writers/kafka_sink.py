@@ -92,7 +92,7 @@ class KafkaWrite:
             if (held or out) and name is not None and not whole:
                 raise SinkError(
                     "The rows of a task broke off: something above it failed, or the task was stopped.",
-                    hint="Nothing of it is written; the error above, if there is one, says why.",
+                    hint="None of its rows are written; the error above, if there is one, gives the reason.",
                 )
             if out and fresh:
                 out.commit()

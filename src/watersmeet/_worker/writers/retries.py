@@ -58,7 +58,7 @@ class Faults:
             raise SinkError(
                 error.message,
                 given=f"{error.given}; tried again for {now - self._since:.0f} s",
-                hint=f"{error.hint or ''} For how long to try again: wm.Kafka(..., retry_timeout=...).".strip(),
+                hint=f"{error.hint or ''} To try for longer: wm.Kafka(..., retry_timeout=...).".strip(),
             ) from error
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)

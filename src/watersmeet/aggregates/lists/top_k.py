@@ -115,7 +115,7 @@ def _check(argument: Any, k: Any, by: Any, value: Any) -> None:
     if by is not None and argument is not None:
         raise WrongCall(
             f"wm.top_k takes an argument or by=, and got both: {argument!r:.80}.",
-            hint=f"What is shown of each record is value=: {_BY}.",
+            hint=f"Give the result of each record as value=: {_BY}.",
         )
     if by is None and value is not None:
         raise WrongCall(f"wm.top_k takes value={value!r:.80} only with by=.", hint=f"For example {_BY}.")

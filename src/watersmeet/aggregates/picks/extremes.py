@@ -18,7 +18,7 @@ from watersmeet.names import answered_as
 
 
 class _Extreme(OfOne):
-    """What both share."""
+    """Base of `min` and `max`."""
 
     def types(self, use: Use) -> Types:
         check_ordered(self, use.argument)

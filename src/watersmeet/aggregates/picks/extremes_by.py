@@ -20,7 +20,7 @@ from watersmeet.names import answered_as
 
 
 class _ExtremeBy(OfTwo):
-    """What both share."""
+    """Base of `min_by` and `max_by`."""
 
     def types(self, use: Use) -> Types:
         value, by = use.arguments["value"], use.arguments["by"]

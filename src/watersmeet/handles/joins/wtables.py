@@ -123,7 +123,7 @@ def _shifting(left: Side, shift: Function) -> Function:
 def _require_same_windows(left: Side, right: Side) -> None:
     if _definition(left.windows) != _definition(right.windows):
         raise TopologyError(
-            f"Tables of different windows join only with a shift, which says which windows meet: {left.name!r} has "
+            f"Tables of different windows join only with shift=, which pairs their windows: {left.name!r} has "
             f"{left.windows!r}, {right.name!r} has {right.windows!r}.",
             hint="Aggregate both by the same windows; or shift=lambda window: F.struct(...), keep=...",
         )
@@ -142,7 +142,7 @@ def _distance(table: Side, shift: Previous) -> tuple[int, int]:
         raise TopologyError(
             f"Only tumbling and hopping windows have previous ones: shift={shift!r}, and {table.name!r} has "
             f"{windows!r}.",
-            hint="Give a function: shift=lambda window: F.struct(...), keep=...; it must give a window that there is.",
+            hint="Give a function: shift=lambda window: F.struct(...), keep=...; it must return a window of the table.",
         )
     return shift.count * windows.advance_ms, windows.size_ms
 
@@ -155,7 +155,7 @@ def _keep_ms(keep: Duration | None, least: int = 0) -> int:
 def _said(keep: Duration | None) -> int:
     if keep is None:
         raise TopologyError(
-            "With a function as shift it is not known how long windows are wanted: keep=None.", hint=SAY_KEEP
+            "A function as shift needs keep=, the time for which windows are joined: keep=None.", hint=SAY_KEEP
         )
     return _keep_ms(keep)
 
@@ -165,7 +165,7 @@ def _check_window(left: Side, window_of: Function, role: str) -> None:
     kind, wanted = functions.value_type(window_of, left.types, role), functions.window_type()
     if not same_type(kind, wanted):
         raise TopologyError(
-            f"The {role} gives no window: {role}= gives {type_text(kind)}.",
-            hint=f"Give {type_text(wanted)}, in ms: F.struct(start.cast('long').alias('start'), "
+            f"The {role} must return a window, and {role}= returns {type_text(kind)}.",
+            hint=f"Return {type_text(wanted)}, in ms: F.struct(start.cast('long').alias('start'), "
             "end.cast('long').alias('end')).",
         )

@@ -44,7 +44,7 @@ class OwnKernel(AggregateKernel):
         initial = self._called("init")
         if initial is None:
             raise FunctionError(
-                f"{self._how.name}.init gives None: what is kept of no records has a value.",
+                f"{self._how.name}.init returns None: the state of a group without records must not be null.",
                 hint="For example def init(self): return 0.",
             )
         return pa.repeat(pa.scalar(initial, self.state), count)
@@ -107,7 +107,7 @@ class OwnKernel(AggregateKernel):
         except FunctionError:
             kind = self._result if name == "finish" else self.state
             raise FunctionError(
-                f"{whose} gives {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
+                f"{whose} returns {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
                 hint=f"Give a value of that type, or declare another one: {declared} = ... in the class.",
             ) from None
 

@@ -340,7 +340,8 @@ def _bare(error: Exception) -> Exception:
 
 def _endless(called: str, moment: int, method: str) -> FunctionError:
     return FunctionError(
-        f"The processor {called} sets a timer for now in each call of {method}: {_ENDLESS:,} have fired at one place.",
+        f"The processor {called} sets a timer for now in each call of {method}: {_ENDLESS:,} have fired at one "
+        "position.",
         given=f"the moment {moment}",
         hint="Set the next timer for a later moment: context.set_timer(timestamp + interval).",
     )

@@ -271,7 +271,7 @@ class MapEntries(StoreEntries):
 
     def _own_key(self, key: Any) -> Any:
         if key is None:
-            raise FunctionError(f"A key of the map {self.name!r} cannot be null.", hint="Ask for keys that are there.")
+            raise FunctionError(f"A key of the map {self.name!r} cannot be null.", hint="Leave null keys out.")
         return self._key(key)
 
 

@@ -54,7 +54,7 @@ def checked(kind: pa.DataType, what: str) -> Checked:
             raise FunctionError(
                 f"{what} that is not of its type, {kind}: {value!r:.120}.",
                 given=None if error.given is None else str(error.given).removesuffix(f"; the type is {kind}")[:400],
-                hint="Declare the type that is meant, or make the value one of it.",
+                hint="Declare the right type, or convert the value to it.",
             ) from None
 
     return fitted

@@ -171,7 +171,7 @@ def _blocks(schema: Schema, reader: _AvroReader) -> Iterator[Schema]:
                 _key(keys, reader)
             yield inner
         if end is not None and reader.at != end:
-            raise Refused("a block is not as long as it says")
+            raise Refused("a block has another length than it declares")
 
 
 def _key(keys: set[bytes], reader: _AvroReader) -> None:
@@ -179,7 +179,7 @@ def _key(keys: set[bytes], reader: _AvroReader) -> None:
     _text("string", reader)
     key = reader.data[start : reader.at]
     if key in keys:
-        raise Refused("a key stands twice in a map")
+        raise Refused("a map has a key twice")
     keys.add(key)
 
 

@@ -96,7 +96,7 @@ class _Documents:
     def _target(self, schema: Mapping[str, Any], document: str, above: tuple[tuple[str, str], ...]) -> Schema:
         beside = [name for name in schema if name != "$ref" and name not in _SAYS_NOTHING and "." not in name]
         if beside:
-            raise BadSchema(f"{beside[0]} stands beside a $ref")
+            raise BadSchema(f"{beside[0]} is not allowed beside a $ref")
         base, _, pointer = str(schema["$ref"]).partition("#")
         name = self._own.get(base, base) if base else document
         place = (name, pointer)

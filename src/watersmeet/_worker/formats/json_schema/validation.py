@@ -110,7 +110,7 @@ def _only_known(schema: Any, dialect: frozenset[str]) -> Any:
         elif name == "pattern":
             made[name] = _searchable(value)
     if "unevaluatedItems" in dialect and "unevaluatedItems" in schema and "items" not in schema:
-        raise BadSchema("the keyword unevaluatedItems stands where there are no items")
+        raise BadSchema("the keyword unevaluatedItems needs items")
     kinds = made.get("type", ())
     if not isinstance(kinds, str) and not all(isinstance(each, str) for each in kinds):
         raise BadSchema("a type is a schema")
@@ -162,7 +162,7 @@ def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterato
         return
     texts = sorted(map(_canonical, instance))
     if any(one == other for one, other in pairwise(texts)):
-        yield _error("an element stands twice in an array")
+        yield _error("an array has an element twice")
 
 
 def _canonical(value: Any) -> str:

@@ -108,7 +108,7 @@ def _judge(node: SchemaNode, kind: DataType, values: pa.Array, rows: Int64s, fla
         # numbers may be narrower here than the schema's
         allowed = pa.array(node.allowed, arrow_type(node.kind))
         other = pc.and_(values.is_valid(), pc.invert(pc.is_in(values.cast(allowed.type), allowed)))
-        _add(other, rows, flaws, f"{place} is none of its enum")
+        _add(other, rows, flaws, f"{place} is not in its enum")
 
 
 def _add(where: pa.Array, rows: Int64s, flaws: Flaws, reason: str) -> None:
@@ -157,9 +157,9 @@ class JsonSchemaWriter:
     def _refuse(self, flaws: Flaws) -> None:
         if flaws.found:
             raise EncodingError(
-                "A value cannot be written by the schema of its sink.",
+                "A value does not fit the schema of its sink.",
                 given=f"{self.what}: {flaws.found[min(flaws.found)]}",
-                hint=f"Change the values, or the schema: what may be null has null among its types; {POLICY}",
+                hint=f"Change the values, or the schema: a field that may be null needs null among its types; {POLICY}",
             )
 
 

@@ -46,9 +46,9 @@ def bounded(client: Any) -> Any:
         session.headers["Accept-Encoding"] = "identity"
     except AttributeError as error:
         raise ConfigError(
-            "Answers of the Schema Registry cannot be bounded.",
+            "The size of the Schema Registry's answers cannot be limited.",
             given=str(error),
-            hint="Take a version of confluent-kafka that watersmeet is tried with: 2.12 to 2.16.",
+            hint="Take a version of confluent-kafka that watersmeet is tested with: 2.12 to 2.16.",
         ) from None
     stream = needed("confluent_kafka.schema_registry.common._httpx_compat").httpx.SyncByteStream
     session.event_hooks = hooks | {"response": [*hooks["response"], lambda response: _bound(response, stream)]}

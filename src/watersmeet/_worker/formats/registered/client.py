@@ -173,7 +173,7 @@ class RegistryClient:
             raise SourceError(
                 "The Schema Registry does not answer.",
                 given=f"{self._url}: an answer without a schema",
-                hint="See that the address is that of a Schema Registry.",
+                hint="Check that the address is that of a Schema Registry.",
             )
         return schema.schema_str
 
@@ -212,8 +212,8 @@ class RegistryClient:
             raise kind(
                 "The Schema Registry does not answer.",
                 given=f"{self._url}, {what}: {type(error).__name__}",
-                hint="See that it is up and the address is right; the query goes on where it stopped when it is "
-                "started again. How long to wait: wm.SchemaRegistry(..., timeout=30, max_retries=3).",
+                hint="Check that it is up and that the address is right, and start the query again: it continues "
+                "where it stopped. To wait longer: wm.SchemaRegistry(..., timeout=30, max_retries=3).",
             ) from None
 
 
@@ -233,7 +233,7 @@ def _hint(status: int) -> str:
         return "See that the login may do this: wm.SchemaRegistry(..., username=, password=)."
     if status in (409, 422):
         return "Change the schema so that it is compatible, or the subject's compatibility in the registry."
-    return "What is wrong is the registry's own; the query goes on where it stopped when it is started again."
+    return "The fault is the registry's. Start the query again later: it continues where it stopped."
 
 
 def _module() -> Any:

@@ -142,7 +142,7 @@ class Language(ABC):
         BadSchema : it is none by its own language.
         ConfigError : a package that it takes is not installed.
         """
-        raise NotImplementedError(f"{self.registered_as} values are always looked at by all that their schema says")
+        raise NotImplementedError(f"{self.registered_as} values are always checked by their whole schema")
 
     def display_text(self, text: str) -> str:
         """The schema as errors show it."""
