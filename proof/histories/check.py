@@ -29,8 +29,8 @@ from proof.histories.kinds.registry import (
     timed,
 )
 from proof.histories.kinds.shapes import PLAIN, TypeShape
+from proof.histories.last_results import first_unsettled, out_of_step, settles, settling_sinks
 from proof.histories.sequence import cuts_in_sequence
-from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
 from proof.histories.subjects.times import timed_case as told_times
 from proof.histories.subjects.times import with_extracted_times
 from proof.oracle.graph import EngineFailsError, Node

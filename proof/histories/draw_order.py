@@ -13,8 +13,8 @@ from proof.histories.blueprint import Blueprint, Op, Ref
 from proof.histories.case import Case
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.registry import KINDS, goes_by_wall, holds_back, is_limited, oracle_of, sources_of
+from proof.histories.last_results import all_above, out_of_step
 from proof.histories.sequence import merged
-from proof.histories.settled import all_above, out_of_step
 from proof.histories.subjects.times import with_extracted_times
 from proof.oracle.domains import in_place
 from proof.oracle.streams.stream_table import StreamTableJoin

@@ -117,9 +117,9 @@ class Topology:
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
-            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What
-            streams look up is not cached. It may be another one at each start: a batch that was not finished is
-            first finished as it was begun.
+            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). Tables that
+            streams look up are not cached. It may be another one at each start: a batch that was not finished is first
+            finished as it was begun.
         name : the query's name in Spark.
         metrics_port : serve the query's numbers to Prometheus at this port of the driver, on all its addresses; or
             "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.

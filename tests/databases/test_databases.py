@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from tests.databases.places import Place, all_rows
+from tests.databases.kit import Place, all_rows
 from watersmeet._engine.databases.columns import columns_of
 from watersmeet._engine.databases.last import last_changes
 from watersmeet._engine.rows import blob

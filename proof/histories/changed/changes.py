@@ -24,7 +24,7 @@ from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.registry import KINDS, build, is_limited, shape_of
 from proof.histories.kinds.shapes import TypeShape
-from proof.histories.settled import (
+from proof.histories.last_results import (
     all_above,
     first_unsettled,
     settling_sinks,

@@ -1,4 +1,4 @@
-"""What an operator is to the engine: a function of (settings, input rows of one shard and batch, state).
+"""An operator in the engine: a function of (settings, input rows of one shard and batch, state).
 
 Owns the contract and the helpers that the operators share; `level.run_operator` calls them for every
 (operator, shard) of a batch. An operator is pure but for its state: the same input and state give the same
@@ -76,7 +76,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class OperatorContext:
-    """What an operator needs to know of its plan.
+    """The facts of the plan that an operator needs.
 
     Parameters
     ----------

@@ -147,9 +147,9 @@ class Construction:
     def name(self, name: str | None, stem: str, *inputs: str) -> str:
         """The given name, or one that is made up.
 
-        What keeps state is found by its name in a checkpoint (law 10), so the name says what comes in, and does not
-        depend on how many others came before: stem and inputs, and a number only where two would have one name. Other
-        nodes are numbered among the unnamed of their stem.
+        Tables are found by their names in a checkpoint (law 10), so a name is made of the inputs, and does not depend
+        on how many others came before: stem and inputs, and a number only where two would have one name. Other nodes
+        are numbered among the unnamed of their stem.
 
         Parameters
         ----------
@@ -173,11 +173,11 @@ class Construction:
         return f"{stem}-{number}"
 
     def _above(self, inputs: tuple[str, ...]) -> list[str]:
-        """What inputs are called in the names of those that they come into, each once."""
+        """The names of inputs in the names of the nodes that read them, each once."""
         return list(dict.fromkeys(self._origins.get(each, each) for each in inputs))
 
     def _origin(self, node: Node) -> str:
-        """What a node is called in other names: one whose name is made up as what comes into it."""
+        """The name of a node in other names: a node with a made-up name goes by its inputs."""
         above = "-".join(self._above(node.inputs))
         if node.name in self._made_up:
             return above

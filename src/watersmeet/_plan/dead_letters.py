@@ -47,7 +47,7 @@ def without_dead_letters(plan: Plan) -> Plan:
 
 
 def letter_sources(plan: Plan) -> Mapping[str, str]:
-    """Names of the sources that are dead letters, and of those whose these are."""
+    """Names of the dead-letter sources, with the inputs that they belong to."""
     return {source.name: source.dead_letters_of for source in plan.sources if source.dead_letters_of is not None}
 
 

@@ -112,7 +112,7 @@ class Plan:
 
     @cached_property
     def combined(self) -> frozenset[str]:
-        """Names of the nodes whose keys are those of one-to-many joins as they were made, whatever the path.
+        """Names of the nodes with keys of one-to-many joins as they were made, on any path.
 
         They belong together by their prefix alone (docs/semantics, section 21).
         """

@@ -255,7 +255,7 @@ class _Rewrite:
         return any(spec.timed(self._site(node)) is not None for node in below for spec in self._specs(node))
 
     def _settle_visibility(self) -> None:
-        """Marks the edges whose rows must say from where lookups see them, last operators first."""
+        """Marks the edges with rows that must say from where lookups see them, last operators first."""
         for key in reversed(list(self._operators)):
             operator = self._operators[key]
             if not (operator.shared_root or operator.emits_visible):

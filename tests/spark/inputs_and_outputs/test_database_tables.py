@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType
 
 import watersmeet as wm
 from dev.postgres import PASSWORD, Postgres
-from tests.databases.places import Place, all_rows
+from tests.databases.kit import Place, all_rows
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.databases.table_sink import DatabaseTableWriter
 from watersmeet._worker.batch_plan import planned

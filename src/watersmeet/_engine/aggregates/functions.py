@@ -91,7 +91,7 @@ class ArrayFold(FoldKernel):
         compiled = self._compiled
         if compiled is None or not compiled.pays(work):
             return None
-        return compiled.run(work, self.outlives, self.whose)
+        return compiled.run(work, self.outlives, self.owner)
 
     @cached_property
     def _compiled(self) -> CompiledFold | None:
@@ -170,13 +170,13 @@ class ArrayFold(FoldKernel):
         how = self._how
         subtract = None if how.subtract is None else how.subtract.function
         merge = None if how.merge is None else how.merge.function
-        functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
+        functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.owner)
         keys, states = python_values(work.keys), python_values(work.prior)
         olds = [None] * len(work) if work.olds is None else python_values(work.olds)
         return row_by_row(work, functions, PlainArguments(keys, states, values, values, olds, adders))
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a plain function gives, where that is of the aggregate's type."""
+        """The result of a plain function, if it is of the aggregate's type."""
         given = function(*arguments)
         self._array([given])
         return given
@@ -190,7 +190,7 @@ class ArrayFold(FoldKernel):
         except Exception as error:
             if not self.outlives:
                 if not isinstance(error, RAISED):
-                    placed(error, self.whose)
+                    placed(error, self.owner)
                 raise
             raise function_error(error) from error
 

@@ -57,11 +57,11 @@ class HeldChanges:
         return Going(np.sort(last[~waits]))
 
     def _numbers(self, group: Int64s, domain: Int64s) -> Int64s:
-        """What has one entry at a time: a key, but where limits hold for each time domain a key in each (row 33)."""
+        """The unit of entries: a key, or with limits for each time domain a key in each domain (row 33)."""
         return group * len(self.times.domains) + domain if self.params.buffer.is_limited else group
 
     def results(self, going: Going) -> Iterator[pa.Table]:
-        """What goes with rows of the batch, in their order."""
+        """Columns of the batch's rows, in their order."""
         events, rows = self.events, going.row
         if not len(rows):
             return
@@ -93,7 +93,7 @@ class HeldChanges:
         )
 
     def stored(self, numbers: Int64s) -> HeldEntries:
-        """What state holds back of each of these (`_numbers`)."""
+        """The number of each of these in state (`_numbers`)."""
         events, times, groups = self.events, self.times, self.events.groups
         due, place, of = (np.full(len(numbers), none, dtype=np.int64) for none in (NEVER, -1, -1))
         first = groups.first

@@ -36,5 +36,5 @@ KERNELS: dict[str, Kernel] = {
 
 
 def part_of(aggregate: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
-    """What an aggregate does to rows."""
+    """The kernels of aggregates, by stem."""
     return KERNELS[aggregate.stem](aggregate, kept)

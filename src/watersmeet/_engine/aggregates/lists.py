@@ -117,7 +117,7 @@ def ranks(values: pa.Array) -> Int64s:
 
 
 def from_rows(kind: pa.DataType, count: int, rows: Int64s, elements: pa.Array) -> pa.Array:
-    """So many lists, of elements whose rows are these."""
+    """Lists of these lengths, with the elements at these rows."""
     order = np.argsort(rows, kind="stable")
     return _lists(kind, np.bincount(rows, minlength=count), elements.take(pa.array(order)))
 

@@ -1,6 +1,6 @@
 """Running results of groups of rows, without a loop over rows: sums, latest members, extremes.
 
-Rows stand group after group. What a group begins with stands as one more row at its head (`Groups.headed`).
+Rows stand group after group. The initial state of a group is one more row at its head (`Groups.headed`).
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _lookup_origin(physical: Physical, flow: Flow, naming: Naming) -> LookupOrig
 
 
 def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:
-    """What the flat_maps above a flow add: their own number, and the record index times their size."""
+    """The path slots that the flat_maps above a flow add: their number, and the record index times their size."""
     moves: list[Move] = []
     at: Flow | None = flow
     while at is not None:  # up the path to the root

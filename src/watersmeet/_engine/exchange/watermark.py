@@ -23,12 +23,12 @@ _UNKNOWN = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Watermark:
-    """The times that an operator is told.
+    """The times that an operator gets.
 
     Parameters
     ----------
     port, target : where they go.
-    every : whether it is told every record that moves time, or the latest time.
+    every : whether it gets every record that moves time, or the latest time.
     roots : boolean columns of the frame that mark the rows of the operator's sources; empty: all rows.
     """
 
@@ -39,19 +39,19 @@ class Watermark:
 
 
 def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Watermark:
-    """The beat of an operator that is told times."""
+    """The beat of an operator that gets times."""
     return Watermark(
         physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots
     )
 
 
 def clock_batches(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
-    """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
+    """The wall clock for every shard of an operator; `piped`: in a test driver."""
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
 def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> Iterator[RoutedBatch]:
-    """What a source stage's frame, with its positions, tells every shard of the time."""
+    """The rows by which a source stage's frame, with its positions, brings time to every shard."""
     if not watermarks or not len(frame):
         return
     case, piped = _cases(frame), "time" in frame.column_names

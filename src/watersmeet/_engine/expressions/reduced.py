@@ -1,4 +1,4 @@
-"""What a program need not compute: columns that are asked for a field, or whether they are there, and not for a value.
+"""Programs without unneeded parts: of some columns only a field is read, or whether they are null.
 
 A filter of a table that knows old values asks of the old result only whether it passed. So its value is never made, and
 of the values that it would have been made of only what the filter looks at is read. Law 4: what is left gives the same
@@ -115,7 +115,7 @@ class _Looking:
         return replace(expression, arguments=tuple(map(self.through, expression.arguments)))
 
     def _known_result(self, call: Call, of: Expression) -> Expression | None:
-        """What the call gives of a value; None where that has to be made for it."""
+        """The result of the call for a value; None if it must be computed."""
         if isinstance(of, Operand):
             there = self.made.get(of.name)
             return replace(call, arguments=(of,)) if there is None else self._known_result(call, there)
@@ -131,7 +131,7 @@ class _Looking:
         return None
 
     def _where(self, call: Call, condition: Expression, inner: Expression) -> Expression:
-        """What a call gives of a value that is there where the condition is true, and gives `inner` of it there."""
+        """A call that has a value where the condition is true, and `inner` as its value there."""
         if call.function == "GetStructField":
             return Call("CaseWhen", (condition, inner), call.type)
         holds = Call("Coalesce", (condition, _FALSE), pa.bool_())

@@ -28,7 +28,7 @@ SIDES = LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class Rules:
-    """What the type, the window and the generation of a join come to.
+    """The rules of a join, by its type, window and generation.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Rules:
 
     @property
     def furthest(self) -> int:
-        """The side whose records look back further."""
+        """The side with records that look back further."""
         return LEFT if self.back[LEFT] >= self.back[RIGHT] else RIGHT
 
     def close(self, ts: Int64s, side: Int64s | int) -> Int64s:

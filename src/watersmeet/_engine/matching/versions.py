@@ -56,7 +56,7 @@ class Versions:
     ----------
     events, side : the rows of the batch, and which of them are puts.
     table : what state holds, declared by `versioned_table.versions`.
-    times : of the operator; it is told how far the side reaches.
+    times : of the operator; it gets the time bounds of the side.
     history_ms : the history retention.
 
     Attributes

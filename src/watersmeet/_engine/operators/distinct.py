@@ -114,7 +114,7 @@ class _BatchRecords:
         return found
 
     def _put(self, table: Table, places: Int64s) -> None:
-        """What is known of keys behind these records of theirs."""
+        """The state of keys after these records of theirs."""
         places = places[valid(self._events.key)[self._rows[places]]]
         rows = self._rows[places]
         columns = {"hash": self._events.hash[rows], UNTIL: self._until[places]}
@@ -125,7 +125,7 @@ class _BatchRecords:
 
 
 def _reached(starts: Int64s, onwards: Int64s) -> Int64s:
-    """What is reached from these places, each of which leads to a later one, or behind all; ascending.
+    """The places reached from these places, each of which leads to a later one, or behind all; ascending.
 
     Each turn doubles how far is jumped, so there are as many turns as a key's longest chain has doublings.
     """

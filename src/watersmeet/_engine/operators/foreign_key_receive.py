@@ -1,9 +1,9 @@
 """foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; docs/semantics, section 11).
 
 Keeps the left rows under (foreign key, left key) and the right rows. A message of `foreign_key_send` is
-answered with the right row as it stands at its position; a change of a right row is told to all left rows
-that refer to it, in byte order of their keys. Results are keyed by the left key, but sharded by the foreign
-key: what reads them sorts by position first.
+answered with the right row as it stands at its position; a change of a right row goes to all left rows that refer to
+it, in byte order of their keys. Results are keyed by the left key, but sharded by the foreign key: what reads them
+sorts by position first.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ PUT, TELL, KNOWN = 1, 2, 4
 class _KeyChanges:
     """Per row: pointers to the new and the old foreign key (-1 none), what is there, and how they compare.
 
-    What is not `counted` changes nothing: with the record cache all but a key's last row of the batch.
+    Rows that are not `counted` change nothing: with the record cache all but a key's last row of the batch.
     """
 
     keys: pa.Array
@@ -72,7 +72,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 
 def _lost(events: Events) -> Bools:
-    """Rows whose deletion nobody sent: lookups see none when their input record is finished (KAFKA-6443).
+    """Rows with a deletion that nobody sent: lookups see none when their input record is finished (KAFKA-6443).
 
     Kafka Streams looks the left row up before it answers, so nobody hears of such a row again.
     """

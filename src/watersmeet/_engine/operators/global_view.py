@@ -28,7 +28,7 @@ LEFT = 0
 
 @dataclass(frozen=True)
 class FoundKeys:
-    """What the rows of the left side find in one table: the key looked up, and where its row is (-1: nowhere)."""
+    """The lookups of the left side's rows in one table: the key looked up, and where its row is (-1: nowhere)."""
 
     keys: pa.Array
     values: SideValues

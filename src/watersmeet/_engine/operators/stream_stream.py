@@ -108,7 +108,7 @@ class _StreamJoin:
         return now
 
     def _window_emission(self, close: Int64s) -> Iterator[pa.Table]:
-        """Results of records whose window closes in this batch, in order of position."""
+        """Results of records with a window that closes in this batch, in order of position."""
         if not self._rules.waits:
             return iter(())
         closes = self._unmatched & (close < self._times.end[self._times.of_row])

@@ -113,7 +113,7 @@ def _results(events: Events, values: list[SideValues], changes: _SideChanges) ->
 
 
 def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
-    """What lookups see wherever that changes: silent rows, where each change became visible.
+    """The changes for lookups: silent rows, where each change became visible.
 
     Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
     Streams does not notice, since it looks the result up in the stores of the inputs.

@@ -1,4 +1,4 @@
-"""Unmatched rows of a windowed join whose window closes in a batch, as a source of `time.held`.
+"""Unmatched rows of a windowed join with a window that closes in a batch, as a source of `time.held`.
 
 They lie in the join's own tables, where a flag says which of them wait; those of the batch itself join them.
 """

@@ -51,7 +51,7 @@ def is_known(kind: pa.DataType) -> bool:
 
 
 def unknown_type(given: str) -> FunctionError:
-    """What is raised where nothing says the type of an aggregate."""
+    """The error if nothing gives the type of an aggregate."""
     return FunctionError(
         "The initializer's value does not say the type of the aggregate.",
         given=given,

@@ -54,7 +54,7 @@ def keeping(step: Step | None, kind: pa.DataType) -> Step | None:
 
 
 def stored_value_of(kind: pa.DataType) -> Kept:
-    """What gives a value as it is read back from an array of this type.
+    """A function that returns a value as an array of this type would return it.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _converted(value: Any, kind: pa.DataType) -> Any:
 
 
 def not_of(kind: pa.DataType, given: object) -> FunctionError:
-    """What is raised where a plain function gives a value that is not of the aggregate's type."""
+    """The error if a plain function returns a value that is not of the aggregate's type."""
     return FunctionError(
         "A plain Python function returned a value that is not of the aggregate's type.",
         given=f"{given}; the type is {kind}",

@@ -1,7 +1,7 @@
 """Rows of runs: read from the store or the cache, written at a commit in chunks that the store can bear.
 
-Law 5 (state is plain Arrow bytes) and law 9 (no value above the limit). What is read from the store is
-checked against the manifest's checksums; the cache checks its own files.
+Law 5 (state is plain Arrow bytes) and law 9 (no value above the limit). Chunks from the store are checked against the
+manifest's checksums; the cache checks its own files.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def _altered(run: Run, what: str) -> CorruptData:
 class RunWriter:
     """The runs of one commit.
 
-    Most of what a commit brings is small and used up by its own merges, so it waits in memory until that is clear. What
-    merges make, and what is beyond `HELD`, is stored when it is made (law 9).
+    Most of what a commit brings is small and used up by its own merges, so it waits in memory until that is clear.
+    Results of merges, and chunks beyond `HELD`, are stored when they are made (law 9).
     """
 
     def __init__(self, store: ChunkStore, reader: RunReader, commit: int, chunk_bytes: int) -> None:

@@ -1,7 +1,7 @@
-"""What a shard is told of time in a batch: of each source partition the last time, or every record that moves it.
+"""The rows of time of a shard in a batch: of each source partition the last time, or every record that moves it.
 
 In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records are
-processed as they were piped; then times are told beside.
+processed as they were piped; then times come beside.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def time_moves(rows: pa.Table) -> pa.Table:
 def last_time_by_partition(told: pa.Table | None, lag: int) -> tuple[Int64s, Int64s]:
     """(partition, the operator's last time of it) of what the rows of `TIME_SIDE` say, but for the wall clock's.
 
-    What is told of every record that moves time is not unpacked for it, unless in a test driver.
+    Rows for every record that moves time are not unpacked for it, except in a test driver.
     """
     if told is None or not len(told) or "time_first" in told.column_names:
         every = TimeUpdates.of(told, lag)
@@ -61,7 +61,7 @@ def last_time_by_partition(told: pa.Table | None, lag: int) -> tuple[Int64s, Int
 
 @dataclass(frozen=True)
 class TimeUpdates:
-    """What a shard is told, in order of position.
+    """The rows of time of a shard, in order of position.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class TimeUpdates:
 
     @classmethod
     def of(cls, told: pa.Table | None, lag: int) -> TimeUpdates:
-        """What the rows of `TIME_SIDE` say, but for the wall clock's."""
+        """The rows of `TIME_SIDE`, except the wall clock's."""
         if told is None or not len(told):
             nothing = np.zeros(0, dtype=np.int64)
             return cls((nothing,) * len(ROOT_POSITION), nothing, nothing, nothing, lag, piped=False)

@@ -33,7 +33,7 @@ from watersmeet._engine.rows.position import order_by
 def bounds_by_case(
     rows: pa.Table, cases: Int64s | None, slots: int, *, nulls: bool = False
 ) -> Iterator[tuple[int, pa.Table]]:
-    """(case, what every shard is told) of how far rows with key and value reach; `nulls`: with a key."""
+    """(case, rows for every shard) of the time bounds of rows with key and value; `nulls`: with a key."""
     stored = valid(rows.column("key"))
     stored = stored if nulls else stored & valid(rows.column("value"))
     cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases

@@ -1,10 +1,9 @@
 """Stream time inside an operator: per time domain, at each row, at the start and at the end of the batch.
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
-back; no shard needs to hear of another's records for it. What a shard must be told (`watermark`) is the time
-at the end of the batch; where results are held back, or come that were, every record that moves time (`told`); and,
-since stored rows disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side
-reach.
+back; no shard needs to hear of another's records for it. A shard must get (`watermark`) the time at the end of the
+batch; where results are held back, or come that were, every record that moves time (`told`); and, since stored rows
+disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side reach.
 """
 
 from __future__ import annotations
@@ -171,8 +170,8 @@ class Times:
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only where every record that moves time is told (`told`). Where the wall clock moves several domains, what an
-        operator above has let go then comes at its own moment in all of them.
+        Only if the shard gets every record that moves time (`told`). Where the wall clock moves several domains, rows
+        that an operator above has let go come at their own time in all of them.
         """
         now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._updates.partition))
         place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
@@ -224,7 +223,7 @@ class Times:
 
     @cached_property
     def _steps(self) -> dict[int, Steps]:
-        """The steps of each side that was told any, unpacked for late records only."""
+        """The steps of each side that has any, unpacked for late records only."""
         slots = self._context.slots
         return {side: Steps(told, slots) for side, told in enumerate(self._told_reach) if told is not None}
 

@@ -58,7 +58,7 @@ class WindowJoinParams(JoinParams):
 
 
 class WindowJoinSpec(Spec[N]):
-    """What the joins with windows share; see `Spec`."""
+    """Base of the specs of joins with windows; see `Spec`."""
 
     keeps_partition = True
 
@@ -127,7 +127,7 @@ class WindowJoinSpec(Spec[N]):
 
 
 def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> TableSchema:
-    """A table by key and window, whose rows go when time has passed their windows' ends."""
+    """A table by key and window, with rows that expire after their windows' ends."""
     return TableSchema(
         name,
         (("key", key), ("end", NUMBER), ("start", NUMBER), *columns, ("domain", NUMBER)),

@@ -64,7 +64,7 @@ class Drawn:
 
 
 def lines(box: Box) -> tuple[str, ...]:
-    """What is written in a box; of stores that are called by it only what is their own."""
+    """The text of a box; of stores that have its name only their own part."""
     return (cut(box.name), cut(box.about), *(cut(_own(store, box.name)) for store in box.stores))
 
 
@@ -148,7 +148,7 @@ def _neighbours(chains: Sequence[Sequence[int]], count: int) -> tuple[list[list[
 
 
 def _ordered(row_of: Sequence[int], chains: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What stands in each row, from left to right."""
+    """The boxes of each row, from left to right."""
     order: list[list[int]] = [[] for _ in range(max(row_of, default=-1) + 1)]
     for at, row in enumerate(row_of):
         order[row].append(at)

@@ -55,7 +55,7 @@ def of_columns(function: Function, kind: DataType, *, pair: bool) -> Function:
 
 
 def plain_call(udf: Any) -> PlainCall | None:
-    """What a UDF in Spark's plan calls, if it is a plain function of ours.
+    """The function that a UDF in Spark's plan calls, if it is a plain function of ours.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What watersmeet itself keeps in a checkpoint: who wrote it, and everything that must not change under it.
+"""The records of watersmeet in a checkpoint: who wrote it, and everything that must not change under it.
 
 Rows lie under `<checkpoint>/watersmeet/topology`, on any file system that Spark knows (`files`); the last of them
-holds. A restart with anything else is refused before the first batch. What is recorded binds from the first batch on: a
-start that came to nothing leaves nothing behind.
+holds. A restart with anything else is refused before the first batch. Records bind from the first batch on: a start
+without a batch leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """What lies in a checkpoint's folder.
+    """The files in a checkpoint's folder.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class CheckpointFiles:
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
 
     def change(self, facts: CheckpointFacts) -> Change | None:
-        """What a change to these facts does to what is kept; None: they are of the topology that is recorded.
+        """The effects of a change to these facts on the state; None: they are of the topology that is recorded.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class CheckpointFiles:
         return compare(old.described, facts.described) if changed else None
 
     def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
-        """What a change to these facts does, with what stands against it besides; `kept` as in `fitting`."""
+        """The effects of a change to these facts, with other reasons against it; `kept` as in `fitting`."""
         assert self.last is not None
         old = self.last.facts
         found = self.change(facts) or compare(facts.described, facts.described)
@@ -273,7 +273,7 @@ def started_in(folder: Folder) -> Checkpoint:
 
 
 def not_started(folder: Folder) -> ConfigError:
-    """What is raised where a checkpoint is asked for, and nothing has been started upon the folder."""
+    """The error for a folder in which no topology has been started."""
     return ConfigError(
         "No topology of watersmeet has been started with this checkpoint.",
         given=folder,
@@ -282,7 +282,7 @@ def not_started(folder: Folder) -> ConfigError:
 
 
 def look(folder: Folder) -> CheckpointFiles:
-    """What the folder holds, read once.
+    """The content of the folder, read once.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def _identity(record: Mapping[str, Any]) -> str:
 
 
 def _check_columns(folder: Folder, old: CheckpointFacts, new: CheckpointFacts) -> None:
-    """Refuse tables that keep other columns, under a topology that is told alike."""
+    """Refuse tables that keep other columns, under a topology with the same description."""
     others = other_columns(old.described, new.described) if old.described and new.described else []
     if others:
         raise ChangedTopology(

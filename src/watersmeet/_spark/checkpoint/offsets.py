@@ -69,7 +69,7 @@ class Begin:
 
 
 def _of_topics(end: str, begin: Begin | None) -> str:
-    """What a source has read, without topics that are gone, and where those begin that are new."""
+    """The offsets of a source, without topics that are gone, and with the beginnings of new ones."""
     if begin is None or end == VOID:
         return end
     kept = {name: parts for name, parts in json.loads(end).items() if name in begin.topics}

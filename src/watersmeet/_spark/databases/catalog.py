@@ -106,7 +106,7 @@ def _none(writer: str) -> Mark:
 
 
 def _mark_of(writer: str, text: str) -> Mark:
-    """What the history says of a batch: its number, and its plan."""
+    """The number and the plan of a batch in the history."""
     batch, _, plan = text.partition(" ")
     return Mark(writer, int(batch), plan)
 
@@ -134,7 +134,7 @@ class MergedTable:
         self._table = ".".join(map(quoted, target.table.split(".")))
 
     def begin(self, planned: int | None) -> None:
-        """See `TableWriter`; the table is made by whoever chooses how it is stored."""
+        """See `TableWriter`; the user makes the table, and chooses how it is stored."""
         wanted = [(column.name, spark_type(column.kind).simpleString()) for column in self._columns]
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted)
         statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
@@ -165,7 +165,7 @@ class MergedTable:
         return self._spark.table(self._table).isEmpty()
 
     def mark(self) -> Mark | None:
-        """What it has; None: nobody has written it."""
+        """The mark of the table; None: nobody has written it."""
         writer = self._writer(self._spark)
         return None if writer is None else self._format.last(self._spark, self._table, writer)
 

@@ -2,7 +2,7 @@
 
 The tasks hand back the last change of each key (`changes`): what is little with the job itself, what is much stays with
 Spark and comes a task at a time while the transaction is open, so that the driver holds no more than one task's. A
-batch that is run again finds its number and changes nothing; a query whose table another one has taken over fails.
+batch that is run again finds its number and changes nothing; a query fails if another one has taken its table over.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DatabaseTableWriter:
 
 
 def _large(pieces: DataFrame) -> Iterator[bytes]:
-    """What is not little, a task at a time."""
+    """Large changes, a task at a time."""
     rows: Any = pieces.filter(~F.col("small")).select("changes").toLocalIterator()
     for row in rows:
         yield bytes(row["changes"])

@@ -81,7 +81,7 @@ class TakesOver(StatefulProcessor):
 
 @dataclass(frozen=True)
 class Carry:
-    """What is handed over, and how many levels there are.
+    """The state to hand over, and the number of levels.
 
     Parameters
     ----------

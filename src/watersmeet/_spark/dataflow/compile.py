@@ -76,7 +76,7 @@ class SparkLayout:
     direct_sinks : whether all sinks can be written from wire rows.
     numbered : whether the sinks' rows have the column `sequence`.
     measured : whether workers count more than dropped records (`measures`).
-    written : name of the observation that counts the rows of sinks whose columns Spark makes; None: they are not
+    written : name of the observation that counts the rows of sinks with columns made by Spark; None: they are not
         counted, since Spark looks at each row for that.
     """
 
@@ -166,7 +166,7 @@ class _Compiler:
         return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
 
     def _passes_ends(self, level: int) -> bool:
-        """Whether what reads a level's rows is told when they are all there; of level 0, what the sources have."""
+        """Whether the reader of a level's rows learns that they are complete; of level 0, the sources' rows."""
         return self._writes_directly or (level < self._physical.levels and self._gathers)
 
     # -- stages --------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class _Compiler:
     def _reading(
         self, stage: Stage, source: Scan | None, program: Program | None, told: Sequence[str]
     ) -> tuple[DataFrame, list[str], Deserializers | None]:
-        """The frame that packing reads, its columns that are told of, and what it has to decode in it."""
+        """The frame that packing reads, the columns it gets, and the columns to decode in it."""
         order = source.order if source else ()
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
@@ -234,7 +234,7 @@ class _Compiler:
         return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
-        """What becomes of records for which a function of a source stage raises."""
+        """The policies for records for which a function of a source stage raises."""
         policies = outliving(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
@@ -266,7 +266,7 @@ class _Compiler:
         return self._layout.observe(ran, f"level{level}", self._metrics)
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
-        """Operators of the level whose results meet columns; those of the others go straight on."""
+        """Operators of the level with results for columns; results of the others go straight on."""
         return [o for o in self._physical.operators if o.level == level and self.fusion.fused(o) is None]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
@@ -370,7 +370,7 @@ class _Compiler:
 
 
 def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:
-    """What the operator needs to know of its plan, with Arrow types, and of what is done with its results."""
+    """The facts of the plan that the operator needs, with Arrow types, and the steps on its results."""
     reads = physical.reads(operator)
     extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
     kept = tuple(each.typed(arrow_type) for each in operator.keeps)

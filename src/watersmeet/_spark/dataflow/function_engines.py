@@ -53,7 +53,7 @@ def _frames(physical: Physical) -> Iterator[tuple[frozenset[str], bool]]:
 
 
 def check_outlived(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
-    """What a start would refuse, of a topology that is not started: a record is to outlive what only Spark evaluates.
+    """Refuse a topology before its start if a record is to outlive a function that only Spark evaluates.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _arrow(kind: DataType) -> Any:
 
 
 def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
-    """Nodes whose functions are evaluated in a flow's stage, and the flow."""
+    """Nodes with functions in a flow's stage, and the flow."""
     for flow in physical.flows:
         made = flow.operator is not None and physical.results(physical.operators[flow.operator]).made
         if flow.operator is None or made:
@@ -117,7 +117,7 @@ def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
 
 
 def _node_of(physical: Physical, why: NotFused) -> str | None:
-    """The node whose function has to be Spark's."""
+    """The node with a function for Spark."""
     found = _COLUMN.match(why.column)
     if found is None:
         return None
@@ -166,11 +166,11 @@ def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion:
         _refuse(physical, fusion, ", ".join(each.source for each in policies.values()))
 
 
-def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str] = ()) -> None:
+def _refuse(physical: Physical, fusion: Fusion, owner: str, shown: Sequence[str] = ()) -> None:
     by_spark = [*(line for line in started_engines(physical, fusion) if "by Spark" in line), *shown]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
-        given=f"on_error of {whose}; {'; '.join(by_spark)}",
+        given=f"on_error of {owner}; {'; '.join(by_spark)}",
         hint="Write it with functions that the workers know; or leave on_error out: topology.describe() lists "
         "where each runs, and why.",
     )

@@ -54,7 +54,7 @@ class LevelProcessor(StatefulProcessor):
     sides : side of each edge, by port.
     common : what all levels have alike.
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
-    fused : of operators whose results are packed here; those of the others go to `Unpack`.
+    fused : of operators with results that are packed here; those of the others go to `Unpack`.
     gathers : whether results that are packed here are held together until the ends come (`Gathered`).
     passes_ends : whether what reads the level's rows needs the ends.
     """
@@ -107,7 +107,7 @@ class LevelProcessor(StatefulProcessor):
             )
 
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
-        """What the label's rows become: results of its operator, or the rows as they are, where it has none here.
+        """The results of the label's rows: those of its operator, or the rows as they are, if it has none here.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class LevelProcessor(StatefulProcessor):
             yield from self._common.measures.wire(tally, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
-        """What the task has held together until now, and what was counted of it."""
+        """The rows that the task has held together until now, and its counts."""
         if self._gathered is None:
             return
         drops, tally = self._task()
@@ -166,7 +166,7 @@ class LevelProcessor(StatefulProcessor):
             yield from self._common.measures.wire(tally, label)
 
     def _task(self) -> tuple[DeadLetterWriter, Tally]:
-        """What takes rows that end behind the operators, and counts, for all shards of the task."""
+        """The writer of rows that end after the operators, with counts, for all shards of the task."""
         if self._ended is None:
             self._ended = DeadLetterWriter(self._common.ways), Tally()
         return self._ended
@@ -232,7 +232,7 @@ def _passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireR
 
 
 def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Rows together, as far as memory bears, so that every shard is told once how far they reach."""
+    """Rows together, as far as memory allows, so that every shard gets their time bounds once."""
     found: list[pa.Table] = []
     for table in tables:
         found.append(table)

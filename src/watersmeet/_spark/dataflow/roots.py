@@ -1,4 +1,4 @@
-"""The roots of a stage: the sources and operators whose rows its frame has, and what is known of them."""
+"""The roots of a stage: the sources and operators with rows in its frame, and their facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def roots_of(stage: Stage) -> dict[int, str]:
 
 
 def letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
-    """Of the stage's roots those that are dead letters, and the names of the sources whose these are."""
+    """Of the stage's roots those that are dead letters, and the names of their sources."""
     letters = letter_sources(physical.plan)
     return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
 
@@ -25,7 +25,7 @@ def global_roots(physical: Physical) -> tuple[int, ...]:
 
 
 def watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
-    """What the stage's sources tell of time to the operators that they reach."""
+    """The rows of time from the stage's sources to the operators that they reach."""
     watermarks = []
     for operator, time in physical.timed:
         mine = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)

@@ -1,8 +1,8 @@
 """Where a checkpoint may lie: of two drivers that write one plan at once, one has to be refused.
 
 Spark writes its logs through a file manager, which looks whether a file is there and then puts another in its place. On
-a file system whose renaming refuses what is there, that is one step. On an object store without such a renaming it is
-two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races.
+a file system with a renaming that refuses existing files, that is one step. On an object store without such a renaming
+it is two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races.
 """
 
 from __future__ import annotations

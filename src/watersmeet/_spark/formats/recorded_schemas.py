@@ -1,4 +1,4 @@
-"""What a start settles about formats with a schema, and a checkpoint records: law 2, a replay writes the same bytes.
+"""Schemas of formats that a start fixes, and a checkpoint records: law 2, a replay writes the same bytes.
 
 A source without a schema goes on with the one that the checkpoint has, where its type is the same. A sink's schema is
 registered, or looked up, before the first batch; its number stands in front of each value.
@@ -162,7 +162,7 @@ def handed_registries(spark: SparkSession, sources: Sequence[SourceNode]) -> Ite
 
 
 def sources_with_schemas(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
-    """The sources, whose formats have the schemas that were settled, and registries as tasks reach them."""
+    """The sources with the recorded schemas in their formats, and registries as tasks reach them."""
     made = []
     for source in sources:
         parts = {}
@@ -176,7 +176,7 @@ def sources_with_schemas(sources: Sequence[SourceNode], known: Settled, registri
 
 
 def sinks_with_schemas(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
-    """The sinks, whose formats have the schemas and the numbers that were settled."""
+    """The sinks with the recorded schemas and their numbers in their formats."""
     made = []
     for sink in sinks:
         parts = {}

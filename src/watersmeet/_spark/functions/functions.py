@@ -364,7 +364,7 @@ def _slipped(role: str, slip: Slip) -> FunctionError:
 
 
 def _placed(shown: str, function: Function) -> str | None:
-    """What is given, and where the user's function begins."""
+    """The given value, and where the user's function begins."""
     place = place_of_function(own(function))
     return "; ".join(filter(None, (shown, "" if place is None else str(place)))) or None
 

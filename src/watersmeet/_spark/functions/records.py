@@ -1,4 +1,4 @@
-"""What is asked of users' functions of Columns besides their types: that they give times, headers, names of topics."""
+"""Checks of users' functions of Columns besides their types: that they return times, headers, names of topics."""
 
 from __future__ import annotations
 

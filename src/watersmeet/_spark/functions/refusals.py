@@ -25,7 +25,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a function gets.
+    """The arguments of a function.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Arguments:
         return next((each for each, kind in named if isinstance(kind, StructType) and name in kind.names), None)
 
     def hint_of(self, flaw: Flaw, columns: Sequence[Column]) -> str:
-        """What to do about a flaw: how a field is read whose name Spark takes for a function, where there is one."""
+        """The hint for a flaw: how to read a field with a name that Spark takes for a function, if there is one."""
         for name in flaw.names:
             has = self.with_field(name)
             if has is not None and any(re.search(rf"(?<![\w.]){name}\b(?!\()", str(each)) for each in columns):
@@ -65,7 +65,7 @@ class Arguments:
 
     @property
     def hint(self) -> str:
-        """What a function gets, as a hint."""
+        """The arguments of a function, as a hint."""
         return f"It gets {self.listed}."
 
 
@@ -228,7 +228,7 @@ def _structs(kind: DataType) -> Iterator[StructType]:
 
 
 def boolean_hint(kind: DataType) -> str:
-    """What a predicate gives in place of a value of another type."""
+    """The result of a predicate that returns a value of another type."""
     if isinstance(kind, StringType):
         return "Return a boolean Column: value['field'] == 'text', or value['field'].isNotNull()."
     return "Return a boolean Column: value['field'] > 0, or value['field'].isNotNull()."

@@ -30,7 +30,7 @@ _FOLDER = "watersmeet/totals"
 
 @dataclass(frozen=True)
 class StoredMetrics:
-    """What is kept, as of the last batch that was committed.
+    """The stored numbers, as of the last batch that was committed.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class StoredMetrics:
 
 
 def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | None:
-    """What a checkpoint has kept; None where nothing is, or nothing can be read: it is no reason not to start.
+    """The stored numbers of a checkpoint; None if there are none or they cannot be read: that does not prevent a start.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | N
 
 
 def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> StoredMetrics | None:
-    """What a file says; None where it was cut off, or is of another checkpoint or a batch to come, or not ours."""
+    """The content of a file; None if it was cut off, or is of another checkpoint or a batch to come, or not ours."""
     try:
         with foreign(_FOLDER):
             body = _body(content)
@@ -97,7 +97,7 @@ class LifetimeTotals:
         self._lock = threading.Lock()
 
     def before_commit(self, batch: int) -> None:
-        """Count the batch whose thread this is, all of whose sinks have it."""
+        """Count the batch of this thread, which all its sinks have."""
         observed = observed_of(self._place.folder.spark, batch)
         if observed is not None:
             with self._lock:
@@ -115,7 +115,7 @@ class LifetimeTotals:
             self._changed = True
 
     def save(self) -> None:
-        """Write what was told behind commits; a checkpoint that is gone meanwhile stays so."""
+        """Write the numbers received after commits; a checkpoint that is gone meanwhile stays so."""
         with self._lock, suppress(OSError, PySparkException):
             if self._changed:
                 self._write()
@@ -133,7 +133,7 @@ def _text(totals: Totals, identity: str) -> str:
 
 
 def _body(content: bytes) -> Mapping[str, Any] | None:
-    """What a file says; None where it was cut off or is of another version."""
+    """The content of a file; None if it was cut off or is of another version."""
     digest, _, text = content.decode("utf-8", "replace").strip().partition(" ")
     if _digest(text) != digest:
         return None

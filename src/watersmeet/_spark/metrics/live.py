@@ -90,7 +90,7 @@ class Live:
 
 
 def text(now: Metrics, stages: int, ended: float) -> str:
-    """What is said beside the number of records.
+    """The text beside the number of records.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from watersmeet._spark.metrics.prometheus import Address, Endpoint
 
 
 class MetricsView:
-    """What shows the numbers of one query; nothing, as a rule.
+    """The view of one query's numbers; usually none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What made a query fail, as one of watersmeet's errors where it is one, and where Spark met a broken checkpoint.
+"""The cause of a query's failure, as one of watersmeet's errors if it is one, or if Spark met a broken checkpoint.
 
 Spark reports a failure as a text with everything in it: an error of watersmeet that was raised in a worker or by a
 column, or Spark's own complaint about a file.
@@ -162,7 +162,7 @@ def _is_of(text: str, checkpoint: str) -> bool:
 
 
 def _broken(text: str, checkpoint: str) -> list[str]:
-    """What is said of files of the checkpoint."""
+    """Messages about files of the checkpoint."""
     found = [line for sign in _CONDITIONS for line in re.findall(sign, text)]
     found += [each[1] for sign in _BROKEN for each in re.finditer(f"{_SAID}({sign})", text)]
     files = [each for sign in _BROKEN_FILE for each in re.finditer(f"{_SAID}({sign})", text)]

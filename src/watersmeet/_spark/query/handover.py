@@ -1,7 +1,7 @@
 """A changed topology upon the checkpoint of the one before: state, offsets and numbers of batches are handed over.
 
 Everything is made ready in a folder of its own, which nobody reads before the checkpoint's record names it: the record
-is written last, in one piece, so that whoever comes after a crash finds the old topology or the new one
+is written last, in one piece, so that a start after a crash finds the old topology or the new one
 (docs/decisions/0023). In that folder Spark finds a batch that was committed, with the number of the last one, state as
 of its end, and where each source is.
 """
@@ -67,7 +67,7 @@ class Handover:
             step()
 
     def steps(self) -> tuple[Callable[[], None], ...]:
-        """What is done, one after the other; none of it touches what there was."""
+        """The steps, one after the other; none of them touches existing files."""
         state = (self.gather, self.take_over, self.number_state) if self.physical.levels else ()
         return (self.clear, *state, self.write_logs)
 
@@ -141,7 +141,7 @@ class Handover:
 
     @property
     def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
-        """What goes on, the operator that keeps it from now on, and the table."""
+        """The part that continues, its operator from now on, and the table."""
         assert self.place.change is not None
         tables = {(o.node, table.name): (o, table) for o in self.physical.operators for table in o.keeps}
         for taken in self.place.change.taken:

@@ -1,4 +1,4 @@
-"""What becomes of bad records, as a checkpoint records it: a batch that was planned is run under the policies it had.
+"""Policies for bad records, as a checkpoint records them: a planned batch runs under the policies it had.
 
 Where there are dead letters, results leave through one exchange more: so policies decide which task writes what, and a
 batch of which some tasks have written must be run again under the same ones.
@@ -21,7 +21,7 @@ from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, OperatorPolicie
 from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 
 EFFECT = "bad_records"
-"""What a checkpoint records them as."""
+"""Their name in a checkpoint."""
 PASSES = (
     "The unfinished batch has failed again under the policies it was planned with. None of it is written, so the "
     "query continues: it runs the batch again under the policies of this start."
@@ -33,7 +33,7 @@ a list with the topic of dead letters. The usual ones are left out."""
 
 
 def recorded(plan: Plan) -> dict[str, Recorded]:
-    """What a checkpoint records of a plan's policies: nothing where all are the usual ones."""
+    """The record of a plan's policies in a checkpoint: none if all are the usual ones."""
     found = _of(plan)
     return {EFFECT: found} if found else {}
 

@@ -1,4 +1,4 @@
-"""What the batches of a running query have counted, from the progress that Spark keeps of it.
+"""Counts of a running query's batches, from the progress that Spark keeps of it.
 
 Spark keeps the progress of the last batches only, so a thread looks in now and then. A streaming listener
 written in Python would see every batch too, but costs 0.1 CPU-seconds each: the JVM hands over the progress
@@ -61,7 +61,7 @@ class BatchCounts:
             return self._metrics(active=self._query.isActive)
 
     def totals(self) -> Totals:
-        """What was counted, to go on with; nothing is added to it any more once this is closed."""
+        """The counts, to continue with; nothing is added to them once this is closed."""
         self._look()
         return self._totals
 

@@ -79,14 +79,14 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
 
 
 def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Change:
-    """What a start with `evolve=True` would do; nothing is done. See `Topology.start`."""
+    """The effects of a start with `evolve=True`; nothing is done. See `Topology.start`."""
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
 
 def handover_of(
     topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions
 ) -> tuple[Handover, Checkpoint]:
-    """What a start would do to take the checkpoint over, and the checkpoint then; nothing is done yet."""
+    """The steps of a start that takes the checkpoint over, and the checkpoint then; nothing is done yet."""
     start = _Start(topology, Folder(spark, checkpoint), options)
     found = look(start.folder)
     assert found.binding is not None
@@ -188,7 +188,7 @@ class _Start:
         return known and not place.created
 
     def planned_change(self) -> Change:
-        """What the topology does to the checkpoint.
+        """The effects of the topology on the checkpoint.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class _Start:
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
     def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
-        """What is settled of formats with a registry, if there are any."""
+        """The fixed schemas of formats with a registry, if there are any."""
         known = found.binding.effects.get("schemas", {}) if found.binding else {}
         made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
         return {"schemas": made} if made else {}
@@ -295,13 +295,13 @@ class _Start:
         return lease.query, metrics, kept
 
     def _handover(self, found: CheckpointFiles, place: Checkpoint, planned: int) -> Handover:
-        """What takes the checkpoint over to a changed topology."""
+        """The handover of the checkpoint to a changed topology."""
         assert found.binding is not None
         begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
         return Handover(self.topology, found.place, found.binding, place, planned, begun)
 
     def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:
-        """What inputs begin with, and how far the query is in it; a change of the topology goes on from there."""
+        """The bootstraps of inputs, and how far the query is in them; a change of the topology continues from there."""
         if place.change is not None and found is not None and found.binding is not None:
             return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
@@ -348,7 +348,7 @@ class _Start:
     def _facts(
         self, found: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
     ) -> CheckpointFacts:
-        """What this start depends on; `recorded`: partition counts, where Kafka is not to be asked."""
+        """The facts of this start; `recorded`: partition counts, if Kafka is not to be asked."""
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)

@@ -63,7 +63,7 @@ class StartOptions:
 
     @staticmethod
     def _without_secrets(given: Any) -> str:
-        """What was given in place of a connection, where that is an address and holds no secret."""
+        """The value given in place of a connection, if it is an address and holds no secret."""
         plain = isinstance(given, str) and re.fullmatch(r"[\w.:,-]+", given)
         return f"kafka={given!r}" if plain else f"a {type(given).__name__} (kafka=...)"
 

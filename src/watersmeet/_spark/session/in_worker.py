@@ -29,5 +29,5 @@ class NoSession:
 
 
 def session_of_worker() -> SparkSession | None:
-    """What stands for the session in a worker; None on the driver."""
+    """The replacement of the session in a worker; None on the driver."""
     return cast("SparkSession", NoSession()) if task.in_task() else None

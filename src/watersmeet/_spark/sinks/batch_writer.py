@@ -1,7 +1,7 @@
 """Spark's writers inside a foreachBatch: each batch is written so that writing it again changes nothing.
 
 Files of a batch lie in a folder of their own (`batch_id=7`, which Spark reads back as a column) that a replay
-overwrites; Delta is told application and batch; memory and console live only as long as the query does.
+overwrites; Delta gets application and batch; memory and console live only as long as the query does.
 A writer of any other kind may write a replayed batch twice.
 """
 

@@ -27,5 +27,5 @@ KINDS: Mapping[type[SinkTarget], OutputKind] = {
 
 
 def kind_of(target: SinkTarget) -> OutputKind:
-    """What writes an output."""
+    """The kind of an output."""
     return next(KINDS[each] for each in type(target).__mro__ if each in KINDS)

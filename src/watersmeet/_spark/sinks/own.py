@@ -1,6 +1,6 @@
 """Outputs of the user's own: written by the driver in one call, or by each task of the last exchange.
 
-Whoever writes reads all its rows first, whatever comes of them: the levels' state is saved with them.
+A writer reads all its rows first, also those that it does not write: the levels' state is saved with them.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ class TablePass(OnePass):
 
 
 def table_writer(given: Given, chosen: Chosen) -> TableWriter:
-    """What keeps a table of a database."""
+    """The writer of a table of a database."""
     return DatabaseTableWriter(chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)
 
 
 def merged(given: Given, chosen: Chosen) -> TableWriter:
-    """What merges into a table of a catalog."""
+    """The writer of a table of a catalog."""
     return MergedTable(given.spark, chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)

@@ -88,7 +88,7 @@ class TopicsPass(Pass):
 
     @cached_property
     def _driver(self) -> DriverCommit:
-        """What writes small output: one for all batches, which have the same topics."""
+        """The writer of small output: one for all batches, which have the same topics."""
         names = [sink.name for sink in self.topics]
         return DriverCommit(self.settings, self.identity, names, self.planned, self.guard)
 

@@ -24,7 +24,7 @@ _PART = "part-*"
 
 @dataclass(frozen=True)
 class Content:
-    """What rows there are.
+    """The content of the rows.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def read_topics(
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
-    """What Spark's Kafka source is told."""
+    """The options of Spark's Kafka source."""
     return {
         "subscribe": ",".join(sorted(set(topics))),
         "startingOffsets": kafka.starting_offsets,

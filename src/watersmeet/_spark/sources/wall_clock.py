@@ -26,7 +26,7 @@ BEGUN = "wall_clock_ms"
 
 
 def begun(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
-    """What is recorded of a topology that goes by the wall clock: it shows this until its source tells.
+    """The record of a topology that goes by the wall clock: this is its time until its source sends one.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Tell:
 
     Parameters
     ----------
-    targets : (operator, port on which it is told times).
+    targets : (operator, port on which it gets times).
     labels : how (target, shard) are labelled.
     ends : whether to send ends behind the rows: a batch may have nothing but ticks.
     """

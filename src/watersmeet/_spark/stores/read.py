@@ -74,8 +74,8 @@ def read_state(
     spark : the session that reads.
     checkpoint : the folder that the query was started with.
     store : name of the store, as `store=` names it, or as `describe` does (`stores` lists them).
-    batch : number of a batch whose state Spark still keeps, the last ten; None: the last that was committed.
-    keys : keys whose rows are wanted, a struct as a dict or a Row; None: all. Only the hash ranges in which they lie
+    batch : number of a batch with state that Spark still keeps, the last ten; None: the last that was committed.
+    keys : keys of the wanted rows, a struct as a dict or a Row; None: all. Only the hash ranges in which they lie
         are read, at once: the DataFrame holds their rows.
 
     Returns
@@ -170,7 +170,7 @@ class StateReader:
 
         Parameters
         ----------
-        labels : those that are wanted, whose partitions alone are read; None: all.
+        labels : the wanted ones, so that only their partitions are read; None: all.
         """
         levels = self.levels()
         frames = [

@@ -86,7 +86,7 @@ class StoreRows:
         give_back()
 
     def _stores_in(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
-        """The ranges whose chunks lie in the folder now, by label, each in one of its own."""
+        """The ranges with chunks in the folder now, by label, each in one of its own."""
         found: dict[int, FolderStore] = {}
         for batch in batches:
             for at, label in enumerate(batch.column("label").to_pylist()):

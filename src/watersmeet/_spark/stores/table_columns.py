@@ -1,4 +1,4 @@
-"""What is shown of a table that is a store: the columns of its DataFrame, and where they come from.
+"""The visible part of a table that is a store: the columns of its DataFrame, and where they come from.
 
 A checkpoint records it, so that stores can be read where the program is not (law 10: state is found by its name).
 """
@@ -134,7 +134,7 @@ def _aggregate_type(fold: folds.Fold) -> Any:
 
 
 def _columns(kinds: Mapping[str, Any]) -> dict[str, str]:
-    """What is shown: the key, what is kept with it, then the times; numbers and flags are the engine's own."""
+    """The visible columns: the key, its state, then the times; numbers and flags are the engine's own."""
     # what is held back under its serialized key has the key itself beside it
     key = "windowed" if kinds["key"] == BYTES and "windowed" in kinds else "key"
     kept = {name: name for name, kind in kinds.items() if name not in ("key", key) and kind not in (FLAG, NUMBER)}

@@ -1,4 +1,4 @@
-"""What a task makes of its rows: the last change of each key, in the columns of the database, as blobs.
+"""The changes of a task: the last change of each key, in the columns of the database, as blobs.
 
 A key's rows are all in one task, in order (law 2), so its last one there is its last one in the batch. Tasks write
 nothing to the database: one that runs twice, or breaks off, changes nothing, and no password leaves the driver.
@@ -79,7 +79,7 @@ class LastChanges:
 
 
 def place(number: int) -> str:
-    """What a column is called on its way."""
+    """The name of a column on its way."""
     return f"c{number}"
 
 

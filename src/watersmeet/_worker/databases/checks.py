@@ -1,4 +1,4 @@
-"""What must hold of a table before a query keeps it: its columns, who writes it, and which batches it has."""
+"""Checks of a table before a query writes it: its columns, its writer, and its batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.io.databases import TableTarget
 
 @dataclass(frozen=True)
 class Mark:
-    """What a table has.
+    """The state of a table.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Marked(Protocol):
         """Whether it has no rows."""
 
     def mark(self) -> Mark | None:
-        """What it has; None: nobody has written it."""
+        """The mark of the table; None: nobody has written it."""
 
     def set_mark(self, mark: Mark) -> None:
         """Write down what it has."""
@@ -120,7 +120,7 @@ def take_over(table: Marked, target: TableTarget, identity: str, planned: int | 
 
 
 def check_writer(mark: Mark | None, target: TableTarget, identity: str) -> Mark:
-    """What a table has that this query still writes.
+    """The columns of a table that this query still writes.
 
     Raises
     ------

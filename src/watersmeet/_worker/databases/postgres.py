@@ -1,6 +1,6 @@
 """A table of Postgres, through psycopg.
 
-A piece of changes is one statement whose parameters are an array for each column: measured, it is as fast as COPY with
+A piece of changes is one statement with an array for each column as parameters: measured, it is as fast as COPY with
 a merge behind it for large pieces, and faster for small ones (decision 22).
 """
 

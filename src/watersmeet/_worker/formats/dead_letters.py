@@ -100,7 +100,7 @@ class BadRecordOrigin:
     reason: str
 
     def headers(self, error: WatersmeetError) -> list[Header]:
-        """What a dead letter says of itself, behind the record's own headers."""
+        """The headers of a dead letter, behind the record's own headers."""
         return self.error_headers(type(error), complaint(error))
 
     def error_headers(self, error: type[WatersmeetError] | None, text: str) -> list[Header]:
@@ -118,19 +118,19 @@ class BadRecordOrigin:
 
 
 def complaint(error: WatersmeetError) -> str:
-    """What a dead letter says of an error: all but what is to be done about it."""
+    """The text of an error in a dead letter: all but the hint."""
     return error.message if error.given is None else f"{error.message} Given: {error.given}"
 
 
 def said(error: Exception) -> str:
-    """What a dead letter says of an error that a function raises, as a sentence: whose function it is follows."""
+    """The text of a function's error in a dead letter, as a sentence: the function's name follows."""
     if isinstance(error, WatersmeetError):
         return complaint(error) if error.given is None else f"{complaint(error)}."
     return str(error)
 
 
 def of_peek(error: Exception) -> FunctionError:
-    """What a function raises that was shown a row, as an error of ours."""
+    """The error of a function on a row, as an error of ours."""
     return FunctionError("A function of peek raises.", given=repr(error))
 
 
@@ -162,7 +162,7 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], k
 
 @dataclass(frozen=True)
 class OnError:
-    """What becomes of the records of a source for which a function raises.
+    """The policy for the records of a source for which a function raises.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def evaluated(
 
     Raises
     ------
-    EvaluationError : a row fails of a source whose rows are not to.
+    EvaluationError : a row fails, and the policy of its source is to fail.
     """
     try:
         return frame, program(frame)
@@ -199,7 +199,7 @@ def evaluated(
         roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
         if not failed or not policies.keys() >= {*roots}:
             raise
-        texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
+        texts = {row: f"{said(error)} In a function behind {program.owner}." for row, error in failed.items()}
         frame = ended(frame, texts, policies, code)
         return frame, program(frame)
 

@@ -28,7 +28,7 @@ Flaw = tuple[Bools, str]
 
 
 def envelope_type(row: DataType, *, documents: bool) -> StructType:
-    """What is read of an envelope; of Kafka Connect's JSON with schemas it lies within `payload`."""
+    """The fields to read of an envelope; of Kafka Connect's JSON with schemas it lies within `payload`."""
     fields = [
         StructField("op", StringType()),
         StructField("after", StringType() if documents else row),
@@ -38,7 +38,7 @@ def envelope_type(row: DataType, *, documents: bool) -> StructType:
 
 
 def row_type(envelope: DataType) -> DataType:
-    """The type of the rows of envelopes whose schema says all of it.
+    """The type of the rows of envelopes with a complete schema.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class KeySerde:
     names: tuple[str, ...]
 
     def read(self, raw: pa.Array) -> Decoded:
-        """Keys of which at least one column is told."""
+        """Keys with at least one column."""
         found = self.inner.read(raw)
         columns = _opened(found.values, self.names)
         lost = np.logical_and.reduce([_where(column.is_null()) for column in columns])
@@ -156,7 +156,7 @@ class KeySerde:
         return Decoded(pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(lost)), bad)
 
     def fault(self, raw: bytes) -> str:
-        """What the inner format says, or that no column is there."""
+        """The error of the inner format, or that no column is there."""
         if self.inner.read(pa.array([raw], pa.binary())).bad[0]:
             return self.inner.fault(raw)
         return f"there is none of the columns {', '.join(self.names)}"

@@ -83,13 +83,13 @@ class Deserializer:
 
 @dataclass(frozen=True)
 class Deserializers:
-    """Decodes the parts of sources whose formats are plain.
+    """Decodes the parts of sources with plain formats.
 
     Parameters
     ----------
     parts : what to decode.
     whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
-        else the frame says so.
+        else the frame marks them.
     kept : by the number of a source those of the sources of dead letters for which its records are kept as they came,
         though they can be decoded: they may end later.
     """
@@ -99,7 +99,7 @@ class Deserializers:
     kept: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, columns: Collection[str]) -> Deserializers:
-        """What of it these columns need: everything is looked at, if it is not looked at before."""
+        """The part of it that these columns need: everything is decoded, if it is not checked before."""
         return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
 
     @property
@@ -176,7 +176,7 @@ class Decode:
 
 
 def _read(part: Deserializer, raw: pa.Array, mine: Bools, frame: pa.Table) -> Decoded:
-    """What the bytes of these rows are; of the others, nothing. Rows of one source mostly come together."""
+    """The values of these rows' bytes; of the others, nothing. Rows of one source mostly come together."""
     if mine.any():
         given = raw if mine.all() else pc.if_else(pa.array(mine), raw, None)
         return guard.read(part.serde, given, f"{part.topic}/{part.part}", frame)
@@ -207,7 +207,7 @@ def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa
 
 
 def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
-    """The error for a record whose key or value is not of its topic's format, whoever found it."""
+    """The error for a record with a key or value that is not of its topic's format."""
     return SourceError(
         f"The {part} {REFUSED}",
         given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",

@@ -31,7 +31,7 @@ from watersmeet.io.formats import Format
 
 
 def family_of(form: Format) -> Family:
-    """What answers for a format."""
+    """The family of a format."""
     return FAMILIES[form.kind]
 
 
@@ -83,7 +83,7 @@ def is_primitive(form: Format) -> bool:
 
 
 def serde_of(form: Format, kind: DataType | None = None) -> Serde:
-    """What reads and writes the format in the workers.
+    """The serde of the format in the workers.
 
     Parameters
     ----------

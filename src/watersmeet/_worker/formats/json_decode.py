@@ -3,7 +3,7 @@
 Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. Arrow's parser reads many texts
 at once where all of them are plainly fine (`json_blocks`); else the standard library's reads each text whole, which is
 slower and says what is wrong (docs/decisions/0013-json-in-the-workers.md has the measurement). Then columns are built
-type by type, and one whose values are all of the wanted Python type costs one look at the set of their types.
+type by type, and one with only values of the wanted Python type costs one look at the set of their types.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
 
 
 class _RefusedJson(ValueError):
-    """What is JSON by the letter, and no value that can be told."""
+    """JSON texts with a value that has no type here."""
 
 
 def _check_levels(text: str) -> None:

@@ -2,7 +2,7 @@
 
 A source without a schema of its own reads by the registry's latest, which a checkpoint records: a restart reads alike.
 A sink's schema has its number from the start on. Law 6: what a value was written by decides whether it can be read.
-What depends on the language of a schema, the language answers (`language`).
+The language of a schema answers the rest (`language`).
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def _keep(kept: dict[tuple[str, str, int], Any], place: tuple[str, str, int], ma
 
 
 def reader(form: SchemaFormat) -> SchemaReader:
-    """What reads a source's values."""
+    """The serde of a source's values."""
     registry = Reached(form.registry.settings) if isinstance(form.registry, SchemaRegistry) else form.registry
     return SchemaReader(whole_text(form), registry, form.kind, form.validate)
 
@@ -298,7 +298,7 @@ class SchemaSerde:
 
 
 def serde_of(form: SchemaFormat, kind: DataType | None) -> SchemaSerde:
-    """What reads a source's values, or writes a sink's of this type."""
+    """The serde of a source's values, or of a sink's values of this type."""
     return SchemaSerde(reader(form)) if kind is None else SchemaSerde(None, writer(form, kind))
 
 
@@ -327,7 +327,7 @@ def written_text(form: SchemaFormat, kind: DataType) -> str:
 
 
 def writer(form: SchemaFormat, kind: DataType) -> Writer:
-    """What writes a sink's values of this type."""
+    """The writer of a sink's values of this type."""
     language = LANGUAGES[form.kind]
     header = b"" if form.id is None else MAGIC + form.id.to_bytes(HEADER_BYTES - 1, "big")
     text, what = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"

@@ -38,11 +38,11 @@ def time_column(number: int) -> str:
 
 @dataclass(frozen=True)
 class Extractor:
-    """What becomes of the times that the extractor of one source gives.
+    """The policy for the times that the extractor of one source makes.
 
     Parameters
     ----------
-    number, source, topic : whose it is.
+    number, source, topic : its source.
     policy : what becomes of a record that it gives no time: "fail", "skip", "own", or "letter".
     dead_letter_source : number of the source of dead letters that they become rows of.
     """
@@ -83,7 +83,7 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Extraction:
-    """What gives records of a source stage their times.
+    """The times of the records of a source stage.
 
     Parameters
     ----------

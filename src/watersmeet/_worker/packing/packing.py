@@ -62,11 +62,11 @@ class Pack:
     common : what all packings have alike.
     slots : path slots of the plan.
     roots : name of each root number, for counting what sources drop.
-    sources : whether this is a source stage, whose rows have no position yet.
+    sources : whether this is a source stage: its rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     program : makes the columns that functions give, where Spark has not.
     peeks : functions to be shown rows.
-    watermarks : what operators are told of time.
+    watermarks : the rows of time for operators.
     first : numbers of the roots that are global tables.
     snapshot : whether the rows are a table's snapshot.
     deserializers : of what comes as bytes; None: nothing does.
@@ -110,7 +110,7 @@ class Pack:
     def packed(
         self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, tally: Tally | None = None
     ) -> Iterator[WireRow]:
-        """The rows on their way to operators and sinks, then what operators are told of time."""
+        """The rows on their way to operators and sinks, then the rows of time."""
         try:
             frame = self._prepared(loosened(gathered), clock, drops)
         except TooManyRows as many:
@@ -175,7 +175,7 @@ class Unpack:
     Parameters
     ----------
     schema : the wide frame's.
-    operators : the operators whose results this stage works on.
+    operators : the operators with results in this stage.
     labels : gives the case of a row, where there are several.
     ends : whether end rows follow, numbered in the column `root` (see `ends`).
     """

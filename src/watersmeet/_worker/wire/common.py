@@ -1,4 +1,4 @@
-"""What every packing and every level of a query has alike, as one value that is sent to the workers."""
+"""The common settings of every packing and every level of a query, as one value that is sent to the workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watersmeet._worker.wire.wire import Labels
 
 @dataclass(frozen=True)
 class Common:
-    """What is the same wherever rows of a query are packed.
+    """The same value wherever rows of a query are packed.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Dead letters of what ends behind the inputs: late, expired and null-key records, and those a function raises for.
 
-What a topic's source has read leaves as it came. Other rows leave with their keys and values as an output without
-formats writes them: text, bytes and integers as Kafka's serializers do, anything else as JSON.
+Records of a topic's source leave as they came. Other rows leave with their keys and values as an output without formats
+writes them: text, bytes and integers as Kafka's serializers do, anything else as JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DeadLetterRoutes:
     exits : by topic of dead letters, which way they go.
     within : what becomes of records that end.
     topics : by the number of each source that is a topic, the topic.
-    raw : number of the source whose columns keep what is dropped as it came.
+    raw : number of the source with columns for dropped records as they came.
     rows : numbers of the sources that have records without such bytes, which have no place in a topic either.
     """
 
@@ -89,7 +89,7 @@ def dead_letter_routes(
     Parameters
     ----------
     begun : names of the sources that begin with something, besides what their topics have.
-    piped : whether its records are a test driver's, which say of one input alone whose they are.
+    piped : whether its records are a test driver's, which know their input only if there is one.
     """
     plan = physical.plan
     names = {topic: operators_source(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
@@ -114,7 +114,7 @@ def _exit(physical: Physical, source: str) -> Outlet:
 
 
 def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
-    """Of a stage's roots those whose records may outlive that a function raises, and what becomes of them."""
+    """The roots of a stage with records that may outlive a function's error, and their policies."""
     sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
     return {
         number: OnError(s.origin.name, s.name, raised_source(physical.plan, s))

@@ -32,7 +32,7 @@ _VALUE = "encoded_value"
 
 @dataclass(frozen=True)
 class Encoding:
-    """What is written of one output before the last exchange.
+    """The columns of one output that are encoded before the last exchange.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ Encodings = Mapping[int, Encoding]
 
 
 def encodings_of(physical: Physical, sinks: Iterable[SinkNode], *, ships: bool = True) -> Encodings:
-    """What is written before the last exchange.
+    """The columns that are encoded before the last exchange.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class FileOutput:
     codec: str
 
     def writer(self, file: Path) -> pq.ParquetWriter:
-        """What writes one file."""
+        """The writer of one file."""
         return pq.ParquetWriter(file, self.schema, compression=self.codec)
 
 
@@ -137,7 +137,7 @@ class _File:
 
 
 def part_name(task: int) -> str:
-    """What a task's file is called."""
+    """The name of a task's file."""
     return f"part-{task:05}.parquet"
 
 
@@ -180,7 +180,7 @@ class FilesFromBlobs:
 
 @dataclass(frozen=True)
 class FilesFromColumns:
-    """mapInArrow function: writes the rows of `columns_of`, each to the outputs whose row it is.
+    """mapInArrow function: writes the rows of `columns_of`, each to its outputs.
 
     Parameters
     ----------

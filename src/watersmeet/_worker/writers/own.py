@@ -1,6 +1,6 @@
 """Calls outputs of the user's own: on the driver, or as the mapInArrow function of a task.
 
-What such an output raises is told with the line of its own file, as a `SinkError`; a batch that it says it has is left
+An error of such an output is raised as a `SinkError` with the line of its own file; a batch that it already has is left
 out.
 """
 

@@ -1,8 +1,8 @@
 """A batch's transaction, tried again while Kafka does not answer: for so long as `Kafka(..., retry_timeout=)` says.
 
-What was sent in a transaction that is given up is gone with it, so it is kept until the transaction is in: in memory
-where it is little, else in a file (law 9). Whether a commit whose answer was lost is in, the batch's marker says: so
-each record is in once, however often it is sent (`producers`).
+Records of an aborted transaction are gone with it, so they are kept until the transaction is in: in memory if they are
+few, else in a file (law 9). If the answer to a commit was lost, the batch's marker shows whether it is in: so each
+record is in once, however often it is sent (`producers`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def own(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
 
 
 def as_stored(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
-    """See `Kernel`: of an aggregate whose functions are not here, what is kept."""
+    """See `Kernel`: the state of an aggregate without its functions, which are in the user's program."""
     return AggregateKernel(kept.state)
 
 
@@ -86,18 +86,18 @@ class OwnKernel(AggregateKernel):
         return gather(pa.concat_arrays([kept, made]), pointers)
 
     def _called(self, name: str, *given: Any) -> Any:
-        """What a function of the user's gives, as it is read back.
+        """The result of a user's function, as state would return it.
 
         Raises
         ------
         FunctionError : it raises, or gives what is not of the declared type.
         """
-        whose = f"{self._how.name}.{name}"
+        owner = f"{self._how.name}.{name}"
         try:
             made = getattr(self._how, name)(*given)
         except Exception as error:
             raise FunctionError(
-                f"{whose} raises {error!r:.200}.",
+                f"{owner} raises {error!r:.200}.",
                 given=f"for {', '.join(f'{each!r:.120}' for each in given) or 'nothing'}",
                 hint="A record for which add raises can be left out: on_error='skip' of builder.policies(...).",
             ) from error
@@ -107,7 +107,7 @@ class OwnKernel(AggregateKernel):
         except FunctionError:
             kind = self._result if name == "finish" else self.state
             raise FunctionError(
-                f"{whose} returns {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
+                f"{owner} returns {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
                 hint=f"Give a value of that type, or declare another one: {declared} = ... in the class.",
             ) from None
 

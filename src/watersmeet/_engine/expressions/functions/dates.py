@@ -156,7 +156,7 @@ def _cut_date(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _cut_timestamp(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """The begin of the unit; null where there is no such unit."""
+    """The begin of the unit; null for an unknown unit."""
     micros, unit = numbers(arguments[1]), _unit(constant(call.arguments[0]))
     there = all_valid(*arguments)
     if unit in _MICROS:

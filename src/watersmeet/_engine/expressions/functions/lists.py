@@ -95,7 +95,7 @@ def _item(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _of_key(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """The value of a key, null where there is no such key."""
+    """The value of a key, null for a missing key."""
     values, key = arguments
     rows, at = elements_of(*begins_and_lengths(values))
     same = np.flatnonzero(flags(equal(values.keys.take(pa.array(at)), key.take(pa.array(rows)))))

@@ -86,7 +86,7 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
 
 
 def _settle(shard: Shard, begin: int, records: SessionRecords, found: Merged, states: States) -> None:
-    """What stands behind a stretch: what was not merged, and what was made and not merged since."""
+    """The sessions after a stretch: those not merged, and those made and not merged since."""
     before, known = shard.standing, found.known
     made = np.flatnonzero(~found.late & ~records.vanishes & ~found.gone[known:])
     kept = np.flatnonzero(~found.gone[:known])

@@ -95,7 +95,7 @@ class _Time:
         return at, self.ends(at)
 
     def beside(self, at: Int64s) -> dict[str, Int64s]:
-        """What is stored of windows beside that column."""
+        """The stored columns of windows beside that column."""
         return {}
 
     @property

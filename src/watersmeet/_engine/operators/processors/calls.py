@@ -1,4 +1,4 @@
-"""What a processor's methods get: the record, and the context by which it sends, keeps and waits."""
+"""The arguments of a processor's methods: the record, and the context by which it sends, stores and sets timers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class CallContext:
 
     @property
     def wall_clock(self) -> int:
-        """What the wall clock shows in this batch, in ms."""
+        """The time of the wall clock in this batch, in ms."""
         if self._wall is None:
             raise FunctionError(
                 f"The processor {self._params.called} asks for the wall clock, but has no method on_wall_timer.",
@@ -114,7 +114,7 @@ class CallContext:
         return self._wall
 
     def at(self, sent: Sent | None, place: Any, key: Any) -> None:
-        """What is sent from now on is sent from here; None: nothing can be."""
+        """The origin of records sent from now on; None: nothing can be sent."""
         self._sent, self._place, self.key = sent, place, key
 
     def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
@@ -195,7 +195,7 @@ class CallContext:
 
 
 def origins(sources: tuple[str, ...], srcpart: list[int], offset: list[int], headers: Callable[[int], Any]) -> Origin:
-    """What says where events come from."""
+    """The columns of the origins of events."""
 
     def origin(row: int) -> tuple[str, int, int, Any]:
         number = srcpart[row] >> PARTITION_BITS

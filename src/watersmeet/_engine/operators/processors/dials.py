@@ -1,7 +1,7 @@
 """The two clocks that timers go by: stream time, and the wall clock.
 
-A dial says what time it is for whoever sets a timer, where one stands that is due, and how one is written. A timer of
-the wall clock keeps the time domain of the record that has set it beside its own: what it sends stays in that
+A dial has the time for a new timer, the place of a timer that is due, and the columns of its row. A timer of
+the wall clock keeps the time domain of the record that has set it beside its own: its records stay in that
 partition, and its stores go by that domain's time.
 """
 
@@ -42,7 +42,7 @@ class Dial(Protocol):
         ...
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
-        """What a timer's row says beside key and moment."""
+        """The columns of a timer's row beside key and time."""
         ...
 
     def fires(self, domain: int, moment: int) -> None:

@@ -1,6 +1,6 @@
 """process: a user's class called for each record and timer of a key, in the order of the sequence (docs/processors.md).
 
-What happens to a key follows from its own records and timers, and from time. So a batch is done in slices of keys:
+The results of a key follow from its own records and timers, and from time. So a batch is done in slices of keys:
 state is read for all keys of a slice, then each key's records and timers go one after the other, then state is written.
 """
 
@@ -54,7 +54,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 @dataclass(frozen=True)
 class _Keys:
-    """The keys of a batch: those of its records, and those whose timers are due.
+    """The keys of a batch: those of its records, and those with timers that are due.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class _Batch:
         yield from failed_rows(self.events, self.errors)
 
     def finish(self) -> None:
-        """What time has passed is not wanted any more."""
+        """Expired entries and timers are removed."""
         tables = self.tables
         if self.wall is not None:
             *tables, of_wall = tables

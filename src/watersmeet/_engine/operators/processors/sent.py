@@ -1,7 +1,7 @@
-"""What a processor sends in one slice, and the results that are made of it, in order of position.
+"""The records that a processor sends in one slice, as results in order of position.
 
-What a record sends, and what timers send that fire at once behind it, are results of that record, numbered. What timers
-send that time lets go stands where these do (`places`), as all that was held back does (`time.released`).
+Records sent for a record, and by timers that fire directly after it, are results of that record, numbered. Records of
+timers that time lets go have the positions of these timers (`places`), as all released rows do (`time.released`).
 """
 
 from __future__ import annotations

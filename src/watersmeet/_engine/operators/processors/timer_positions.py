@@ -107,7 +107,7 @@ class TimerPositions:
         return self._start[domain]
 
     def wall_of(self, row: int, now: int) -> int:
-        """What the wall clock shows at an event: where an operator above has let it go by that clock, its moment."""
+        """The wall clock at an event: if an operator above has let it go by that clock, its time."""
         place = self._released.get(row)
         return int(place[1]) if place is not None and place[0] == BEFORE_ALL else now
 

@@ -1,4 +1,4 @@
-"""What processors send and put, made at once what it is read back as, so that batches make no difference (law 1)."""
+"""Values of processors, converted at once as state would return them, so that batches make no difference (law 1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ORDERED = (
 
 
 def checked(kind: pa.DataType, what: str) -> Checked:
-    """What gives a value as it is read back from an array of this type.
+    """A function that returns a value as an array of this type would return it.
 
     Parameters
     ----------

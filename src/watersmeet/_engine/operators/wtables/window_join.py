@@ -164,7 +164,7 @@ class _WindowJoin:
             yield WindowResults.together(parts).ordered()
 
     def _of_left(self, rows: Int64s) -> WindowResults:
-        """What changes of left rows give: one result each, at most."""
+        """Results of changes of left rows: one each, at most."""
         params, left = self._params, self.left
         event = left.event[rows]
         rows = rows[left.joins(rows, event)]
@@ -196,7 +196,7 @@ class _WindowJoin:
         return np.where(self.right.has(found) & self.right.joins(found, event), found, -1)
 
     def _results_of_rights(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> WindowResults:
-        """What changes of right rows give: one result for each live left row that points at them."""
+        """Results of changes of right rows: one for each live left row that points at them."""
         left, right = self.left, self.right
         pairs = list(pairs_of(begin, end, PAIRS))
         rows = waiting[np.concatenate([_NOWHERE, *(each.query for each in pairs)])]
@@ -211,7 +211,7 @@ class _WindowJoin:
         return WindowResults(event, left.start[rows], left.end[rows], np.where(called, rows, -1), seen, called, ts)
 
     def _unmatched(self, brought: Int64s, told: WindowResults) -> Iterator[WindowResults]:
-        """What changes of right rows give that meet no left row, in an outer join."""
+        """Results of changes of unmatched right rows, in an outer join."""
         if self._params.how != "outer":
             return
         right = self.right

@@ -64,7 +64,7 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
 
     Parameters
     ----------
-    references : the texts of the schemas whose names it uses, those first that others of them need.
+    references : the texts of the schemas that it names, those first that others of them need.
 
     Raises
     ------

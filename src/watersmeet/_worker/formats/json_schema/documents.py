@@ -110,7 +110,7 @@ class _Documents:
 
 
 def _at(document: Any, pointer: str, ref: str) -> Any:
-    """What a JSON Pointer (RFC 6901) leads to."""
+    """The target of a JSON Pointer (RFC 6901)."""
     found = document
     for part in unquote(pointer).split("/")[1:] if pointer else []:
         name = part.replace("~1", "/").replace("~0", "~")

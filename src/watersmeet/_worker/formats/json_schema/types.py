@@ -1,6 +1,6 @@
 """JSON Schema's types: what types of Spark's they are, and what schema a type makes.
 
-A number's width is told by `connect.type`, as Kafka Connect's converter does it, since JSON itself has none.
+`connect.type` gives a number's width, as Kafka Connect's converter does it, since JSON itself has none.
 """
 
 from __future__ import annotations

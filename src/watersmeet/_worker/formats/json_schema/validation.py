@@ -1,7 +1,7 @@
 """All that a JSON Schema says, looked at by the package jsonschema: its keywords, in bounds that it does not have.
 
-The package knows more than is wanted here. Old drafts have keywords whose schemas it would fetch from an address; it
-searches patterns by trying, which takes for ever for some texts, and compares each element of an array with each. So
+The package knows more than is wanted here. Old drafts have keywords with schemas that it would fetch from an address;
+it searches patterns by trying, which takes for ever for some texts, and compares each element of an array with each. So
 its validators are made of a list of keywords, without a resolver, and some of them are ours. All take time by the size
 of text and schema alone; nothing goes by the clock, so the same text always has the same answer (law 2).
 """
@@ -61,7 +61,7 @@ def refused(text: str, values: Sequence[str | None]) -> Iterator[tuple[int, str]
 
 @lru_cache(maxsize=64)
 def validator(text: str) -> Any:
-    """What looks at values by all that a schema says.
+    """The check of values by a whole schema.
 
     Raises
     ------

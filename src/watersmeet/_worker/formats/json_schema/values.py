@@ -77,12 +77,12 @@ class Texts:
 
 
 def _judge(node: SchemaNode, kind: DataType, values: pa.Array, rows: Int64s, flaws: Flaws, place: str) -> None:
-    """Give a reason to rows whose values are of the type, and none that the schema has.
+    """Give a reason to rows with values that are of the type, but not valid by the schema.
 
     Parameters
     ----------
     kind : of the values; its fields may be fewer than the schema's, and numbers narrower.
-    rows : of each value, that which it is part of.
+    rows : of each value, the row that it is part of.
     """
     if isinstance(kind, StructType):
         nodes, there = dict(node.fields), values.is_valid()

@@ -1,4 +1,4 @@
-"""What bounds an answer of a registry: its bytes, and the time until all of them are there.
+"""Limits of an answer of a registry: its bytes, and the time until all of them are there.
 
 The client of confluent-kafka bounds only how long it waits for the next byte, and keeps whatever comes.
 """
@@ -37,7 +37,7 @@ def bounded(client: Any) -> Any:
 
     Raises
     ------
-    ConfigError : it is of a version whose answers cannot be bounded.
+    ConfigError : its version does not allow to limit answers.
     """
     try:
         session = client._rest_client.session

@@ -75,7 +75,7 @@ class Handed:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the client is told."""
+        """The settings of the client."""
         found: dict[str, Any] = received(self.half, REGISTRIES)[str(self.number)]
         return found
 
@@ -91,7 +91,7 @@ class Reached:
 
 
 class RegistryClient:
-    """What is asked of one registry.
+    """The requests to one registry.
 
     Parameters
     ----------

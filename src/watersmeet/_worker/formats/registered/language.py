@@ -1,4 +1,4 @@
-"""What a language of schemas answers: its types, how values are read by a schema, and how they are written.
+"""The interface of a language of schemas: its types, how values are read by a schema, and how they are written.
 
 Avro, Protobuf and JSON Schema are one each, found by a format's kind (`schemas.LANGUAGES`). Law 6: bytes that are not
 to the letter a value of their schema have a reason.
@@ -112,7 +112,7 @@ class Language(ABC):
 
     @abstractmethod
     def writer(self, text: str, kind: DataType, header: bytes, what: str, *, validate: bool) -> Writer:
-        """What writes values of a type by a whole schema.
+        """The writer of values of a type by a whole schema.
 
         Parameters
         ----------

@@ -49,7 +49,7 @@ def _names(function: Expression) -> list[str]:
 
 
 def _called(rows: EvaluatedRows, function: Expression, of: Int64s, arguments: list[pa.Array]) -> pa.Array:
-    """What a function gives of elements, each of a row."""
+    """The results of a function for elements, each of a row."""
     assert isinstance(function, Call), "the call fits"
     given = dict(zip(_names(function), arguments, strict=False))
     return rows.of_elements(of, given).evaluate(function.arguments[0])
@@ -93,7 +93,7 @@ def _whether(call: Call, rows: EvaluatedRows) -> pa.Array:
 
 
 def _aggregated(call: Call, rows: EvaluatedRows) -> pa.Array:
-    """What the elements come to, one after the other, and what a last function makes of that."""
+    """The elements folded one after the other, and a last function of that."""
     argument, zero, merge, finish = call.arguments
     lists = rows.evaluate(argument)
     there = valid(lists)
