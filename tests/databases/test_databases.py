@@ -52,7 +52,7 @@ def test_columns_are_the_fields_of_key_and_value_or_are_called_as_one_says() -> 
         ({}, pa.int64(), pa.struct([("KEY", pa.int64())]), "(?s)Two columns.*of key and of value.KEY"),
         ({"key": "total"}, pa.int64(), VALUE, 'Hint: Name the key\'s columns: key="total_key"'),
         ({"key": ("a", "b")}, WINDOWED, VALUE, "the key has 3 columns"),
-        ({}, pa.int64(), pa.struct([("took", pa.duration("us"))]), "databases have no such type"),
+        ({}, pa.int64(), pa.struct([("took", pa.duration("us"))]), "databases have no type for it"),
     ],
 )
 def test_what_no_table_could_hold_is_refused(options: Any, key: pa.DataType, value: pa.DataType, what: str) -> None:

@@ -29,9 +29,8 @@ from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of
 from watersmeet._spark.dataflow.function_engines import started_engines
 from watersmeet._spark.dataflow.fusion import Fusion
-from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
-from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
 from watersmeet._spark.sources.extracted import extractors_of
@@ -112,16 +111,10 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
     common = Common(labels, metric_names(physical), None, dead_letter_routes(physical, piped=True), encodings)
     pack = Pack(
-        outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
+        stage=packed_stage(physical, stage, 0, exits=physical.ordered_exit),
         common=common,
-        slots=physical.slots,
-        roots=roots_of(stage),
         sources=True,
         program=packed.program,
-        peeks=peeks_of(physical, stage),
-        watermarks=watermarks_of(physical, stage),
-        first=global_roots(physical),
-        letters=letter_roots(physical, stage),
         outliving=outliving(physical, roots_of(stage)),
         extraction=Extraction(extractors_of(physical.plan, names), packed.timing),
     )
@@ -129,7 +122,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(mine, physical.side_of, common, None, fused))
+        levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused), common))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
@@ -191,7 +184,7 @@ class LocalRun:
         """Run a batch, or leave everything as it was."""
         before = {label: store.snapshot() for label, store in self.stores.items()}
         try:
-            drops = DeadLetterWriter(self.topology.pack.common.ways)
+            drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
             found = run(drops)
         except BaseException:
             self._restore(before)

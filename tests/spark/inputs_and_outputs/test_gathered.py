@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange.clock import Clock
-from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._worker.packing import gathered
 from watersmeet._worker.packing.packing import WIRE_ARROW, WireRow, ends_for_all_tasks
 from watersmeet._worker.packing.straight import Wire, straight
@@ -50,11 +50,8 @@ class InTasks(in_process.LocalRun):
             wire = []
             for task in range(TASKS):
                 mine = LevelProcessor(
-                    level._settings,
-                    level._sides,
+                    level._operators,
                     level._common,
-                    None,
-                    level._fused,
                     gathers=self.gathers,
                     passes_ends=number < last,
                 )
@@ -132,7 +129,7 @@ def test_a_task_sends_a_blob_to_each_shard_and_not_one_from_each_of_its_own(
 
 
 def test_a_task_that_ends_without_its_end_fails_and_loses_nothing() -> None:
-    level = LevelProcessor({}, {}, Common(Labels(1, 1, (0,), (1,)), ()), None, {}, gathers=True)
+    level = LevelProcessor(LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), ()), gathers=True)
     level.close()
     level._gathered.add(0, pa.table({"key": [1]}))  # type: ignore[union-attr]
     with pytest.raises(WatersmeetError, match="results are left"):

@@ -122,7 +122,7 @@ def _check_type(column: DatabaseColumn) -> None:
         )
     if not column.is_json and not any(is_kind(column.kind) for is_kind in _PLAIN):
         raise TopologyError(
-            f"The column {column.name!r} cannot be {column.kind}: databases have no such type.",
+            f"The column {column.name!r} cannot be {column.kind}: databases have no type for it.",
             given=f"{column.name!r}: {column.kind}",
             hint="Cast it in the value: table.map_values(lambda value: ...), to a string or a number.",
         )

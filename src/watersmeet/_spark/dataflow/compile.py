@@ -33,9 +33,9 @@ from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, started_engines
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
 from watersmeet._spark.dataflow.level_variables import pickled_small
-from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.outlets import columns_of, packed_columns
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources import wall_clock
@@ -193,27 +193,21 @@ class _Compiler:
         extraction: Extraction | None = None,
     ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
-        ways = self._common.ways
-        outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
-        peeks = peeks_of(self._physical, stage)
-        columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
+        routes = self._common.dead_letters
+        times = number == 0 and not snapshot
+        facts = packed_stage(self._physical, stage, number, exits=self._physical.ordered_exit, times=times)
+        columns_told = [*columns_of(facts.outlets, facts.peeks), *(routes.needed if routes and source else ())]
         policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
         frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
-            outlets=outlets,
+            stage=facts,
             common=self._common,
-            slots=self._physical.slots,
-            roots=roots_of(stage),
             sources=number == 0,
             order=order,
             program=program or Program(),
-            peeks=peeks,
-            watermarks=watermarks_of(self._physical, stage) if number == 0 and not snapshot else (),
-            first=global_roots(self._physical),
             snapshot=snapshot,
             deserializers=deserializers,
             ends=number == 0 and self._passes_ends(0),
-            letters=letter_roots(self._physical, stage),
             outliving=policies,
             extraction=extraction,
         )
@@ -251,12 +245,13 @@ class _Compiler:
     def _level(self, wire: DataFrame, level: int) -> DataFrame:
         operators = [o for o in self._physical.operators if o.level == level]
         fused = {o.id: found for o in operators if (found := self.fusion.fused(o)) is not None}
+        settings = {
+            o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
+        }
         processor = LevelProcessor(
-            {o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators},
-            self._physical.side_of,
+            LevelOperators(settings, self._physical.side_of, fused),
             self._common,
-            self._layout.cache_root,
-            fused,
+            cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
             passes_ends=self._passes_ends(level),
         )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -45,16 +46,30 @@ DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
 
-class LevelProcessor(StatefulProcessor):
-    """Runs the operators of one level.
+@dataclass(frozen=True)
+class LevelOperators:
+    """The operators of one level, and the steps on their results.
 
     Parameters
     ----------
     settings : operators of the level, by number.
     sides : side of each edge, by port.
-    common : what all levels have alike.
-    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     fused : of operators with results that are packed here; those of the others go to `Unpack`.
+    """
+
+    settings: Mapping[int, OperatorContext]
+    sides: Mapping[int, int]
+    fused: Mapping[int, Fused]
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs the operators of one level.
+
+    Parameters
+    ----------
+    operators : the operators of the level.
+    common : the settings that all levels share.
+    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
     gathers : whether results that are packed here are held together until the ends come (`Gathered`).
     passes_ends : whether what reads the level's rows needs the ends.
     """
@@ -63,19 +78,15 @@ class LevelProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        settings: dict[int, OperatorContext],
-        sides: dict[int, int],
+        operators: LevelOperators,
         common: Common,
-        cache_root: str | None,
-        fused: dict[int, Fused],
         *,
+        cache_root: str | None = None,
         gathers: bool = False,
         passes_ends: bool = True,
     ) -> None:
         self._common = common
-        self._fused = fused
-        self._settings = settings
-        self._sides = sides
+        self._operators = operators
         self._cache_root = cache_root
         self._store: SparkChunkStore | None = None
         self._begun = False
@@ -115,7 +126,7 @@ class LevelProcessor(StatefulProcessor):
         state_of : opens the label's state.
         """
         target, shard = self._common.labels.place(label)
-        context = self._settings.get(target)
+        context = self._operators.settings.get(target)
         if context is None:
             if label in self._common.labels.ends:
                 yield from self._rest(label)
@@ -123,14 +134,14 @@ class LevelProcessor(StatefulProcessor):
             yield from _passed_on(label, given)
             return
         drops, tally, state = (
-            DeadLetterWriter(self._common.ways, shard // self._common.labels.shards),
+            DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards),
             Tally(),
             state_of(),
         )
         inputs = self._inputs(given)
         if self._common.measures is not None:
             self._common.measures.processed(context.operator, shard, inputs, tally)
-        results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
+        results, fused = run_operator(context, inputs, state, drops), self._operators.fused.get(target)
         # the operator lets them go when it has read them
         del inputs
         if self._common.measures is not None:
@@ -159,7 +170,9 @@ class LevelProcessor(StatefulProcessor):
             return
         drops, tally = self._task()
         for target, table in self._gathered.rest():
-            yield from self._fused_rows(table, self._fused[target], 0, self._settings[target], drops, tally)
+            yield from self._fused_rows(
+                table, self._operators.fused[target], 0, self._operators.settings[target], drops, tally
+            )
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
@@ -168,7 +181,7 @@ class LevelProcessor(StatefulProcessor):
     def _task(self) -> tuple[DeadLetterWriter, Tally]:
         """The writer of rows that end after the operators, with counts, for all shards of the task."""
         if self._ended is None:
-            self._ended = DeadLetterWriter(self._common.ways), Tally()
+            self._ended = DeadLetterWriter(self._common.dead_letters), Tally()
         return self._ended
 
     def _state(self) -> State:
@@ -213,7 +226,7 @@ class LevelProcessor(StatefulProcessor):
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}
         for port, content in given:
-            sides.setdefault(self._sides[port], []).append(blob.decode(content))
+            sides.setdefault(self._operators.sides[port], []).append(blob.decode(content))
         return {side: stacked(tables) for side, tables in sides.items()}
 
 

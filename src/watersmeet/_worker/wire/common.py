@@ -19,12 +19,12 @@ class Common:
     labels : how (target, shard) are labelled.
     metrics : (node, reason) of each metric number.
     measures : what is counted beside dropped records; None: nothing.
-    ways : where dead letters of what ends go; None: there are none.
+    dead_letters : routes of the dead letters of rows that end; None: there are none.
     encodings : what is written of outputs before they have the rows.
     """
 
     labels: Labels
     metrics: tuple[tuple[str, str], ...]
     measures: Measures | None = None
-    ways: DeadLetterRoutes | None = None
+    dead_letters: DeadLetterRoutes | None = None
     encodings: Encodings = field(default_factory=dict)

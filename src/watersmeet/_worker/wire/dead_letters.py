@@ -128,23 +128,23 @@ class DeadLetterWriter(Drops):
 
     Parameters
     ----------
-    ways : where to; None: nowhere.
+    routes : of dead letters; None: rows that end are only counted.
     case : of rows that do not say theirs.
     """
 
-    def __init__(self, ways: DeadLetterRoutes | None = None, case: int = 0) -> None:
+    def __init__(self, routes: DeadLetterRoutes | None = None, case: int = 0) -> None:
         super().__init__()
-        self._ways, self._case = ways, case
+        self._routes, self._case = routes, case
         self._held: list[tuple[Outlet, pa.Table]] = []
 
     def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         way = self._counted(node, reason, len(at))
-        if self._ways is None or way is None or not len(at):
+        if self._routes is None or way is None or not len(at):
             return
         names = ("key", "value") if outlet is None else (outlet.key, outlet.value)
         moves = () if outlet is None else outlet.moves
         indices = [move.index for move in moves if move.index]
-        some = rows.select(_there(rows, [*self._position, *names, *indices, *self._ways.columns])).take(pa.array(at))
+        some = rows.select(_there(rows, [*self._position, *names, *indices, *self._routes.columns])).take(pa.array(at))
         told = [(node, reason, None, _MESSAGE.format(node, reason))] * len(at)
         self._hold(replace(way, moves=moves), some, names, told)
 
@@ -162,15 +162,15 @@ class DeadLetterWriter(Drops):
     @property
     def takes_refused(self) -> bool:
         """Whether records that a source does not let pass are dead letters."""
-        return self._ways is not None and isinstance(self._ways.within.usual.on_drop, DeadLetter)
+        return self._routes is not None and isinstance(self._routes.within.usual.on_drop, DeadLetter)
 
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         at = np.array(sorted(errors), dtype=np.int64)
         way = self._counted(node, RAISED, len(at))
-        if self._ways is None or way is None:
+        if self._routes is None or way is None:
             return
         some = results.take(pa.array(at))
-        apart = {*self._position, *visible_columns(self._ways.slots), *_OF_RESULTS}
+        apart = {*self._position, *visible_columns(self._routes.slots), *_OF_RESULTS}
         given = [name for name in some.column_names if name not in apart]
         columns = [array(some, name) for name in given]
         value = columns[0] if given == ["value"] else pa.StructArray.from_arrays(columns, given)
@@ -198,25 +198,25 @@ class DeadLetterWriter(Drops):
         """The dead letters on their way, which are forgotten here."""
         held, self._held = self._held, []
         for way, letters in held:
-            assert self._ways is not None
-            yield from pack(letters, (way,), shards, self._ways.slots, Drops())
+            assert self._routes is not None
+            yield from pack(letters, (way,), shards, self._routes.slots, Drops())
 
     def _counted(self, node: str, reason: str, count: int, shown: str | None = None) -> Outlet | None:
         """Count rows that end, under the node's name or as it is shown; where they go as dead letters."""
-        way = None if self._ways is None else self._ways.of(node, reason)
+        way = None if self._routes is None else self._routes.of(node, reason)
         if count:
             self[(shown or node, reason if way is None else DEAD_LETTER)] += count
         return way
 
     @property
     def _position(self) -> tuple[str, ...]:
-        slots = 0 if self._ways is None else self._ways.slots
+        slots = 0 if self._routes is None else self._routes.slots
         return (*position_columns(slots), "ts", "case", "headers", HELD_KEY)
 
     def _hold(self, way: Outlet, rows: pa.Table, names: Sequence[str], told: Sequence[_Told]) -> None:
-        assert self._ways is not None
+        assert self._routes is not None
         key, value, headers = names[0], names[1], "headers"
-        raw = [name for name in self._ways.columns if name in rows.column_names]
+        raw = [name for name in self._routes.columns if name in rows.column_names]
         if any(rows.column(name).null_count < len(rows) for name in raw):
             key, value, headers = raw
         made = rows.append_column("letter_key", _written(array(rows, key)))
@@ -231,13 +231,13 @@ class DeadLetterWriter(Drops):
 
     def _headers(self, rows: pa.Table, name: str, told: Sequence[_Told], *, read: bool) -> pa.Array:
         """Headers of dead letters; `read`: whether the rows are as a topic's source has read them."""
-        assert self._ways is not None
+        assert self._routes is not None
         own = array(rows, name).to_pylist() if name in rows.column_names else [None] * len(rows)
         columns = [ints(rows, each).tolist() for each in ("srcpart", "offset", "ts")]
         found: list[list[Header]] = []
         for headers, srcpart, offset, ts, (node, reason, error, text) in zip(own, *columns, told, strict=True):
             number = srcpart >> PARTITION_BITS
-            topic = self._ways.topics.get(number) if read or number not in self._ways.rows else None
+            topic = self._routes.topics.get(number) if read or number not in self._routes.rows else None
             origin = BadRecordOrigin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
             found.append(own_headers(headers) + origin.error_headers(error, text))
         return pa.array(found, HEADERS)
