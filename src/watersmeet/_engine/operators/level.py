@@ -28,10 +28,10 @@ from watersmeet._engine.operators.aggregates import (
     aggregate,
     session_window_aggregate,
     sliding_window_aggregate,
-    suppress,
     time_window_aggregate,
 )
 from watersmeet._engine.operators.processors import process
+from watersmeet._engine.operators.suppress import suppress
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates.held_entries import Entries, Judges
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keybytes import windowed_bytes
 from watersmeet._engine.operator import Events
+from watersmeet._engine.operators.suppress.held_entries import Entries, Judges
 from watersmeet._engine.rows.columns import ints, joined
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table

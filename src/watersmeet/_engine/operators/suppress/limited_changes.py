@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.buffers import NONE, BufferEntries, Filling, Limits, fill
-from watersmeet._engine.aggregates.held_changes import NEVER, Going, HeldChanges
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
+from watersmeet._engine.operators.suppress.buffers import NONE, BufferEntries, Filling, Limits, fill
+from watersmeet._engine.operators.suppress.held_changes import NEVER, Going, HeldChanges
 from watersmeet._engine.rows.columns import gather, ints, joined
 from watersmeet._engine.rows.position import ranks
 from watersmeet._engine.rows.sizes import Picked, value_bytes

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.held_changes import HeldChanges
-from watersmeet._engine.aggregates.limited_changes import Limited
 from watersmeet._engine.operator import Events, OperatorContext, operator_table
+from watersmeet._engine.operators.suppress.held_changes import HeldChanges
+from watersmeet._engine.operators.suppress.limited_changes import Limited
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.state.runs import State
