@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.operator import kept_table
+from watersmeet._engine.operator import operator_table
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows.columns import PARTITION_BITS, position_columns
 from watersmeet._engine.state.cache import RunCache
@@ -62,7 +62,7 @@ class Join:
 
     def log(self) -> Table:
         """What is stored of the left side; opening it reads the manifest, which grows with the state."""
-        return kept_table(self._setting, State(self._store, self._cache), LEFT)
+        return operator_table(self._setting, State(self._store, self._cache), LEFT)
 
     def _frame(self, side: int, times: np.ndarray) -> pa.Table:
         count, key = len(times), pa.array(["k"] * len(times))

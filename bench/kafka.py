@@ -255,7 +255,7 @@ def _watched(
     """Steps of what the group has committed, until it is everything; None when the process ends first."""
     batches: list[Batch] = []
     done, last, readable = 0, started, sum(inputs.readable.values())
-    while done < inputs.records or not progress.settled():
+    while done < inputs.records or not progress.is_final():
         time.sleep(0.1)
         if process.poll() is not None:
             return None

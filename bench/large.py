@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.operator import OperatorContext, kept_table
+from watersmeet._engine.operator import OperatorContext, operator_table
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.cache import RunCache
@@ -61,7 +61,7 @@ class Shard:
     def merge(self, operator: int) -> int:
         """Merges all of an operator's first table; how many rows it has then."""
         state = State(self._stores[operator], RunCache(self._folder))
-        table = kept_table(self.setting(operator), state)
+        table = operator_table(self.setting(operator), state)
         state.commit(compact=True)
         return sum(map(len, table.scan()))
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from bench.kafka import placed
 from bench.measure import cpu_seconds
-from bench.report import shown, spread
+from bench.report import section_text, spread
 from bench.results import Section, Table
 from bench.turn import session
 from bench.workloads import EVERY
@@ -58,7 +58,7 @@ def main(turns: int) -> None:
         spark.stop()
     heads = [f"{place.data.records:,} records", "JVM, CPU-seconds", "broker", "seconds"]
     rows = [[name, *(spread(each, ".2f") for each in zip(*costs, strict=True))] for name, costs in found.items()]
-    print(shown(Section("polls", "Reading topics, by the settings of the client", tables=[Table(heads, rows)])))
+    print(section_text(Section("polls", "Reading topics, by the settings of the client", tables=[Table(heads, rows)])))
 
 
 def cost_of(spark: SparkSession, options: dict[str, str], watched: tuple[int, int]) -> Cost:

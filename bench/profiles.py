@@ -161,12 +161,12 @@ def _events(recording: Path, kind: str, begin: float, end: float) -> Iterator[li
         for line in printing.stdout:
             event.append(line)
             if line == "}\n":
-                if _within(event, begin, end):
+                if began_between(event, begin, end):
                     yield event
                 event = []
 
 
-def _within(event: Sequence[str], begin: float, end: float) -> bool:
+def began_between(event: Sequence[str], begin: float, end: float) -> bool:
     """Whether an event began between two times: of its own time the recorder tells the time of day alone."""
     shown = next((line.split("=")[1].strip() for line in event if "startTime" in line), None)
     if shown is None:

@@ -64,7 +64,7 @@ class Progress:
         ends = [self._consumer.get_watermark_offsets(each, timeout=_ASK_SECONDS)[1] for each in committed]
         return max((end - each.offset for end, each in zip(ends, committed, strict=True)), default=0) <= MARKERS
 
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """The same for good: where ends of transactions may be records as well, nothing moves any more."""
         return self.caught_up() and time.time() - self.moved > QUIET_SECONDS
 

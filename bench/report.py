@@ -34,7 +34,7 @@ BESIDE = {"per CPU-second": LATE_PER_CPU, "from the process's start": FROM_START
 """Other ratios of a summary, and what they are of."""
 
 
-def shown(section: Section) -> str:
+def section_text(section: Section) -> str:
     """A workload's results: what they are beside, its tables, where the CPU went."""
     pieces = [f"## {section.title}", *section.notes]
     pieces += [side_by_side(section.runs, theirs, ours) for ours, theirs in pairs(section.runs)]
@@ -134,7 +134,7 @@ def growth(rows: Sequence[tuple[int, Turn, int]]) -> Table:
     return Table(heads, lines)
 
 
-def kept(turn: Turn) -> Table:
+def state_table(turn: Turn) -> Table:
     """State (the live runs, as the machine's cache has them) by the share of the batches that are done."""
     rows = []
     read, quarters = 0, [round(len(turn.batches) * part / 4) for part in range(1, 5)]

@@ -62,7 +62,7 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
     """A windowed join over a day of event time: how much state it keeps."""
     data = a_day(WORK, options.quick)
     turn = spark_turn("windows", data.folder, WORK / "work" / "day", profile=options.profile)
-    yield Section("day", f"day: {data.shown}", {OURS: runs_of([turn])["windows"]}, tables=[report.kept(turn)])
+    yield Section("day", f"day: {data.shown}", {OURS: runs_of([turn])["windows"]}, tables=[report.state_table(turn)])
 
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
@@ -170,7 +170,7 @@ def main() -> None:
     if options.of:
         machines, sections = load(options.of)
         for section in sections:
-            print(report.shown(section))
+            print(report.section_text(section))
         print(report.summary(sections), *machines, sep="\n")
     else:
         sections = _run(options)
@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> list[Section]:
     sections = []
     for name in options.workloads or WORKLOADS:
         for section in WORKLOADS[name](options):
-            print(report.shown(section), flush=True)
+            print(report.section_text(section), flush=True)
             sections.append(section)
             if options.json:
                 # each time, so that what is done is kept whatever comes behind it

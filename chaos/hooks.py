@@ -141,7 +141,7 @@ def _before(owner: Any, name: str, moment: str, when: Callable[..., bool] = lamb
     setattr(owner, name, wrapped)
 
 
-def _within(owner: Any, name: str, moment: str) -> None:
+def _after_each_result(owner: Any, name: str, moment: str) -> None:
     """Of a generator: behind each of its results."""
     function = getattr(owner, name)
 
@@ -155,7 +155,7 @@ def _within(owner: Any, name: str, moment: str) -> None:
 
 
 def _wrap_exchange(module: Any) -> None:
-    _within(module, "pack", "pack")
+    _after_each_result(module, "pack", "pack")
 
 
 def _wrap_state(module: Any) -> None:
@@ -186,8 +186,8 @@ def _wrap_database(module: Any) -> None:
             _after(kind, "commit", "after_commit")
 
 
-def _wrap_kept(module: Any) -> None:
-    _before(module.KeptTable, "_commit", "handed_back")
+def _wrap_stored(module: Any) -> None:
+    _before(module.DatabaseTableWriter, "_commit", "handed_back")
 
 
 def _wrap_driver_commit(module: Any) -> None:
@@ -239,7 +239,7 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "watersmeet._engine.exchange.routing": _wrap_exchange,
     "watersmeet._engine.operators.level": _wrap_level,
     "watersmeet._engine.state.merge": _wrap_merge,
-    "watersmeet._spark.databases.table_sink": _wrap_kept,
+    "watersmeet._spark.databases.table_sink": _wrap_stored,
     "watersmeet._worker.databases.postgres": _wrap_database,
     "watersmeet._worker.databases.sqlite": _wrap_database,
     "watersmeet._worker.writers.driver_commit": _wrap_driver_commit,

@@ -181,7 +181,7 @@ def _both() -> Callable[..., Any]:
     return lambda prefix, suffix: F.concat(F.length(prefix).cast("string"), F.lit(":"), prefix, suffix)
 
 
-def _shown() -> Callable[..., Any]:
+def _joiner() -> Callable[..., Any]:
     return lambda value: value.cast("string")
 
 
@@ -189,5 +189,5 @@ _NATIVE: dict[Callable[..., Any], Callable[[], Callable[..., Any]]] = {
     values.plus: _plus,
     values.referrer("string"): _ref,
     values.both_keys("string"): _both,
-    str: _shown,
+    str: _joiner,
 }

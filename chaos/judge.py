@@ -92,13 +92,13 @@ def expected(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[
     return found
 
 
-def letters(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends]) -> list[Expected]:
+def expected_dead_letters(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends]) -> list[Expected]:
     """The dead letters that there should be, each as it came, in their order."""
     found = _in_order(join, inputs, plan, bad=True)
     return [Expected(_text(r.key) or "", Said(repr(r.value), r.time), number) for number, _, r in found]
 
 
-def judge_letters(wanted: Sequence[Expected], output: Sequence[Record]) -> Verdict:
+def judge_dead_letters(wanted: Sequence[Expected], output: Sequence[Record]) -> Verdict:
     """Compare a topic of dead letters with what it should be; see `judge`."""
     return judge(wanted, [replace(record, value=repr(record.value).encode()) for record in output])
 

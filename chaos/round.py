@@ -23,7 +23,7 @@ from chaos import hooks
 from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import Verdict, both, ends_of, expected, judge, judge_letters, letters, unplanned
+from chaos.judge import Verdict, both, ends_of, expected, expected_dead_letters, judge, judge_dead_letters, unplanned
 from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
@@ -162,12 +162,14 @@ class _Ring:
         """The outcome, with the verdict on what a plain consumer sees."""
         sides = {side: committed(self._servers, [self._topics[side]], PARTITIONS) for side in SIDES}
         output = [] if self._database else committed(self._servers, [self._topics["out"]], PARTITIONS)
-        plans = [ends_of(self._kept(number).read_text()) for number in range(self._planned() + 1)]
+        plans = [ends_of(self._copy_of(number).read_text()) for number in range(self._planned() + 1)]
         wanted = expected(JOINS[self._given.join], sides, plans)
         verdict = judge_table(wanted, rows_of(self._database)) if self._database else judge(wanted, output)
         if "dead" in self._topics:
             dead = committed(self._servers, [self._topics["dead"]], PARTITIONS)
-            verdict = both(verdict, judge_letters(letters(JOINS[self._given.join], sides, plans), dead))
+            verdict = both(
+                verdict, judge_dead_letters(expected_dead_letters(JOINS[self._given.join], sides, plans), dead)
+            )
         more = [f"not read: {place}" for place in unplanned(sides, plans)]
         more += [f"planned anew: {path.name}" for path in sorted((self._folder / hooks.KEPT).glob("changed-*"))]
         verdict = replace(verdict, details=(*more, *verdict.details))
@@ -312,12 +314,12 @@ class _Ring:
         kept = (path.name for path in (self._folder / hooks.KEPT).iterdir())
         return max((int(name) for name in kept if name.isdigit()), default=-1)
 
-    def _kept(self, batch: int) -> Path:
+    def _copy_of(self, batch: int) -> Path:
         return self._folder / hooks.KEPT / str(batch)
 
     def _consumed(self) -> int:
         last = self._planned()
-        return sum(ends_of(self._kept(last).read_text()).values()) if last >= 0 else 0
+        return sum(ends_of(self._copy_of(last).read_text()).values()) if last >= 0 else 0
 
     def _log_tail(self) -> str:
         return (self._folder / "log").read_text(errors="replace")[-2_000:]

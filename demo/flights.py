@@ -75,7 +75,7 @@ class Place:
         for made in (self.out, self.checkpoint, self.cache):
             shutil.rmtree(made, ignore_errors=True)
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """A path as the reader of the demo can use it."""
         return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
@@ -163,7 +163,7 @@ def _errors_to(log: Path) -> Iterator[None]:
 
 def _through_files(spark: SparkSession, inputs: Inputs, place: Place, batches: int, shown: Display) -> Run:
     folder = write_files(inputs, place.folder, batches)
-    shown.says(f"Inputs: {place.shown(folder)}/{{{','.join(TABLES)}}}/*.parquet\n")
+    shown.says(f"Inputs: {place.display_path(folder)}/{{{','.join(TABLES)}}}/*.parquet\n")
     shown.waits_for("building the topology")
     flights = topology.build(topology.between_files(spark, folder, place.out))
     shown.says(flights.describe())
@@ -240,7 +240,7 @@ def _show(spark: SparkSession, inputs: Inputs, place: Place, run: Run) -> int:
     print(f"\nThe longest delays:\n{report.most_delayed(flown)}")
     print(f"\nDelay of departure by the plane's manufacturer:\n{report.delay_by_manufacturer(flown)}")
     print(f"\nDelay of departure by airline:\n{report.delay_by_airline(check.final_rows(outputs['flights']))}")
-    print(f"\nResults: {', '.join(place.shown(place.out / name) for name in topology.OUTPUTS)}")
+    print(f"\nResults: {', '.join(place.display_path(place.out / name) for name in topology.OUTPUTS)}")
     dropped = sum(count for (operator, _), count in run.drops.items() if operator == topology.ENRICH)
     return judge(check.differences(inputs, outputs, dropped))
 

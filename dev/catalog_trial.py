@@ -200,7 +200,7 @@ def die(trial: Trial, moment: str) -> None:
 
 def own(trial: Trial) -> None:
     """One writer, and no other history than the checkpoint's."""
-    raises(ConfigError, "has rows that this query has not written", trial.run, checkpoint="other")
+    raises(ConfigError, "has rows of others than this query", trial.run, checkpoint="other")
     properties = trial.spark.sql(f"SHOW TBLPROPERTIES {trial.table}").collect()
     (writer,) = (row["value"] for row in properties if row["key"] == catalog.WRITER)
     schema = trial.spark.createDataFrame([], SCHEMA).schema

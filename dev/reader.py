@@ -41,7 +41,7 @@ def committed(servers: str, topics: Sequence[str], partitions: int) -> list[Reco
     ------
     RuntimeError : the broker says nothing, or a transaction stays open.
     """
-    _wait_until_settled(servers, topics, partitions)
+    _wait_for_last_commit(servers, topics, partitions)
     settings = {
         "bootstrap.servers": servers,
         "group.id": "reader",
@@ -78,7 +78,7 @@ def _until_the_end(consumer: Consumer, topic: str) -> Iterator[Record]:
             raise KafkaException(error)
 
 
-def _wait_until_settled(servers: str, topics: Sequence[str], partitions: int) -> None:
+def _wait_for_last_commit(servers: str, topics: Sequence[str], partitions: int) -> None:
     """A commit is sure before its end can be seen in the partitions: until then a reader stops too early."""
     # at 4, warnings: what it says of its own end is no news
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})

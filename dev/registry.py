@@ -105,9 +105,9 @@ class SchemaRegistryServer:
         number = len(found) if version == "latest" else int(version)
         if not 1 <= number <= len(found):
             return 404, {"error_code": 40402, "message": f"Version {version} not found."}
-        return 200, self._told(subject, found[number - 1])
+        return 200, self._described(subject, found[number - 1])
 
-    def _told(self, subject: str, number: int) -> dict[str, Any]:
+    def _described(self, subject: str, number: int) -> dict[str, Any]:
         version = self.subjects[subject].index(number) + 1
         return {"subject": subject, "version": version, "id": number, **self.schemas[number]}
 
@@ -135,7 +135,7 @@ class SchemaRegistryServer:
         number = self._number(body)
         if number not in self.subjects[subject]:
             return 404, {"error_code": 40403, "message": "Schema not found"}
-        return 200, self._told(subject, number)
+        return 200, self._described(subject, number)
 
     def _number(self, body: dict[str, Any]) -> int | None:
         wanted = _same(body)

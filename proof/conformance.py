@@ -16,7 +16,7 @@ from proof.conformance_compare import judge
 from proof.conformance_report import KindSummary, golden_table, row_totals
 from proof.conformance_runners import RUNNERS, Output, Runner, RunnerMissingError, load
 from proof.oracle.semantics import ROWS
-from proof.oracle.vectors.untold import NotToldError
+from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.recordings import History, RecordingError, read, topology_key
 
 BATCH = 500
@@ -63,7 +63,7 @@ def _run(runner: Runner, batch: Sequence[History]) -> list[tuple[History, Output
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, NotToldError):
+    if isinstance(error, IncompleteVectorError):
         return str(error)
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
 

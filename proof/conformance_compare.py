@@ -81,7 +81,7 @@ def judge(history: History, output: Output) -> Verdict:
 def explain(history: History, output: Output) -> frozenset[int]:
     """The smallest set of rows whose repair turns the faithful oracle's output into this one, if any."""
     faithful = Semantics(history.version)
-    if first_difference([step.expect for step in history.steps], _as_seen(history, faithful)) is not None:
+    if first_difference([step.expect for step in history.steps], _oracle_output(history, faithful)) is not None:
         return frozenset()
     repaired = Semantics(history.version, faithful=False)
     run_oracle(history, repaired)
@@ -91,7 +91,7 @@ def explain(history: History, output: Output) -> frozenset[int]:
             continue
         for chosen in combinations(rows, size):
             semantics = Semantics(history.version, rows=frozenset(chosen))
-            if first_difference(_as_seen(history, semantics), output) is None:
+            if first_difference(_oracle_output(history, semantics), output) is None:
                 return frozenset(chosen)
     return frozenset()
 
@@ -106,7 +106,7 @@ def _is_whole(result: Result) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and value[0][0] == "new"
 
 
-def _as_seen(history: History, semantics: Semantics) -> Output:
+def _oracle_output(history: History, semantics: Semantics) -> Output:
     """What the oracle gives; by new values, where the history has been reduced to these."""
     output = run_oracle(history, semantics)
     if any(_is_whole(result) for step in history.steps for result in step.expect or ()):

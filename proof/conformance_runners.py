@@ -15,7 +15,7 @@ from proof.oracle.records import Result
 from proof.oracle.semantics import Semantics
 from proof.oracle.topologies import build
 from proof.oracle.vectors.build_vector import build_vector
-from proof.oracle.vectors.untold import NotBuildableError, NotToldError
+from proof.oracle.vectors.untold import IncompleteVectorError, NotBuildableError
 from proof.recordings import History
 
 Output: TypeAlias = Sequence[Sequence[Result] | None]
@@ -81,10 +81,10 @@ def build_topology(history: History, semantics: Semantics) -> Topology:
         else:
             topology = build(history.kind, history.params, semantics)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise NotToldError(untold(error)) from error
+        raise IncompleteVectorError(untold(error)) from error
     unknown = {step.topic for step in history.steps if step.advance_ms is None} - set(topology.sources)
     if unknown:
-        raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
+        raise IncompleteVectorError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
     return topology
 
 
@@ -122,7 +122,7 @@ class OracleRunner:
         """Not what cannot be built."""
         try:
             build_topology(history, self._semantics(history))
-        except NotToldError:
+        except IncompleteVectorError:
             raise
         except NotBuildableError as reason:
             return str(reason)

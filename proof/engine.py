@@ -31,7 +31,7 @@ from proof.layout import layout_of
 from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
-from watersmeet._engine.exchange.watermark import times, told_clock
+from watersmeet._engine.exchange.watermark import clock_batches, times
 from watersmeet._engine.operators.level import run_operator, tables_of
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import (
@@ -44,7 +44,7 @@ from watersmeet._engine.rows.columns import (
     position_columns,
     stacked,
 )
-from watersmeet._engine.rows.position import places_of, sort_by_position
+from watersmeet._engine.rows.position import position_tuples, sort_by_position
 from watersmeet._engine.rows.types import HEADERS
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
@@ -121,7 +121,7 @@ class EngineDriver:
         """Put one record into the next batch."""
         if input not in self._inputs:
             raise TopologyError(
-                "There is no such input.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
+                f"Unknown input {input!r}.", given=repr(input), hint=f"Inputs: {', '.join(self._inputs)}."
             )
         self._piped.append(_Piped(self._inputs[input], key, value, ts, self._step, partition))
         self._step += 1
@@ -138,7 +138,7 @@ class EngineDriver:
         """Number records behind those of another driver, which ran before."""
         self._step, self._begun, self._batches = other._step, other._begun, other._batches
 
-    def rows_kept(self) -> int:
+    def rows_in_stores(self) -> int:
         """Live rows in all stores."""
         count = 0
         for operator, shard in self.stores:
@@ -172,7 +172,7 @@ class EngineDriver:
         said = np.select([order_ts == AT_LAST, order_ts == AT_FIRST], [self._step, self._begun], offset + 1)
         steps = (said - 1).tolist()
         columns = (rows.column(name).to_pylist() for name in ("key", "value", "ts"))
-        places = places_of([ints(rows, name) for name in names], held_keys(rows))
+        places = position_tuples([ints(rows, name) for name in names], held_keys(rows))
         made = zip(zip(*columns, steps, strict=True), places, strict=True)
         return [Result(key, value, ts, step, (self._batches, *place)) for (key, value, ts, step), place in made]
 
@@ -192,7 +192,7 @@ class EngineBatch:
         """Bring the piped records to the first level."""
         frames = {}
         for number, root in enumerate(self._layout.roots):
-            rows = self._told(root, [p for p in piped if p.source == number])
+            rows = self._with_extracted_times(root, [p for p in piped if p.source == number])
             negative = sum(p.ts < 0 for p in rows)
             if negative:
                 self._driver.drops[(root.node, "negative_timestamp")] += negative
@@ -210,7 +210,7 @@ class EngineBatch:
         piped = not self._driver.partitioned
         for operator, _ in self._physical.timed:
             port = self._physical.time_port(operator)
-            for routed_batch in told_clock(operator.id, port, ms, self._driver.shards, piped=piped):
+            for routed_batch in clock_batches(operator.id, port, ms, self._driver.shards, piped=piped):
                 self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def run_level(self, level: int) -> None:
@@ -248,7 +248,7 @@ class EngineBatch:
 
     # ------------------------------------------------------------------------------------------------------
 
-    def _told(self, root: Flow, rows: list[_Piped]) -> list[_Piped]:
+    def _with_extracted_times(self, root: Flow, rows: list[_Piped]) -> list[_Piped]:
         """The records with the times that their input gives them, where a function does; below 0: they are left out."""
         node = self._physical.node(root)
         extractor = getattr(node, "timestamp", None)
@@ -280,7 +280,7 @@ class EngineBatch:
     def _stamped(self, frames: dict[int, pa.Table], piped: list[_Piped]) -> dict[int, pa.Table]:
         """The same in partitions and by time, as topics are read; only records that get somewhere move time."""
         rows = self._rows(0, frames)
-        for outlet, _, frame in self._ways(0, rows):
+        for outlet, _, frame in self._exits_of_stage(0, rows):
             self._note_moving(outlet, frame)
         partitions, moving = {p.step: p.partition for p in piped}, sorted(self._counted)
         stamped = {}
@@ -316,7 +316,7 @@ class EngineBatch:
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:
-        for outlet, sink, frame in self._ways(stage, self._rows(stage, frames, self._count)):
+        for outlet, sink, frame in self._exits_of_stage(stage, self._rows(stage, frames, self._count)):
             if outlet is None:
                 self._direct[sink].append(frame)
                 continue
@@ -338,7 +338,7 @@ class EngineBatch:
                 rows[flow.id] = run(self._physical, flow, arriving)
         return rows
 
-    def _ways(self, stage: int, rows: dict[int, pa.Table]) -> Iterator[tuple[Outlet | None, str, pa.Table]]:
+    def _exits_of_stage(self, stage: int, rows: dict[int, pa.Table]) -> Iterator[tuple[Outlet | None, str, pa.Table]]:
         """What leaves a stage: by which outlet, or to which output where no exchange comes last."""
         for edge, outlet in self._layout.edges[stage]:
             if edge.flow in rows:

@@ -161,7 +161,7 @@ class Driver:
             return Record(found.id, number, self.topology, found.logs, epoch), shared and not self.has(Defect.NO_RECORD)
         done = max(self._numbers(found.logs, "commits"), default=NONE)
         if last > done:
-            raise ConfigError("A batch was planned and not finished: only the topology that planned it can finish it.")
+            raise ConfigError("A planned batch is not finished: only the topology that planned it can finish it.")
         logs = f"changed/{self.name}/"
         self._hand_over(found.logs, logs, done)
         return Record(found.id, number, self.topology, logs, epoch), True

@@ -15,7 +15,7 @@ from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, PostgresMissing, programs
 from tests import lengths
-from tests.databases.places import Place
+from tests.databases.kit import Place
 from watersmeet._spark.session.session import session
 from watersmeet.io.kafka import Kafka
 

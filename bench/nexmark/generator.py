@@ -133,7 +133,7 @@ class _Draws:
         """Texts of letters and blanks, of 3 to `longest` - 1 signs, without a blank at either end."""
         return pc.utf8_trim_whitespace(_slices(_BLANKED, self.below(_POOL_BYTES - 1_024), 3 + self.below(longest - 3)))
 
-    def letters(self, lengths: Numbers) -> pa.Array:
+    def random_texts(self, lengths: Numbers) -> pa.Array:
         """Texts of letters."""
         return _slices(_LETTERS, self.below(_POOL_BYTES - 1_024), lengths)
 
@@ -149,7 +149,7 @@ class _Draws:
         """What fills events of these sizes up to about an average one."""
         room = np.maximum(average - sizes, 0)
         least = (room * 0.8).astype(np.int64)
-        return self.letters(least + self.below((room * 1.2).astype(np.int64) - least + 1))
+        return self.random_texts(least + self.below((room * 1.2).astype(np.int64) - least + 1))
 
     def person(self) -> Numbers:
         """A person that is active now, or soon will be there."""

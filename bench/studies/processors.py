@@ -25,7 +25,7 @@ from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.time.partition_times import told_moves
+from watersmeet._engine.time.partition_times import time_moves
 from watersmeet._plan.physical import TIME_SIDE
 from watersmeet.processors import MapStore
 
@@ -94,7 +94,7 @@ def cost(make: Callable[[], Any], ttl: str | None, given: list[pa.Table]) -> flo
     for rows in given:
         for name, column in paths.items():
             rows = rows.append_column(name, column.slice(0, len(rows)))
-        inputs = {0: rows, TIME_SIDE: told_moves(rows)}
+        inputs = {0: rows, TIME_SIDE: time_moves(rows)}
         begin = time.process_time()
         for _ in run_operator(context, inputs, State(store, None)):
             pass

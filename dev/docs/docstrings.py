@@ -47,7 +47,7 @@ def _entry(found: re.Match[str]) -> str:
     return f"* {names}: "
 
 
-def _told(obj: Object, text: str) -> str:
+def _filled_in(obj: Object, text: str) -> str:
     """The docstring with the parameters that another method tells, which only the program knows."""
     if not ELSEWHERE.search(text):
         return text
@@ -61,7 +61,7 @@ class AsMarkdown(Extension):
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Rewrite the docstring of one object."""
         if obj.docstring is not None:
-            obj.docstring.value = as_markdown(_told(obj, obj.docstring.value))
+            obj.docstring.value = as_markdown(_filled_in(obj, obj.docstring.value))
         if isinstance(obj, Function):
             for name in [each.name for each in obj.parameters if each.name.startswith("_")]:
                 del obj.parameters[name]

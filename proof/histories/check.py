@@ -29,10 +29,10 @@ from proof.histories.kinds.registry import (
     timed,
 )
 from proof.histories.kinds.shapes import PLAIN, TypeShape
+from proof.histories.last_results import first_unsettled, out_of_step, settles, settling_sinks
 from proof.histories.sequence import cuts_in_sequence
-from proof.histories.settled import first_unsettled, out_of_step, settles, settling_sinks
-from proof.histories.subjects.times import as_told
-from proof.histories.subjects.times import told as told_times
+from proof.histories.subjects.times import timed_case as told_times
+from proof.histories.subjects.times import with_extracted_times
 from proof.oracle.graph import EngineFailsError, Node
 from proof.oracle.graph import Topology as OracleTopology
 from proof.oracle.records import Result
@@ -105,7 +105,7 @@ def check(case: Case) -> Difference | None:
     try:
         topology = topology_of(case.blueprint)
         got = run_engine(case, driver := driver_of(case, topology), cuts)
-        rows = driver.rows_kept() if is_empty and _is_emptied(case.blueprint) else 0
+        rows = driver.rows_in_stores() if is_empty and _is_emptied(case.blueprint) else 0
         whole = _whole(case, topology) if out_of_step(case.blueprint) else None
     except ReplayDiffersError as error:
         return Difference(case, "replay", str(error), expected=expected)
@@ -180,7 +180,7 @@ def run_oracle(case: Case) -> tuple[Steps, bool]:
 def _oracle(case: Case) -> tuple[Steps, bool, int]:
     """The same, and how many records ended since a function of a fold raised for them."""
     topology, nodes = oracle_of(case.blueprint)
-    return [results for results, _ in _by_record(case, topology)], kept_rows(nodes) == 0, topology.ended
+    return [results for results, _ in _by_record(case, topology)], rows_in_stores(nodes) == 0, topology.ended
 
 
 class StoppedError(Exception):
@@ -195,7 +195,7 @@ class StoppedError(Exception):
 def _by_record(case: Case, topology: OracleTopology) -> Iterator[tuple[list[Result], bool]]:
     """What the oracle makes of each record and of the clock behind it, and whether the record gets somewhere."""
     topology.partitioned, shape = case.partitioned, shape_of(case.blueprint)
-    for number, record in enumerate(as_told(case.blueprint, case.records), start=1):
+    for number, record in enumerate(with_extracted_times(case.blueprint, case.records), start=1):
         try:
             key = shape.key(record.key)
             results = list(topology.pipe(record.source, key, record.value, record.ts, record.partition))
@@ -235,7 +235,7 @@ def driver_of(case: Case, topology: Topology) -> RoughDriver:
     )
 
 
-def kept_rows(nodes: Sequence[Node]) -> int:
+def rows_in_stores(nodes: Sequence[Node]) -> int:
     """Rows in all stores of the oracle's tables."""
     stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results", "_many", "_one"))
     rows = (store._rows if isinstance(store, PlainStore) else store for store in stores)

@@ -13,9 +13,9 @@ from proof.histories.blueprint import Blueprint, Op, Ref
 from proof.histories.case import Case
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.registry import KINDS, goes_by_wall, holds_back, is_limited, oracle_of, sources_of
+from proof.histories.last_results import all_above, out_of_step
 from proof.histories.sequence import merged
-from proof.histories.settled import all_above, out_of_step
-from proof.histories.subjects.times import as_told
+from proof.histories.subjects.times import with_extracted_times
 from proof.oracle.domains import in_place
 from proof.oracle.streams.stream_table import StreamTableJoin
 
@@ -69,7 +69,7 @@ def with_partitions(choices: Choices, case: Case) -> Case:
     )
     if choices.chance(50):
         # long batches: as one batch would process them
-        times = as_told(case.blueprint, records)
+        times = with_extracted_times(case.blueprint, records)
         records = merged(records, sources_of(case.blueprint), case.blueprint.sources(("global",)), times)
     return replace(case, records=records, partitioned=True)
 

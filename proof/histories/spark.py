@@ -17,7 +17,7 @@ from proof.histories.draw import draw_blueprint, draw_records
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, is_limited, sinks_of
-from proof.histories.settled import out_of_step
+from proof.histories.last_results import out_of_step
 from proof.histories.subjects.times import with_times
 from watersmeet.builder import StreamsBuilder
 from watersmeet.testing.driver import TopologyTestDriver

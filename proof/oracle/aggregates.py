@@ -30,7 +30,7 @@ def aggregator_of(argument: Callable[[Value], Any]) -> Aggregator:
     return Aggregator(list, lambda kept, value: [*kept, argument(value)], subtracted, lambda one, two: [*one, *two])
 
 
-def shown(result: Result) -> Callable[[Value], Any]:
+def visible_result(result: Result) -> Callable[[Value], Any]:
     """What an aggregate shows of what is kept."""
     return lambda kept: result([each for each in kept if each is not None])
 
@@ -47,12 +47,12 @@ def total(values: Sequence[Any]) -> Any:
 
 def mean(values: Sequence[Any]) -> Any:
     """avg, to six places, as all that is no whole number is shown."""
-    return _places(sum(values) / len(values)) if values else None
+    return _digits(sum(values) / len(values)) if values else None
 
 
 def deviation(values: Sequence[Any]) -> Any:
     """stddev."""
-    return _places(statistics.stdev(values)) if len(values) > 1 else None
+    return _digits(statistics.stdev(values)) if len(values) > 1 else None
 
 
 def largest(values: Sequence[Any]) -> Any:
@@ -124,10 +124,10 @@ def percentile(values: Sequence[Any]) -> Any:
         return None
     order, place = sorted(values), (len(values) - 1) * 0.3
     one, other = order[math.floor(place)], order[math.ceil(place)]
-    return _places(one + (place - math.floor(place)) * (other - one))
+    return _digits(one + (place - math.floor(place)) * (other - one))
 
 
-def _places(value: float) -> float:
+def _digits(value: float) -> float:
     return round(float(value), 6) + 0.0
 
 

@@ -28,7 +28,7 @@ class Clock:
 
     def move(self, ts: int, port: int = 0) -> bool:
         """A record was accepted on this input; whether time moved."""
-        self._node.reach(self._topology, ts, port)
+        self._node.advance_time(self._topology, ts, port)
         lag = self._lag()
         return self._set(ts if lag is None else self._topology.now - lag)
 

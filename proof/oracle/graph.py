@@ -70,7 +70,7 @@ class Node:
         above = self.lag_above()
         return (above or 0) + self.held_back() if self.stateful else above
 
-    def reach(self, topology: Topology, ts: int, port: int = 0) -> None:
+    def advance_time(self, topology: Topology, ts: int, port: int = 0) -> None:
         """A record was accepted: the first operator that an input record reaches moves the time of the sources."""
         if port not in self._direct:
             above = [parent._lag_behind() for parent, at in self._parents if at == port]

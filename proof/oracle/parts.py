@@ -14,7 +14,7 @@ from proof.oracle.records import key_bytes, session_bytes
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_map_values import TableMapValues
-from proof.oracle.vectors.untold import NotToldError, join_type
+from proof.oracle.vectors.untold import IncompleteVectorError, join_type
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator, Cogrouped
 from proof.oracle.windows.suppress import Room, Suppress
@@ -36,7 +36,7 @@ class Read(dict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         self._asked.add(name)
         if name not in self:
-            raise NotToldError(f"the recording does not tell its {name!r}")
+            raise IncompleteVectorError(f"the recording does not tell its {name!r}")
         value = super().__getitem__(name)
         return join_type(value) if name in ("type", "type2") else value
 
@@ -49,7 +49,7 @@ class Read(dict[str, Any]):
         """Raise where a parameter that says something was not asked for."""
         unknown = sorted(name for name in self.keys() - self._asked if dict.__getitem__(self, name))
         if unknown:
-            raise NotToldError(f"unknown parameter {unknown[0]!r}")
+            raise IncompleteVectorError(f"unknown parameter {unknown[0]!r}")
 
 
 def table(topology: Topology, params: Params, topic: str) -> Table:
@@ -93,7 +93,7 @@ def _operation(topology: Topology, parent: Table, op: Params) -> Table:
             parent.feed(source)
             return source
         case unknown:
-            raise NotToldError(f"unknown table operation {unknown!r}")
+            raise IncompleteVectorError(f"unknown table operation {unknown!r}")
     return cached(topology, node) if materialized else node
 
 
@@ -126,7 +126,7 @@ def suppressed(topology: Topology, parent: Table, params: Params) -> Table:
     if spec["until"] == "time_limit":
         return Suppress(topology, parent, int(spec["ms"]), key_order=order, room=room(spec))
     if spec["until"] != "window_closes" or window is None:
-        raise NotToldError(f"cannot suppress until {spec['until']!r} here")
+        raise IncompleteVectorError(f"cannot suppress until {spec['until']!r} here")
     wait = params.get("grace_ms", 0) + params.get("gap_ms", 0)
     strict = window in ("sliding", "session") and topology.semantics.repaired(17)
     length = params.get("size_ms", params.get("difference_ms", 0))
@@ -142,7 +142,7 @@ def aggregator(params: Params) -> Aggregator:
     """The aggregator by its name; the kinds that name none use log."""
     name = params.get("agg", "log")
     if name not in AGGREGATORS:
-        raise NotToldError(f"unknown aggregate {name!r}")
+        raise IncompleteVectorError(f"unknown aggregate {name!r}")
     return AGGREGATORS[name]
 
 
@@ -180,4 +180,4 @@ def window_aggregate(
             gap = params["gap_ms"]
             return SessionWindowAggregate(topology, parent, aggregate, emission, *cogrouped, gap_ms=gap, grace_ms=grace)
         case unknown:
-            raise NotToldError(f"unknown window {unknown!r}")
+            raise IncompleteVectorError(f"unknown window {unknown!r}")

@@ -115,7 +115,7 @@ class SourceTime:
 
     def move(self, ts: int, port: int) -> bool:
         """A record has come; what time lets go is gone by now, so nothing is to be looked for."""
-        self.node.reach(self._topology, ts, port)
+        self.node.advance_time(self._topology, ts, port)
         now = min(max(self._topology.now, self._before[self.domain]), self.of_sources)
         self._time[self.domain] = max(self.time, now - self.lag)
         return False

@@ -38,7 +38,7 @@ from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_table import TableTableJoin
-from proof.oracle.vectors.untold import NotToldError
+from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.oracle.windows.wtable_kinds import KINDS as WTABLES
 from proof.oracle.windows.wtable_kinds import wtable_join
@@ -47,7 +47,7 @@ from proof.oracle.windows.wtable_kinds import wtable_join
 def build(kind: str, params: Params, semantics: Semantics) -> Topology:
     """The topology of a history, ready to pipe."""
     if kind not in _KINDS:
-        raise NotToldError(f"unknown kind {kind!r}")
+        raise IncompleteVectorError(f"unknown kind {kind!r}")
     topology = Topology(semantics, caching=params.get("cache_max_bytes", 0) > 0)
     read = Read(params)
     _KINDS[kind](topology, read)

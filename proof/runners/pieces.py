@@ -13,7 +13,7 @@ from typing import Any
 from proof.oracle import functions as text
 from proof.oracle.combinations import FOREIGN_KEYS
 from proof.oracle.parts import Read
-from proof.oracle.vectors.untold import NotToldError
+from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.runners.library import Library
 from proof.runners.vectors import history
@@ -84,7 +84,7 @@ class Pieces:
                 case "to_table":
                     table = table.to_stream().to_table(store=store)
                 case unknown:
-                    raise NotToldError(f"unknown table operation {unknown!r}")
+                    raise IncompleteVectorError(f"unknown table operation {unknown!r}")
         return table
 
     def _looked_up(self) -> KStream:
@@ -156,7 +156,7 @@ class Pieces:
         if spec is None:
             return table
         if spec["until"] not in ("time_limit", "window_closes"):
-            raise NotToldError(f"cannot suppress until {spec['until']!r}")
+            raise IncompleteVectorError(f"cannot suppress until {spec['until']!r}")
         limit = int(spec["ms"]) if spec["until"] == "time_limit" else None
         return table.suppress(Suppressed(limit, buffer_of(spec)))
 
@@ -174,7 +174,7 @@ class Pieces:
             case "session":
                 return SessionWindows(params["gap_ms"], grace)
             case unknown:
-                raise NotToldError(f"unknown window {unknown!r}")
+                raise IncompleteVectorError(f"unknown window {unknown!r}")
 
     def _windowed(self, grouped: KGroupedStream, fold_name: str | None = None) -> Any:
         # how long Kafka's store keeps windows, where it lies, and how often it looks for closed ones (rows 7, 14 to 16)

@@ -15,7 +15,7 @@ from proof.conformance_runners import untold
 from proof.oracle.combinations import cogrouped_folds
 from proof.oracle.streams.recorded_programs import RECORDED, maker, ttl_of
 from proof.oracle.topologies import known_kind
-from proof.oracle.vectors.untold import NotToldError
+from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.oracle.windows.wtable_kinds import KINDS as WTABLES
 from proof.recordings import History, topology_key
 from proof.runners.library import ArrowLibrary, Library, as_written
@@ -255,12 +255,12 @@ def unsupported(history: History) -> str | None:
         reason = _not_yet(history)
         inputs = _inputs(history) if reason is None else frozenset()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, WatersmeetError) as error:
-        raise NotToldError(untold(error)) from error
+        raise IncompleteVectorError(untold(error)) from error
     if reason is not None:
         return reason
     unknown = {step.topic for step in history.steps if step.advance_ms is None} - inputs
     if unknown:
-        raise NotToldError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
+        raise IncompleteVectorError(f"a step's input {sorted(map(str, unknown))[0]!r} is none of the topology's")
     return None
 
 
@@ -280,7 +280,7 @@ def _not_yet(history: History) -> str | None:
     if history.vector is not None:
         return unsupported_vector(history.vector)
     if not known_kind(history.kind):
-        raise NotToldError(f"unknown kind {history.kind!r}")
+        raise IncompleteVectorError(f"unknown kind {history.kind!r}")
     if history.kind not in KINDS:
         return f"no operator yet for {history.kind}"
     for name, value in history.params.items():

@@ -16,12 +16,12 @@ from proof.oracle.vectors.build_vector import known_vector
 from proof.oracle.vectors.joins import FOREIGN_KEYS, KEY_MAPPERS, window_of
 from proof.oracle.vectors.tables import fold_of, grouping
 from proof.oracle.vectors.untold import (
+    IncompleteVectorError,
     NotBuildableError,
-    NotToldError,
     described,
+    described_value,
     mapper,
     predicate,
-    told,
 )
 from proof.oracle.vectors.vectors import history_ms, joiner, sink_names, store
 from proof.oracle.vectors.windows import aggregator_of, operators_of, retention_of
@@ -131,7 +131,7 @@ class VectorTopology:
         joins = self._library.lift(joiner(self.vector), "string")
         method = {"inner": left.join, "left": left.left_join}[operators[0]["type"]]
         result = method(right, joins, foreign_key=extractor)
-        if len(operators) > 1 and told(self.vector, "rejoined") == "left with result":
+        if len(operators) > 1 and described_value(self.vector, "rejoined") == "left with result":
             result = left.join(result, joins)
         self._observe(result)
 
@@ -184,7 +184,7 @@ class VectorTopology:
     def map_values(self) -> None:
         """Mapped tables, each observed."""
         function, kind = mapper(self.vector)
-        operators = told(self.vector["params"], "operators")
+        operators = described_value(self.vector["params"], "operators")
         own = sum(bool(operator.get("materialized")) for operator in operators)
         source = self._table("input", 0, stored=len(self.vector["params"].get("stores", ())) > own)
         for place, operator in enumerate(operators):
@@ -207,7 +207,7 @@ class VectorTopology:
 
     def filters(self) -> None:
         """Filtered tables, each observed."""
-        everything = told(self.vector["params"], "operators")
+        everything = described_value(self.vector["params"], "operators")
         operators = [operator for operator in everything if operator["op"] == "table-filter"]
         stores = self.vector["params"].get("stores", ())
         stored = len(stores) - sum(bool(o.get("materialized")) for o in operators) - len(everything) + len(operators)
@@ -341,11 +341,11 @@ def unsupported_vector(vector: Vector) -> str | None:
     """Why a vector cannot be built yet; None when it can."""
     if vector["operator"] not in BUILDERS:
         if not known_vector(vector["operator"]):
-            raise NotToldError(f"no topology for vectors of {vector['operator']!r}")
+            raise IncompleteVectorError(f"no topology for vectors of {vector['operator']!r}")
         return f"no operator yet for {vector['operator']}"
     try:
         whole = described(vector)
-    except NotToldError:
+    except IncompleteVectorError:
         raise
     except NotBuildableError as reason:
         return str(reason)

@@ -22,7 +22,7 @@ RECORD = "record"
 
 
 class FunctionBackend(Protocol):
-    """What the handles need to know of the kind of function that a topology is written with."""
+    """The interface of the handles to the functions of a topology: Spark Columns, or another kind."""
 
     def source_types(self, origin: Any, given: str) -> tuple[Any, Any]:
         """(key type, value type) of a source's records."""
@@ -201,7 +201,7 @@ def adapt(
     takes = f"({', '.join(parameters[1:])}) or ({', '.join(parameters)})"
     if not callable(function):
         raise FunctionError(
-            f"The {role} is no function but {_described(function)}.", hint=_hint(function, parameters, takes)
+            f"The {role} must be a function, not {_described(function)}.", hint=_hint(function, parameters, takes)
         )
     least, most = _arity(function)
     if least <= full <= most and not least <= short <= most:
@@ -216,7 +216,7 @@ def adapt(
 
 
 def _written(function: Any) -> Any:
-    """What the user wrote: the function within `wm.python(...)`, or the function itself."""
+    """The user's function: the one inside `wm.python(...)`, or the function itself."""
     return function.function if isinstance(function, PythonFunction) else function
 
 
@@ -253,7 +253,7 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
         if not allowed:
             return False
         raise FunctionError(
-            f"The {role} has a key and a record, and no {parameters[-1]}.",
+            f"The {role} takes a key and a record, but no {parameters[-1]}.",
             given=f"lambda {', '.join(names)}",
             hint=f"A parameter `record` comes last: lambda {short}: ..., or lambda {full}: ...",
         )
@@ -262,9 +262,10 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
     if more == 0 and names[0] != parameters[1]:
         return False
     raise FunctionError(
-        f"The {role} asks for the record, which it does not see.",
+        f"The {role} takes a parameter `record`, which is not available here.",
         given=f"lambda {', '.join(names)}",
-        hint="Functions of streams see it: map_values, map, filter, flat_map, select_key, group_by, split, and joiners "
+        hint="Functions of streams have it: map_values, map, filter, flat_map, select_key, group_by, split, and "
+        "joiners "
         "of a stream; of a table's changes, table.to_stream() comes first.",
     )
 
@@ -288,7 +289,7 @@ def types_for(function: Function, types: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:
-    """`adapted`, which calls the user's `function`, whose parameters have these names in the order of `adapted`'s."""
+    """`adapted`, which calls the user's `function`; `names`: its parameters in the order of `adapted`'s."""
     vars(adapted).update(_own=own(function), _names=tuple(names))
     return adapted
 
@@ -300,7 +301,7 @@ def own(function: Function) -> Function:
 
 
 def names_of(function: Function, count: int) -> tuple[str, ...]:
-    """What the arguments are called that a function gets, in the user's words where there are some."""
+    """The names of a function's arguments, in the user's words if possible."""
     names = tuple(getattr(function, "_names", ()) or _names(function))
     foreign = own(function) is function and (getattr(function, "__module__", "") or "").startswith("watersmeet.")
     if len(names) == count and not foreign:
@@ -332,7 +333,7 @@ def _signature(function: Function) -> str:
 
 
 def _described(given: Any) -> str:
-    """What stands where a function is wanted."""
+    """A value given in place of a function, as text."""
     kind = type(given).__name__
     if isinstance(given, PythonFunction):
         return f"wm.python({getattr(given.function, '__name__', given.function)!s})"
@@ -343,7 +344,7 @@ def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
     kind, last = type(given).__name__, parameters[-1]
     if isinstance(given, PythonFunction):
         return (
-            "Here a function takes and gives Columns; plain Python is F.udf(function, 'long'): "
+            "Here a function takes and returns Columns; plain Python is F.udf(function, 'long'): "
             f"lambda {last}: F.udf(function, 'long')({last}['field'])."
         )
     if isinstance(given, AnyAggregate):
@@ -391,9 +392,9 @@ def check_branches(given: Any) -> None:
     """
     if not isinstance(given, Mapping):
         raise TopologyError(
-            f"A split has a predicate for each branch's name, and not {type(given).__name__}: {given!r:.80}.",
+            f"split takes a predicate for each branch's name, and not {type(given).__name__}: {given!r:.80}.",
             hint="split({'name': predicate}, default='rest').",
         )
     wrong = next((name for name in given if not isinstance(name, str) or not name), None)
     if wrong is not None or None in given:
-        raise TopologyError(f"A branch has a text as its name, and not {wrong!r}.", hint="split({'name': predicate}).")
+        raise TopologyError(f"The name of a branch must be a text, not {wrong!r}.", hint="split({'name': predicate}).")

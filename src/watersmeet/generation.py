@@ -30,12 +30,12 @@ class Generation(Enum):
 
         Raises
         ------
-        TopologyError : there is no such generation.
+        TopologyError : unknown generation.
         """
         try:
             return cls(name)
         except ValueError:
             known = ", ".join(repr(g.value) for g in cls)
             raise TopologyError(
-                "There is no such generation of semantics.", given=repr(name), hint=f"Use one of {known}."
+                f"Unknown generation {name!r}.", given=repr(name), hint=f"Use one of {known}."
             ) from None

@@ -1,4 +1,4 @@
-"""What is made once for a machine, or an image, so that topologies start sooner: `python -m watersmeet.prepare`.
+"""Preparation of a machine, or an image, for faster starts: `python -m watersmeet.prepare`.
 
 It runs a small topology in a JVM of its own, which leaves an archive of its classes (200 MB) in the user's cache folder
 (`~/.cache/watersmeet`). `watersmeet.session` takes it from then on where Spark runs on this machine. Nothing else
@@ -39,9 +39,9 @@ def prepare() -> Path:
         ended = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if ended.returncode or not made.is_file() or not _is_whole(made):
             raise ConfigError(
-                "The JVM has made no archive of its classes.",
+                "The JVM did not write an archive of its classes.",
                 given="\n".join(ended.stdout.strip().splitlines()[-3:]),
-                hint="Topologies start without it, too; Java 17 or later makes one.",
+                hint="Topologies start without it, too; Java 17 or later writes one.",
             )
         before = archives(place)
         file = place.with_name(f"{place.name}-{made.stat().st_size}.jsa")

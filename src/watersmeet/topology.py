@@ -117,9 +117,9 @@ class Topology:
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
-            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). What
-            streams look up is not cached. It may be another one at each start: a batch that was not finished is
-            first finished as it was begun.
+            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). Tables that
+            streams look up are not cached. It may be another one at each start: a batch that was not finished is first
+            finished as it was begun.
         name : the query's name in Spark.
         metrics_port : serve the query's numbers to Prometheus at this port of the driver, on all its addresses; or
             "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.
@@ -169,7 +169,7 @@ class Topology:
         if not without_dead_letters(self.plan).sinks:
             names = ", ".join(repr(source.name) for source in self.plan.sources)
             raise TopologyError(
-                f"The topology writes nothing: what it reads ({names:.120}) goes nowhere.",
+                f"The topology reads {names:.120}, but writes nothing.",
                 hint="End it with stream.to(...).",
             )
         return place
@@ -189,7 +189,7 @@ def check_topology(given: Any, call: str) -> None:
     if not isinstance(given, Topology):
         shown = type(given).__name__ if hasattr(given, "_construction") else f"{type(given).__name__}: {given!r:.80}"
         raise TopologyError(
-            f"This call takes a Topology, which builder.build() gives, and not a {shown}.",
+            f"This call takes a Topology, which builder.build() returns, and not a {shown}.",
             hint=f"Build it first: {call.format('builder.build()')}.",
         )
 
@@ -242,8 +242,9 @@ def _folder(checkpoint: Any) -> str:
     if isinstance(given, str) and _DRIVE.match(given) and os.name != "nt":
         rest = given[2:].replace("\\", "/").lstrip("/")
         raise ConfigError(
-            f"The checkpoint has a drive, and Hadoop knows no such scheme: checkpoint={given!r:.120}.",
-            hint=f"Write a path of this machine, checkpoint='/{rest}'; on Windows a drive is file:///{given[0]}:/{rest}.",
+            f"checkpoint={given!r:.120} begins with a drive, which Hadoop takes for an unknown scheme.",
+            hint=f"Write a path of this machine, checkpoint='/{rest}'; on Windows a drive is "
+            f"file:///{given[0]}:/{rest}.",
         )
     if isinstance(given, str) and given:
         return given

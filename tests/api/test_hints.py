@@ -110,7 +110,7 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
     ),
     (lambda n: n.stream.to(n.table), "stream.to('topic')", lambda n: n.stream.to("topic")),
     (lambda n: n.stream.to("table"), "another topic", lambda n: n.stream.to("another")),
-    (lambda n: n.stream.to("table"), "what through() returns", lambda n: n.stream.through("far").to("farther")),
+    (lambda n: n.stream.to("table"), "that through() returns", lambda n: n.stream.through("far").to("farther")),
     (
         lambda n: wm.Topic("t", "string", "string", on_undecodable="drop"),
         '"skip"',

@@ -26,19 +26,23 @@ def visits(builder: wm.StreamsBuilder) -> wm.StreamsBuilder:
 
 
 REFUSED: dict[str, tuple[Callable[[wm.StreamsBuilder], Any], str, str]] = {
-    "misspelt": (lambda b: b.policies("count", on_drop=LATE), "no operator or output of this name", "counts"),
-    "unlike all": (lambda b: b.policies("xyz", on_drop=LATE), "no operator or output of this name", "again, counts"),
+    "misspelt": (lambda b: b.policies("count", on_drop=LATE), "Unknown operator or output", "counts"),
+    "unlike all": (lambda b: b.policies("xyz", on_drop=LATE), "Unknown operator or output", "again, counts"),
     "an input": (
         lambda b: b.policies("pages", on_error="skip"),
-        "An input has its policies where it is read",
+        "is an input: give its policies where it is read",
         "stream(",
     ),
     "an output drops nothing": (
         lambda b: b.policies("out", on_drop=LATE),
-        "Nothing ends at 'out' that on_drop",
+        "on_drop has no effect at 'out'",
         "counts",
     ),
-    "no functions end at a step": (lambda b: b.policies("again", on_error="skip"), "Nothing ends at 'again'", "counts"),
+    "no functions end at a step": (
+        lambda b: b.policies("again", on_error="skip"),
+        "on_error has no effect at 'again'",
+        "counts",
+    ),
     "taken topic": (lambda b: b.policies("out", on_error=wm.DeadLetter("pages")), "a topic of their own", "DeadLetter"),
 }
 
@@ -74,10 +78,10 @@ def said_behind(builder: wm.StreamsBuilder, before: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("said", "what"),
     [
-        (lambda b: b.policies("counts"), "one of them at least is given"),
-        (lambda b: b.policies("", on_drop=LATE), "by its name"),
-        (lambda b: b.policies("counts", on_drop="fail"), "no such policy for records that are dropped"),
-        (lambda b: said_behind(b, b.policies), "given policies twice"),
+        (lambda b: b.policies("counts"), "at least one policy"),
+        (lambda b: b.policies("", on_drop=LATE), "needs the name"),
+        (lambda b: b.policies("counts", on_drop="fail"), "for records that are dropped"),
+        (lambda b: said_behind(b, b.policies), "is called twice"),
         (lambda b: said_behind(b, lambda *_, **__: b.build()), "has been built"),
     ],
 )

@@ -137,9 +137,9 @@ class Odd(Chain):
 @pytest.mark.parametrize(
     ("processor", "said"),
     [
-        (Asks, "Asks asks for the wall clock, and has no method on_wall_timer"),
-        (Sets, "Sets sets a timer for a moment, and has no method on_wall_timer"),
-        (Odd, "sets a timer for a moment of a clock that is none: clock='moon'"),
+        (Asks, "Asks asks for the wall clock, but has no method on_wall_timer"),
+        (Sets, "Sets sets a timer for a time, but has no method on_wall_timer"),
+        (Odd, "sets a timer for an unknown clock: clock='moon'"),
     ],
 )
 def test_who_goes_by_the_wall_clock_without_the_method_for_it_is_told_which_to_write(processor: Any, said: str) -> None:
@@ -152,5 +152,5 @@ def test_who_goes_by_the_wall_clock_without_the_method_for_it_is_told_which_to_w
 def test_a_driver_that_would_run_on_spark_says_that_it_has_no_place_for_the_wall_clock(spark: Any) -> None:
     builder = wm.StreamsBuilder("wall")
     builder.stream("in", key="string", value="long").process_values(Chain, value="string").to("out")
-    with pytest.raises(TopologyError, match="in its own process"):
+    with pytest.raises(TopologyError, match="in this process"):
         TopologyTestDriver(builder.build(), spark)

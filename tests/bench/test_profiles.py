@@ -87,7 +87,7 @@ def test_parts_add_up_to_what_was_used_between_two_times() -> None:
 def test_an_event_behind_midnight_is_within_a_turn_that_began_before() -> None:
     begin = datetime(2026, 1, 1, 23, 59, 50).timestamp()
     events = {shown: [f"  startTime = {shown}\n"] for shown in ("23:59:49.000", "23:59:55.500", "00:00:05.000")}
-    inside = [shown for shown, event in events.items() if profiles._within(event, begin, begin + 20)]
+    inside = [shown for shown, event in events.items() if profiles.began_between(event, begin, begin + 20)]
     assert inside == ["23:59:55.500", "00:00:05.000"]
 
 

@@ -51,7 +51,7 @@ def test_a_table_shows_median_smallest_and_largest() -> None:
 def test_the_record_cache_is_compared_with_the_others_and_not_with_watersmeet_itself() -> None:
     both = {**section([20], [5]).runs, OURS_CACHED: [run(40)]}
     assert pairs(both) == [(OURS, "Kafka Streams"), (OURS_CACHED, "Kafka Streams")]
-    shown = report.shown(Section("join", "a join", both))
+    shown = report.section_text(Section("join", "a join", both))
     assert "|  | watersmeet, record cache | Kafka Streams | ratio |" in shown
     assert "| records/s, second half | 40 | 5 | 8.0 |" in shown
     assert ">join, record cache, beside Kafka Streams<" in picture.drawn([Section("join", "a join", both)])
@@ -70,7 +70,7 @@ def test_results_are_read_back_as_they_were_kept(tmp_path: Path) -> None:
     save(tmp_path / "a.json", "a machine", [kept])
     machines, (found,) = load([tmp_path / "a.json"])
     assert machines == ["a machine"]
-    assert report.shown(found) == report.shown(kept)
+    assert report.section_text(found) == report.section_text(kept)
 
 
 def test_turns_of_several_runs_come_together(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_picture_has_a_bar_for_each_ratio() -> None:
 
 def test_turns_that_are_not_compared_are_shown_by_their_tables_alone() -> None:
     alone = Section("shards", "many", {"shards 4": [run(1)]}, tables=[Table(["a"], [["1"]])])
-    assert report.shown(alone).startswith("## many\n\n| a |\n|---|\n| 1 |\n\n### shards 4\n")
+    assert report.section_text(alone).startswith("## many\n\n| a |\n|---|\n| 1 |\n\n### shards 4\n")
 
 
 def test_what_a_shard_costs_is_shown_per_batch() -> None:

@@ -12,7 +12,17 @@ import pytest
 
 from chaos.feed import BAD, BASE, records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import Ends, Expected, both, ends_of, expected, judge, judge_letters, letters, unplanned
+from chaos.judge import (
+    Ends,
+    Expected,
+    both,
+    ends_of,
+    expected,
+    expected_dead_letters,
+    judge,
+    judge_dead_letters,
+    unplanned,
+)
 from chaos.report import by_moment, tables
 from chaos.round import Outcome, Round
 from chaos.strikes import MOMENTS, STRIKES, Strike, strikes_for
@@ -176,12 +186,12 @@ def test_a_difference_is_put_down_to_the_last_kill_before_it_and_shown_with_its_
 
 def test_dead_letters_are_judged_like_results_and_move_no_others_time() -> None:
     inputs = inputs_of("dead_letters")
-    wanted = letters(JOINS["dead_letters"], inputs, cut(inputs, 8))
+    wanted = expected_dead_letters(JOINS["dead_letters"], inputs, cut(inputs, 8))
     bad = [record for records in inputs.values() for record in records if (record.value or b"").startswith(BAD)]
     assert 100 < len(wanted) == len(bad) < 300
     came = sorted(bad, key=lambda record: [each.said.value for each in wanted].index(repr(record.value)))
-    assert judge_letters(wanted, came).sound
-    assert judge_letters(wanted, came[1:]).lost == 1
-    assert judge_letters(wanted, [*came, came[0]]).doubled == 1
-    one = judge_letters(wanted, [*came[1:], came[0]])
-    assert both(one, judge_letters(wanted, came[1:])).lost == 1
+    assert judge_dead_letters(wanted, came).sound
+    assert judge_dead_letters(wanted, came[1:]).lost == 1
+    assert judge_dead_letters(wanted, [*came, came[0]]).doubled == 1
+    one = judge_dead_letters(wanted, [*came[1:], came[0]])
+    assert both(one, judge_dead_letters(wanted, came[1:])).lost == 1

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from chaos.feed import records
 from chaos.joins import JOINS, SIDES
-from chaos.judge import both, ends_of, expected, judge, judge_letters, letters, unplanned
+from chaos.judge import both, ends_of, expected, expected_dead_letters, judge, judge_dead_letters, unplanned
 from dev.broker import KafkaBroker
 from dev.cluster import LOCAL_CLUSTER, cleaned, spark_home
 from dev.reader import committed
@@ -64,7 +64,7 @@ class Joins:
         assert not unplanned(sides, plans)
         verdict = judge(expected(JOINS[name], sides, plans), committed(self._servers, [f"{name}-out"], PARTITIONS))
         dead = committed(self._servers, [f"{name}-dead"], PARTITIONS)
-        verdict = both(verdict, judge_letters(letters(JOINS[name], sides, plans), dead))
+        verdict = both(verdict, judge_dead_letters(expected_dead_letters(JOINS[name], sides, plans), dead))
         return verdict.results, list(verdict.details)
 
     def end(self) -> None:

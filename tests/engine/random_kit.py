@@ -11,9 +11,9 @@ from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.draw_order import may_share_keys
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.registry import is_limited, sources_of
+from proof.histories.last_results import out_of_step
 from proof.histories.report import page
 from proof.histories.sequence import merged
-from proof.histories.settled import out_of_step
 
 
 def having(kind: str) -> Callable[[Blueprint], bool]:

@@ -115,7 +115,7 @@ def test_blocks_with_their_size_are_read_and_keys_that_stand_twice_are_not() -> 
     array, mapping = {"type": "array", "items": "int"}, {"type": "map", "values": "int"}
     assert read(array, b"\x03\x04\x02\x04\x00") == ([[1, 2]], {})
     assert read(array, b"\x03\x06\x02\x04\x00")[1] != {}
-    assert read(mapping, b"\x04\x02a\x02\x02a\x04\x00") == ([None], {0: "a key stands twice in a map"})
+    assert read(mapping, b"\x04\x02a\x02\x02a\x04\x00") == ([None], {0: "a map has a key twice"})
 
 
 def test_what_is_beyond_its_type_is_refused_and_never_rounded() -> None:
@@ -155,7 +155,7 @@ def test_what_cannot_be_written_is_an_error_that_names_it() -> None:
     row = {"id": 1, "state": "NEW", "note": None, "rush": True}
     with pytest.raises(SinkError, match=r"value\.id is null"):
         written(ORDER, [row | {"id": None}])
-    with pytest.raises(SinkError, match=r"'GONE' is no symbol of State"):
+    with pytest.raises(SinkError, match=r"'GONE' is not a symbol of State"):
         written(ORDER, [row | {"state": "GONE"}])
     with pytest.raises(SinkError, match="beyond milliseconds"):
         written({"type": "long", "logicalType": "timestamp-millis"}, [1_001])

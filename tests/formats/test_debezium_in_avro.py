@@ -110,7 +110,7 @@ def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(serv
     node = SourceNode("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
     known = settled.settle([node], [], {})
     assert known["reads"]["customers/value"]["subject"] == "customers-value"
-    (made,) = settled.settled_sources([node], known, settled.Registries(b"", (registry,)))
+    (made,) = settled.sources_with_schemas([node], known, settled.Registries(b"", (registry,)))
     inner = made.origin.value.inner
     assert made.origin.value.kind == "debezium"
     assert (inner.schema, inner.version) == (known["reads"]["customers/value"]["schema"], None)
@@ -122,7 +122,7 @@ def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(s
     key = type_of(wm.time_windowed("string"))
     node = SinkNode("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
     known = settled.settle([], [node], {})
-    (made,) = settled.settled_sinks([node], known)
+    (made,) = settled.sinks_with_schemas([node], known)
     values = pa.array([{"key": "a", "start": 5, "end": 15}, None], arrow_type(key))
     raw = serde_of(made.target.key, key).write(values).to_pylist()
     number = known["writes"]["to/key"]["id"]

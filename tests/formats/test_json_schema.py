@@ -177,7 +177,7 @@ def test_what_is_read_without_a_reason_is_what_the_validator_takes_but_for_optio
     [
         ({"state": "NEW"}, "value.id has to be there, and not null"),
         ({"id": None, "state": "NEW"}, "value.id has to be there, and not null"),
-        ({"id": 1, "state": "GONE"}, "value.state is none of its enum"),
+        ({"id": 1, "state": "GONE"}, "value.state is not in its enum"),
         ({"id": 1.5, "state": "NEW"}, "a bigint is wanted where there is something else"),
         ({"id": 1, "state": "NEW", "price": "NaN"}, "value.price is no number that JSON has"),
         ({"id": 1, "state": "NEW", "by": {}}, "value.by.name has to be there"),
@@ -213,7 +213,7 @@ def test_what_is_written_leaves_out_a_null_that_the_schema_does_not_have() -> No
 
 
 def test_a_value_that_the_schema_does_not_take_is_not_written() -> None:
-    with pytest.raises(SinkError, match=r"value\.state is none of its enum"):
+    with pytest.raises(SinkError, match=r"value\.state is not in its enum"):
         written(form(), [ROW | {"state": "GONE"}])
     with pytest.raises(SinkError, match=r"value\.id has to be there"):
         written(form(), [{"state": "NEW"}])
@@ -236,9 +236,9 @@ def test_numbers_may_be_narrower_and_fields_fewer_than_the_schemas() -> None:
 
 def test_an_enum_of_integers_is_looked_at_whatever_else_is_in_it() -> None:
     schema = {"type": ["integer", "null"], "enum": [1, 2**40, 2**70, "x", True, None]}
-    assert read(form(schema), b"1", b"2", b"1099511627776")[1] == {1: "value is none of its enum"}
+    assert read(form(schema), b"1", b"2", b"1099511627776")[1] == {1: "value is not in its enum"}
     assert written(form(schema), [1], IntegerType()) == [b"1"]
-    with pytest.raises(SinkError, match="none of its enum"):
+    with pytest.raises(SinkError, match="not in its enum"):
         written(form(schema), [2], IntegerType())
 
 
@@ -255,7 +255,7 @@ LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": 
         ({"anyOf": [{"type": "null"}]}, "anyOf is of null and one other schema"),
         ({"allOf": [{"type": "object"}]}, "the keyword allOf"),
         ({"type": "object", "patternProperties": {}}, "the keyword patternProperties"),
-        ({"type": "object"}, "neither its properties nor"),
+        ({"type": "object"}, "without properties"),
         ({"type": "object", "properties": {"a": True}}, "value.a may be anything"),
         ({"type": "object", "properties": {"a": {}}}, "value.a is of any type"),
         ({"type": ["string", "integer"]}, "one of several types"),
@@ -266,7 +266,7 @@ LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": 
         ({"enum": ["a", 1]}, "one of several types"),
         ({"$ref": "other.json"}, "not in the document"),
         ({"$ref": "#/definitions/a"}, "leads nowhere"),
-        ({"$ref": "#/definitions/a", "type": "string", "definitions": {}}, "type stands beside a"),
+        ({"$ref": "#/definitions/a", "type": "string", "definitions": {}}, "type is not allowed beside a"),
     ],
 )
 def test_a_schema_without_a_type_is_refused_with_a_hint(schema: Any, why: str) -> None:

@@ -45,7 +45,7 @@ def by_confluent(server: SchemaRegistryServer, schema: Any, value: Any) -> bytes
 def sink_of(server: SchemaRegistryServer, kind: DataType, schema: Any = None, **options: Any) -> SchemaFormat:
     target = TopicSink("orders", "long", json_schema(schema, registry=registry(server), **options))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (made,) = settled.settled_sinks([node], settled.settle([], [node], {}))
+    (made,) = settled.sinks_with_schemas([node], settled.settle([], [node], {}))
     assert isinstance(made.target.value, SchemaFormat)
     return made.target.value
 
@@ -107,7 +107,7 @@ def test_a_sink_registers_its_schema_under_its_title(server: SchemaRegistryServe
     assert json.loads(server.schemas[11]["schema"]) == ORDER
     with pytest.raises(ConfigError, match="a schema with a name"):
         sink_of(server, LongType(), {"type": "integer"}, subject_name_strategy=strategy)
-    with pytest.raises(ConfigError, match="not to be registered"):
+    with pytest.raises(ConfigError, match="auto_register=False forbids"):
         sink_of(server, LongType(), {"type": "integer"}, auto_register=False)
 
 

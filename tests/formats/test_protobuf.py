@@ -176,7 +176,7 @@ def test_confluents_deserializer_reads_what_is_written(server: SchemaRegistrySer
     kind = schemas.type_of(form())
     target = TopicSink("orders", "long", protobuf(ORDER, registry=registry(server)))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (sink,) = settled.settled_sinks([node], settled.settle([], [node], {}))
+    (sink,) = settled.sinks_with_schemas([node], settled.settle([], [node], {}))
     (raw,) = schemas.writer(sink.target.value, kind)(rows_of(ORDER, [PLAIN])).to_pylist()
     found = ProtobufDeserializer(ORDER, {"use.deprecated.format": False})(raw, VALUE)
     assert found == ORDER(id=1, big=2, state=2)

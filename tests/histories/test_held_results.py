@@ -11,8 +11,8 @@ from proof.histories import Case, check
 from proof.histories.blueprint import Blueprint, Ref
 from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
+from proof.histories.last_results import all_above
 from proof.histories.report import page
-from proof.histories.settled import all_above
 
 COUNT = 160
 PIECES = 4

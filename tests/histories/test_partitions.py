@@ -20,9 +20,9 @@ from proof.histories.draw import case_of, draw_blueprint, draw_case
 from proof.histories.draw_order import with_partitions
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.registry import holds_back, is_limited, sources_of
+from proof.histories.last_results import all_above
 from proof.histories.report import page
 from proof.histories.sequence import BatchMerge, cuts_in_sequence
-from proof.histories.settled import all_above
 from tests.histories.ops import op
 
 COUNT = 120

@@ -14,7 +14,7 @@ from proof.histories.case import Case, Input
 from proof.histories.check import Steps, run_engine, run_oracle, topology_of
 from proof.histories.draw import case_of
 from proof.histories.driver import RoughDriver
-from proof.histories.settled import settling_sinks, standing
+from proof.histories.last_results import settling_sinks, standing
 from watersmeet._plan.record_cache import with_record_cache
 
 SEED = 12

@@ -8,7 +8,7 @@ from proof.histories.case import Case
 from proof.histories.check import check
 from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
-from proof.histories.subjects.times import as_told, with_times
+from proof.histories.subjects.times import with_extracted_times, with_times
 
 SEED = "times"
 SOME, MANY = 40, 1_500
@@ -44,7 +44,7 @@ def test_many_histories_of_such_times(param: str) -> None:
 
 def test_what_is_drawn_has_times_of_records_values_and_records_without_one() -> None:
     drawn = cases("time", SOME)
-    told = [as_told(case.blueprint, case.records) for case in drawn]
+    told = [with_extracted_times(case.blueprint, case.records) for case in drawn]
     pairs = [
         (own.ts, given.ts)
         for case, some in zip(drawn, told, strict=True)

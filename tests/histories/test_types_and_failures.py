@@ -12,9 +12,9 @@ from proof.histories.case import of_json, to_json
 from proof.histories.draw import case_of
 from proof.histories.kinds.shapes import KEYS, NAN, OTHER_NAN, VALUES, NamedKey, TypeShape, frozen
 from tests.histories.ops import op
-from watersmeet._engine.aggregates import limited_changes
 from watersmeet._engine.keys.keys import equal_keys
 from watersmeet._engine.operators import subscriptions
+from watersmeet._engine.operators.suppress import limited_changes
 from watersmeet._engine.rows.sizes import row_bytes
 
 COUNT = 2_000

@@ -134,7 +134,7 @@ def test_what_it_raises_is_told_with_its_own_line(
     said = str(raised.value)
     assert said.startswith("The output 'http' raised HTTPError: HTTP Error 500: Internal Server Error")
     assert f"HttpOutput.write, line {line} of {__file__}, batch 0" in said
-    assert "Hint: Mend what it says" in said
+    assert "Hint: Remove the cause" in said
 
 
 class Has(wm.Output):
@@ -213,7 +213,7 @@ def test_what_it_cannot_write_is_refused_on_the_line_that_writes_to_it(spark: Sp
     table: Any = builder.table("in", key="string", value="long")
     with pytest.raises(TopologyError, match="Keys are texts"):
         builder.table("numbers", key="long", value="long").to(Rows(), name="numbers")
-    with pytest.raises(TopologyError, match="A stream is not kept as a table"):
+    with pytest.raises(TopologyError, match="A stream cannot be written to"):
         table.to_stream().to(Rows(), name="rows")
     with pytest.raises(TopologyError, match=r"This is the class: make an output of it, stream.to\(Rows\(...\)"):
         table.to(Rows, name="rows")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from watersmeet._engine.aggregates import contributions, fold, held_changes
+from watersmeet._engine.aggregates import contributions, fold
 from watersmeet._engine.aggregates.fold import Folded
 from watersmeet._engine.aggregates.functions import ArrayFold, CogroupedFunctions
-from watersmeet._engine.operators.aggregates import suppress
+from watersmeet._engine.operators.suppress import held_changes, suppress
 from watersmeet._plan.operators.aggregates import suppress as suppress_spec
 
 Patch = pytest.MonkeyPatch

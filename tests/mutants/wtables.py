@@ -29,13 +29,13 @@ def windows_die_a_moment_early(patch: Patch) -> None:
 
 def one_window_hears(patch: Patch) -> None:
     """Of the windows of a key the latest one alone meets a change of its row."""
-    told = JOIN._told
+    told = JOIN._results_of_rights
 
     def last_of_each(self: Any, *rows: Any) -> WindowResults:
         results = told(self, *rows).ordered()
         return results.where(np.append(np.diff(results.event) != 0, True)[: len(results.event)])
 
-    patch.setattr(JOIN, "_told", last_of_each)
+    patch.setattr(JOIN, "_results_of_rights", last_of_each)
 
 
 def windows_in_any_order(patch: Patch) -> None:

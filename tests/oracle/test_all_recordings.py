@@ -15,7 +15,7 @@ from proof.conformance import measure
 from proof.conformance_report import golden_table
 from proof.conformance_runners import OracleRunner, RepairedOracleRunner
 from proof.recordings import read
-from tests.oracle.places import HISTORIES, RECORDINGS, VECTORS
+from tests.oracle.kit import HISTORIES, RECORDINGS, VECTORS
 
 REFUSED_VECTORS = {
     "facts of a window builder, no records": 35,

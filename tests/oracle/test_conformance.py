@@ -14,7 +14,7 @@ from proof.conformance_report import golden_table
 from proof.conformance_runners import RUNNERS, OracleRunner, Output, run_oracle
 from proof.oracle import Result, Semantics
 from proof.recordings import History, RecordedStep, read
-from tests.oracle.places import RECORDINGS
+from tests.oracle.kit import RECORDINGS
 
 FINDINGS = str(RECORDINGS / "histories" / "findings.jsonl.gz")
 

@@ -11,7 +11,7 @@ from proof.oracle.graph import Node
 from proof.oracle.tables.foreign_key import SubscriptionSend
 from proof.oracle.tables.table import TableSource
 from proof.recordings import History, read
-from tests.oracle.places import RECORDINGS
+from tests.oracle.kit import RECORDINGS
 
 VECTORS = read(RECORDINGS / "vectors" / "SubscriptionSendProcessorSupplierTest.json.gz")
 

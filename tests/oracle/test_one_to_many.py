@@ -14,7 +14,7 @@ from proof.oracle.records import CombinedKey, key_bytes
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table import TableSource
-from tests.oracle.places import RECORDINGS
+from tests.oracle.kit import RECORDINGS
 
 
 def source(topology: Topology, topic: str) -> TableSource:

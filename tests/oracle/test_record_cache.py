@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proof.oracle import Result, Semantics
-from tests.oracle.places import emitted
+from tests.oracle.kit import emitted
 
 CACHED = {"cache_max_bytes": 1000}
 

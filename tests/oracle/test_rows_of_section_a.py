@@ -19,7 +19,7 @@ from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.oracle.windows.suppress import Suppress
-from tests.oracle.places import Steps, emitted, window
+from tests.oracle.kit import Steps, emitted, window
 
 FAITHFUL = Semantics()
 Results = list[list[Result]]

@@ -21,7 +21,7 @@ from proof.conformance_runners import OracleRunner, Runner
 from proof.oracle.vectors.untold import FACTS
 from proof.recordings import History, RecordedStep, read
 from proof.runners.engine import EngineRunner
-from tests.oracle.places import HISTORIES, VECTORS
+from tests.oracle.kit import HISTORIES, VECTORS
 
 RUNNERS: list[Runner] = [OracleRunner(), EngineRunner()]
 

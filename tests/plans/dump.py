@@ -183,12 +183,14 @@ PLACES = {
     "hash": "route.hash",
     "shard_by": "route.shard_by",
     "broadcast": "route.broadcast",
-    "reach_port": "route.reach_port",
+    "reach_port": "route.bounds_port",
     "drops_null_key": "ends.null_key",
     "drops_null_value": "ends.null_value",
     "drops_silent": "ends.silent",
 }
 """Where an outlet has a fact, if not by its name."""
+FIELDS = {"tells_reach": "broadcasts_bounds"}
+"""The field of a fact, where the two have different names."""
 
 
 def _fact(thing: object, name: str, default: object) -> object:
@@ -199,7 +201,8 @@ def _fact(thing: object, name: str, default: object) -> object:
         time = getattr(thing, "time", None)
         return default if time is None else "every" if time.every else "latest"
     parts = (thing, *(getattr(thing, part, None) for part in ("params", "time", "reads")))
-    return next((getattr(part, name) for part in parts if hasattr(part, name)), default)
+    field = FIELDS.get(name, name)
+    return next((getattr(part, field) for part in parts if hasattr(part, field)), default)
 
 
 def _plain(value: object) -> str:

@@ -99,7 +99,7 @@ def windowed(how: str = "join", windows: Any = WINDOWS, name: str | None = "join
 def test_a_node_without_a_name_is_said_what_to_call_it() -> None:
     name = "stream_stream-left-right"
     found = change(windowed(name=None), windowed(name=None))
-    hints = {item.hint for item in found.kept if item.what == "store"}
+    hints = {item.hint for item in found.unchanged if item.what == "store"}
     assert hints == {f"Its name is made up: name={name!r} keeps it, whatever its inputs are called later."}
     renamed = change(windowed(name=None), windowed())
     hint = f"If joined is what {name} was, name it name={name!r}: its tables then go on."
@@ -118,7 +118,7 @@ def test_a_store_that_gets_a_name_or_another_one_keeps_its_rows() -> None:
 
     found = change(counted(None), counted("counts"))
     assert [(t.from_table, t.table, t.scalars) for t in found.taken] == [("counted.aggregate", "counts", True)]
-    assert [item.reason for item in found.kept if item.what == "store"] == ["was called counted.aggregate"]
+    assert [item.reason for item in found.unchanged if item.what == "store"] == ["was called counted.aggregate"]
 
 
 def test_a_store_goes_on_by_its_name_where_its_node_has_another() -> None:

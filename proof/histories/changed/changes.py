@@ -24,7 +24,7 @@ from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.functions import ArrowLifts
 from proof.histories.kinds.registry import KINDS, build, is_limited, shape_of
 from proof.histories.kinds.shapes import TypeShape
-from proof.histories.settled import (
+from proof.histories.last_results import (
     all_above,
     first_unsettled,
     settling_sinks,
@@ -107,7 +107,7 @@ class Changed:
     cuts: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> BlueprintPart:
+    def common(self) -> BlueprintPart:
         """What is in both."""
         return BlueprintPart(self.old.whole, tuple(number for number in self.old.ops if number in self.new.ops))
 
@@ -124,7 +124,7 @@ class Changed:
 
     def _begun(self, *, streams: bool) -> tuple[int, ...]:
         """What is new and reads nothing of what is kept; or streams of it alone."""
-        kept, found = set(self.kept.ops), set[int]()
+        kept, found = set(self.common.ops), set[int]()
         for number in self.new.ops:
             above = self.new.whole.ops[number].inputs
             if number not in kept and all(ref.op in found or (streams and self._is_stream(ref)) for ref in above):
@@ -132,7 +132,7 @@ class Changed:
         return tuple(number for number in self.new.ops if number in found)
 
     def _is_stream(self, ref: Ref) -> bool:
-        return ref.op in self.kept.ops and KINDS[self.new.whole.ops[ref.op].kind].gives[ref.port] == "stream"
+        return ref.op in self.common.ops and KINDS[self.new.whole.ops[ref.op].kind].gives[ref.port] == "stream"
 
 
 def draw_changed(seed: str) -> Changed | None:
@@ -218,13 +218,13 @@ def check_changed(changed: Changed) -> tuple[str, Any]:
     said, change, (old, new) = through(changed)
     if not change.possible:
         return "refused", change
-    kept = _unaltered(old, new, changed.kept)
+    kept = _unaltered(old, new, changed.common)
     fresh = frozenset(changed.fresh.names(sources=False))
     joined = _unaltered_above(old, new, changed)
     if not kept and not fresh and not joined:
         return "otherwise", change
     expected, got, whole = oracle_says(changed), steps_of(changed, said), None
-    parts = ((changed.kept, kept, (old, new)), (changed.fresh, fresh, (new,)), (changed.new, joined, (new,)))
+    parts = ((changed.common, kept, (old, new)), (changed.fresh, fresh, (new,)), (changed.new, joined, (new,)))
     for part, ends, drivers in parts:
         exact, loose = _parted(part, ends)
         line = lines_of(changed.old.whole, one=all(driver.layout.physical.ordered_exit for driver in drivers))
@@ -288,7 +288,7 @@ def _unaltered(old: EngineDriver, new: EngineDriver, part: BlueprintPart) -> fro
 
 def _unaltered_above(old: EngineDriver, new: EngineDriver, changed: Changed) -> frozenset[str]:
     """The new outputs on streams that were kept, for which the same operators work in both topologies."""
-    part, kept, found = changed.new, set(changed.kept.ops), set[str]()
+    part, kept, found = changed.new, set(changed.common.ops), set[str]()
     for sink in changed.joined:
         above = (part.ops[place] for place in all_above(part.blueprint, Ref(part.ops.index(int(sink[1:])))))
         names = {f"n{number}" for number in above if number in kept}

@@ -20,7 +20,7 @@ from proof.histories.changed.changes import (
 from proof.histories.check import first_difference, lines_of
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Dice
-from proof.histories.settled import takes_one_way
+from proof.histories.last_results import takes_one_way
 from watersmeet._plan.change.change import Change
 
 KINDS_RENAMED = ("to_table", "stream_aggregate", "cogroup", "table_aggregate")

@@ -40,7 +40,7 @@ def _counted(site: BuildSite, grouped: Any, params: Params) -> Any:
     return counted.map_values(shown, name=site.name)
 
 
-def shown(aggregate: Any, params: Params) -> list[Any]:
+def outputs_of(aggregate: Any, params: Params) -> list[Any]:
     """The output, and behind it what else keeps rows."""
     if named.is_named(params["fold"]):
         return [TableMapValues(aggregate, named.finish(params["fold"])), aggregate]
@@ -86,7 +86,7 @@ def _stream(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
 def _stream_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     history = params.get("history")
     aggregate = StreamAggregate(site.topology, inputs[0], aggregator_of(params["fold"]), history_ms=history)
-    return shown(aggregate, params)
+    return outputs_of(aggregate, params)
 
 
 def cogrouped_folds() -> tuple[Aggregator, Aggregator]:
@@ -131,7 +131,7 @@ def grouped_node(site: OracleSite, groups: GroupTable, params: Params) -> list[A
     """The aggregate of a grouped table, by the fold that was drawn."""
     history = params.get("history")
     aggregate = TableAggregate(site.topology, groups.topic, aggregator_of(params["fold"]), history_ms=history)
-    return shown(aggregate, params)
+    return outputs_of(aggregate, params)
 
 
 CURRENT = ("current",)

@@ -13,7 +13,7 @@ from typing import Any
 import watersmeet.aggregates as by_name
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.functions import Lifts
-from proof.oracle.aggregates import RESULTS, aggregator_of, shown
+from proof.oracle.aggregates import RESULTS, aggregator_of, visible_result
 from proof.oracle.windows.aggregation import Aggregator
 
 OF_STREAMS = tuple(f"wm.{called}" for called in RESULTS)
@@ -99,7 +99,7 @@ def aggregator(fold: str) -> Aggregator:
 
 def finish(fold: str) -> Callable[[Any], str]:
     """What the oracle shows of what it keeps, as text."""
-    result = shown(RESULTS[fold.removeprefix("wm.")])
+    result = visible_result(RESULTS[fold.removeprefix("wm.")])
     return lambda kept: str(result(kept))
 
 

@@ -111,7 +111,7 @@ def _select_one_node(site: OracleSite, inputs: list[Any], _: Params) -> list[Any
     return [MapRecord(inputs[0], lambda record: replace(record, key=selector(record.value))).moves()]
 
 
-def _seen(_key: Any, value: Any) -> None:
+def _look_at(_key: Any, value: Any) -> None:
     """Look at a value, which is of any type."""
     text.even(str(value))
 
@@ -239,7 +239,7 @@ def _distinct_params(choices: Choices, _generation: str) -> Params:
     return {"within": choices.pick((None, 1, 5, 20, 60)), "by": choices.pick(("key", "key", "reference", "value"))}
 
 
-def _told_by(params: Params, keys: str) -> Any:
+def _extractor(params: Params, keys: str) -> Any:
     return text.referrer(keys) if params["by"] == "reference" else lambda value: value
 
 
@@ -248,12 +248,12 @@ def _distinct(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     key = None
     if params["by"] != "key":
         kind = site.keys if params["by"] == "reference" else "text"
-        key = site.library.lift(_told_by(params, site.keys), kind)
+        key = site.library.lift(_extractor(params, site.keys), kind)
     return [inputs[0].distinct(key, within=within, name=site.name)]
 
 
 def _distinct_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    key = None if params["by"] == "key" else _told_by(params, site.keys)
+    key = None if params["by"] == "key" else _extractor(params, site.keys)
     return [distinct(site.topology, inputs[0], params["within"], key)]
 
 
@@ -281,7 +281,7 @@ KINDS: dict[str, OperatorKind] = {
     "peek": OperatorKind(
         STREAM,
         STREAM,
-        lambda site, inputs, _: [inputs[0].peek(_seen, name=site.name)],
+        lambda site, inputs, _: [inputs[0].peek(_look_at, name=site.name)],
         lambda _site, inputs, _: [MapRecord(inputs[0], lambda record: record)],
         weight=1,
     ),

@@ -109,7 +109,7 @@ def _aggregate_node(site: OracleSite, inputs: list[Any], params: Params) -> list
         case kind:
             windows = OracleTimeWindows(size, _advance(kind, size), grace)
             node = TimeWindowAggregate(*common, windows, emission, *others)
-    return aggregates.shown(node, params)
+    return aggregates.outputs_of(node, params)
 
 
 def _cogroup(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:

@@ -15,7 +15,7 @@ from proof.histories.draw_order import may_share_keys
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.functions import VALUES
 from proof.histories.kinds.registry import KINDS
-from proof.histories.settled import out_of_step
+from proof.histories.last_results import out_of_step
 
 _BEHIND = ("windowed_suppress", "windowed_table_group", "windowed_group", "windowed_stream", "windowed_filter")
 

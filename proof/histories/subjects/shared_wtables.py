@@ -13,7 +13,7 @@ from proof.histories.case import Case
 from proof.histories.draw import draw_case
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS, is_limited
-from proof.histories.settled import out_of_step
+from proof.histories.last_results import out_of_step
 from proof.histories.subjects.shared_windows import shared
 
 _JOINS = ("stream_wtable", "table_wtable", "wtable_table", "wtable_wtable", "wtable_wtable")

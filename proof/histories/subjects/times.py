@@ -32,18 +32,18 @@ def _timed(choices: Choices, op: Op) -> Op:
     return replace(op, params={**op.params, "time": choices.pick(("own", "skip"))})
 
 
-def as_told(blueprint: Blueprint, records: Sequence[Input]) -> tuple[Input, ...]:
+def with_extracted_times(blueprint: Blueprint, records: Sequence[Input]) -> tuple[Input, ...]:
     """The records with the times that they have by their inputs; below 0, where they are left out."""
     policies = {name_of(number): op.params["time"] for number, op in enumerate(blueprint.ops) if "time" in op.params}
-    return tuple(_told(record, policies.get(record.source)) for record in records)
+    return tuple(_with_time(record, policies.get(record.source)) for record in records)
 
 
-def told(case: Case) -> Case:
+def timed_case(case: Case) -> Case:
     """The case with these records."""
-    return replace(case, records=as_told(case.blueprint, case.records))
+    return replace(case, records=with_extracted_times(case.blueprint, case.records))
 
 
-def _told(record: Input, policy: str | None) -> Input:
+def _with_time(record: Input, policy: str | None) -> Input:
     if policy is None:
         return record
     time = time_of(record.value)

@@ -41,7 +41,7 @@ class Distinct(Node):
     def receive(self, record: Record, port: int) -> None:
         """Pass a record on, unless one of its key is in force."""
         if self._clock is None:
-            self.reach(self._topology, record.ts, port)
+            self.advance_time(self._topology, record.ts, port)
         else:
             self._clock.move(record.ts, port)
         if record.key is not None:

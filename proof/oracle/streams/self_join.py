@@ -32,7 +32,7 @@ class SelfJoin(Node):
         """Join one record with what came before, in both roles, and with itself."""
         if record.key is None or record.value is None:
             return
-        self.reach(self._topology, record.ts)
+        self.advance_time(self._topology, record.ts)
         self._time = max(self._time, record.ts)
         before, after = self._spec.before_ms, self._spec.after_ms
         for ts, value, _ in self._store.fetch(record.key, record.ts - before, record.ts + after):

@@ -41,7 +41,7 @@ class JoinSpec:
         """Whether unmatched records of this side give results."""
         return self.how == "outer" or (self.how == "left" and side == LEFT)
 
-    def reach(self, side: int) -> tuple[int, int]:
+    def bounds(self, side: int) -> tuple[int, int]:
         """How far a record of this side looks (back, forward) into the other one."""
         return (self.before_ms, self.after_ms) if side == LEFT else (self.after_ms, self.before_ms)
 
@@ -99,7 +99,7 @@ class StreamStreamJoin(Node):
         looks_up = port == LEFT or self._spec.how != "left"
         if looks_up or record.value is not None:
             # it has got somewhere, whether it finds a partner or not
-            self.reach(self._topology, record.ts, port)
+            self.advance_time(self._topology, record.ts, port)
         if looks_up:
             self._join(record, port)
         if record.value is not None:
@@ -107,8 +107,8 @@ class StreamStreamJoin(Node):
 
     def _join(self, record: Record, port: int) -> None:
         other = 1 - port
-        back, forward = self._spec.reach(port if self._semantics.swaps_right_window else LEFT)
-        shown = (lambda domain: self._shown_from(other, domain)) if self._semantics.repaired(14) else None
+        back, forward = self._spec.bounds(port if self._semantics.swaps_right_window else LEFT)
+        shown = (lambda domain: self._visible_from(other, domain)) if self._semantics.repaired(14) else None
         matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown)
         for ts, value, domain in matches:
             self._pending.pop((ts, _rank(other), key_bytes(record.key), domain), None)
@@ -122,24 +122,24 @@ class StreamStreamJoin(Node):
                 place = (record.ts, _rank(port), key_bytes(record.key), self._domain)
                 self._pending.setdefault(place, (record.key, []))[1].append(record.value)
 
-    def _shown_from(self, side: int, domain: int) -> int:
+    def _visible_from(self, side: int, domain: int) -> int:
         """From which timestamp on a side's records of a domain are seen, since an on-time partner may come."""
         now = self._clock.time
         if domain != self._domain:
             now = max(store.newest(domain) for store in self._stores)
-        return now - self._spec.grace_ms - max(self._spec.reach(side)[1], 0)
+        return now - self._spec.grace_ms - max(self._spec.bounds(side)[1], 0)
 
     def _unjoined_at_once(self, record: Record, port: int) -> bool:
         if self._eager:
             return True
-        end = record.ts + self._spec.reach(port)[1]
+        end = record.ts + self._spec.bounds(port)[1]
         if self._semantics.repaired(2):
             return end + self._spec.grace_ms < self._clock.time
         return max(0, end) < self._clock.time
 
     def _scan(self, port: int) -> None:
         """The engine's scan: a remembered minimum decides whether it happens, and it may stop early."""
-        limit = self._earliest + self._spec.reach(port)[1] + self._spec.grace_ms
+        limit = self._earliest + self._spec.bounds(port)[1] + self._spec.grace_ms
         if limit <= _NOTHING_PENDING and limit >= self._clock.time:
             return
         if self._topology.wall_clock < self._next_emit:
@@ -196,7 +196,7 @@ class StreamStreamJoin(Node):
 
     def _last_moment(self, place: _Waiting) -> int:
         """The last time at which a partner may still come."""
-        return place[0] + self._spec.reach(_rank(place[1]))[1] + self._spec.grace_ms
+        return place[0] + self._spec.bounds(_rank(place[1]))[1] + self._spec.grace_ms
 
     def _closed(self, place: _Waiting) -> bool:
         return self._last_moment(place) < self._clock.time

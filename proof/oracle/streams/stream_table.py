@@ -63,12 +63,12 @@ class StreamTableJoin(Node):
             return
         at_once = self._grace_ms == 0 and record.key is not None and self._semantics.repaired(21)
         if self._grace_ms is None or at_once:
-            self.reach(self._topology, record.ts)
+            self.advance_time(self._topology, record.ts)
             self._join(record)
         elif record.key is None:
             if not self._semantics.repaired(3):
                 raise EngineFailsError("stream-table left join with grace: key cannot be null")
-            self.reach(self._topology, record.ts)
+            self.advance_time(self._topology, record.ts)
             self._join(record)
         elif isinstance(self._clock, SourceTime):
             self._clock.move(record.ts, port)

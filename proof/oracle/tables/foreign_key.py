@@ -13,7 +13,7 @@ from enum import Enum
 
 from proof.oracle.graph import Node, Repartition, Topology
 from proof.oracle.records import Joiner, Key, Record, Stored, Value, key_bytes
-from proof.oracle.tables.table import Table, TableSource, Told
+from proof.oracle.tables.table import MisleadingLookup, Table, TableSource
 
 ForeignKey = Callable[[Value], Key]
 
@@ -56,7 +56,7 @@ class SubscriptionSend(Node):
         self._fixed = semantics.foreign_key_null_fixed or semantics.repaired(row)
         self._foreign_key = foreign_key
         self._skips_late = left.versioned
-        self._told = Told(left, semantics)
+        self._told = MisleadingLookup(left, semantics)
         left.require_old(force=True)
         left.require_lookup()
         left.feed(self)

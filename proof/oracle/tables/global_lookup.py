@@ -75,7 +75,7 @@ class GlobalLookup(Node):
         mapped = self._key_mapper(record.key, record.value)
         if mapped is None and not (self._left and (self._keeps_unmapped or record.key is None)):
             return
-        self.reach(self._topology, record.ts, port)
+        self.advance_time(self._topology, record.ts, port)
         found = None if mapped is None else self._table.get(mapped)
         if found is not None or self._left:
             value = self._joiner(record.value, None if found is None else found.value)
@@ -124,7 +124,7 @@ class GlobalTableLookup(Table):
         """Join one change, or end a standing result."""
         if record.key is None or (self._skips_late and not record.latest):
             return
-        self.reach(self._topology, record.ts)
+        self.advance_time(self._topology, record.ts)
         value = None if record.value is None else self._joined(record)
         standing = self._results.get(record.key)
         if value is None and standing is None:

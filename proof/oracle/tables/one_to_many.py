@@ -64,7 +64,7 @@ class OneToManyJoin(Table):
         """Join one change of either side."""
         if record.key is None or (self._parents_versioned[port] and not record.latest):
             return
-        self.reach(self._topology, record.ts, port)
+        self.advance_time(self._topology, record.ts, port)
         if port == MANY:
             self._receive_many(record)
         else:

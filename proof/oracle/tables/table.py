@@ -65,7 +65,7 @@ class Table(Node):
                 self.forward(Record(record.key, record.value, record.ts, old, record.latest))
 
 
-class Told:
+class MisleadingLookup:
     """What a join was told of a table that misleads, row by row (row 35)."""
 
     def __init__(self, table: Table, semantics: Semantics) -> None:
@@ -143,7 +143,7 @@ class TableSource(Table):
         if self._store is None:
             self.forward(Record(record.key, record.value, record.ts))
             return
-        self.reach(self._topology, record.ts)
+        self.advance_time(self._topology, record.ts)
         stored = self._store.get(record.key)
         latest = self._store.put(record.key, record.value, record.ts)
         if latest is None:

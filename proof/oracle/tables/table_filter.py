@@ -66,7 +66,7 @@ class TableFilter(Table):
     def receive(self, record: Record, port: int) -> None:
         """Filter both halves of a change."""
         if self._topology is not None:
-            self.reach(self._topology, record.ts, port)
+            self.advance_time(self._topology, record.ts, port)
         new = self._keep(record.key, record.value)
         old = self._old(record)
         if self._suppresses and self.send_old and old is None and new is None:

@@ -60,7 +60,7 @@ class TableMapValues(Table):
     def receive(self, record: Record, port: int) -> None:
         """Map both halves of a change."""
         if self._topology is not None:
-            self.reach(self._topology, record.ts, port)
+            self.advance_time(self._topology, record.ts, port)
         new = self._map(record.value)
         old = self._old(record)
         if self._store is None:

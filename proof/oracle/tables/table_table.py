@@ -10,7 +10,7 @@ from __future__ import annotations
 from proof.oracle.graph import Topology
 from proof.oracle.records import Joiner, Key, Record, Stored, Value
 from proof.oracle.tables.stores import PlainStore
-from proof.oracle.tables.table import Table, Told
+from proof.oracle.tables.table import MisleadingLookup, Table
 
 
 class TableTableJoin(Table):
@@ -28,7 +28,7 @@ class TableTableJoin(Table):
         """Ask for old values where an outer side needs them, then announce lookups on both sides."""
         super().__init__()
         self._sides = sides
-        self._told = [Told(side, topology.semantics) for side in sides]
+        self._told = [MisleadingLookup(side, topology.semantics) for side in sides]
         self._outer = (how in ("left", "outer"), how == "outer")
         self._joiner = joiner
         self._semantics = topology.semantics

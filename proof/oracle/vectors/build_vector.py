@@ -8,7 +8,7 @@ from __future__ import annotations
 from proof.oracle.graph import Topology
 from proof.oracle.semantics import Semantics
 from proof.oracle.vectors import joins, tables, windows
-from proof.oracle.vectors.untold import NotBuildableError, NotToldError, described
+from proof.oracle.vectors.untold import IncompleteVectorError, NotBuildableError, described
 from proof.oracle.vectors.vectors import Vector
 
 _INSIDE = "internal processor: its stores were filled by the test, the vector does not show with what"
@@ -38,7 +38,7 @@ def build_vector(vector: Vector, semantics: Semantics) -> Topology:
     if operator in _REFUSED:
         raise NotBuildableError(_REFUSED[operator])
     if operator not in _BUILDERS:
-        raise NotToldError(f"no topology for vectors of {operator!r}")
+        raise IncompleteVectorError(f"no topology for vectors of {operator!r}")
     topology = Topology(semantics)
     _BUILDERS[operator](topology, described(vector))
     return topology

@@ -19,7 +19,7 @@ from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_table import TableTableJoin
-from proof.oracle.vectors.untold import NotToldError, join_type, predicate, told
+from proof.oracle.vectors.untold import IncompleteVectorError, described_value, join_type, predicate
 from proof.oracle.vectors.vectors import (
     Builder,
     Vector,
@@ -53,7 +53,7 @@ def window_of(vector: Vector, operator: Mapping[str, Any]) -> Mapping[str, Any]:
     if "before_ms" in operator:
         return operator
     if not str(vector["params"].get("window", "")).startswith("large enough"):
-        raise NotToldError("the recording does not tell its window")
+        raise IncompleteVectorError("the recording does not tell its window")
     return {**operator, "before_ms": _LARGE_MS}
 
 
@@ -129,9 +129,9 @@ def _global(topology: Topology, vector: Vector) -> None:
     left = stream_source(topology, "left")
     right = GlobalTable()
     topology.source("right", right)
-    said = told(vector, "key_mapper")
+    said = described_value(vector, "key_mapper")
     if said not in KEY_MAPPERS:
-        raise NotToldError(f"unknown key mapper {said!r}")
+        raise IncompleteVectorError(f"unknown key mapper {said!r}")
     join = GlobalLookup(topology, left, right, join_type(vector["join_type"]), KEY_MAPPERS[said], joiner(vector))
     observe(topology, join, vector)
 
@@ -174,16 +174,16 @@ FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
 
 
 def _foreign_key(topology: Topology, vector: Vector) -> None:
-    said = told(vector, "fk_extractor")
+    said = described_value(vector, "fk_extractor")
     if said not in FOREIGN_KEYS:
-        raise NotToldError(f"unknown foreign key extractor {said!r}")
+        raise IncompleteVectorError(f"unknown foreign key extractor {said!r}")
     left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
     how = operators[0]["type"]
     result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
     if len(operators) == 1:
         observe(topology, result, vector)
-    elif told(vector, "rejoined") == "left with result":
+    elif described_value(vector, "rejoined") == "left with result":
         observe(topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
     else:
         # The rejoined table goes to a topic of its own that was not recorded.
@@ -193,7 +193,7 @@ def _foreign_key(topology: Topology, vector: Vector) -> None:
 
 def _twice_repartitioned(topology: Topology, vector: Vector) -> None:
     if "left.repartition().repartition()" not in vector.get("topology_note", ""):
-        raise NotToldError("the recording does not tell its topology")
+        raise IncompleteVectorError("the recording does not tell its topology")
     node: Node = stream_source(topology, "left")
     for _ in range(2):
         node = Repartition(topology, node)

@@ -13,7 +13,7 @@ from proof.oracle.records import Key, Value
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_map_values import TableMapValues
-from proof.oracle.vectors.untold import NotToldError, mapper, predicate, told
+from proof.oracle.vectors.untold import IncompleteVectorError, described_value, mapper, predicate
 from proof.oracle.vectors.vectors import (
     Builder,
     Vector,
@@ -39,7 +39,7 @@ def _map_values(topology: Topology, vector: Vector) -> None:
     function, _ = mapper(vector)
     stores = _stores(vector)
     source = table_source(topology, vector, "input", 0) if _source_is_stored(vector) else _plain_source(topology)
-    for operator in told(vector["params"], "operators"):
+    for operator in described_value(vector["params"], "operators"):
         node = TableMapValues(source, function, materialized=bool(operator.get("materialized")))
         if operator.get("materialized") and stores:
             cache(topology, node, stores[-1])
@@ -65,7 +65,7 @@ def _plain_source(topology: Topology) -> TableSource:
 
 
 def _filter(topology: Topology, vector: Vector) -> None:
-    operators = told(vector["params"], "operators")
+    operators = described_value(vector["params"], "operators")
     filters = [operator for operator in operators if operator["op"] == "table-filter"]
     source = table_source(topology, vector, "input", 0) if _source_is_stored(vector) else _plain_source(topology)
     holds = predicate(vector)
@@ -93,7 +93,7 @@ def _filter(topology: Topology, vector: Vector) -> None:
 
 def _map_then_filter(topology: Topology, vector: Vector) -> None:
     """table -> mapValues -> filter, and the table through a topic into another table; each has a sink."""
-    told(vector, "shape")
+    described_value(vector, "shape")
     source = _plain_source(topology)
     names = sink_names(vector)
     topology.sink(source, names[0])
@@ -155,11 +155,11 @@ def grouping(vector: Vector) -> tuple[Selector, Aggregator]:
     ------
     NotToldError : the vector does not tell them.
     """
-    said = told(vector, "grouping")
+    said = described_value(vector, "grouping")
     if said == "probe":
         return _by_bar, fold_of(vector)
     if said not in _GROUPINGS:
-        raise NotToldError(f"unknown grouping {said!r}")
+        raise IncompleteVectorError(f"unknown grouping {said!r}")
     return _GROUPINGS[said]
 
 
@@ -179,7 +179,7 @@ def _stream_aggregate(topology: Topology, vector: Vector) -> None:
 def fold_of(vector: Vector, default: str | None = None) -> Aggregator:
     """The fold that a vector's first operator names; `default` where there is none."""
     operators = vector["params"].get("operators") or ([{"type": default}] if default else [])
-    kind = told({"operators": operators}, "operators")[0]["type"]
+    kind = described_value({"operators": operators}, "operators")[0]["type"]
     return AGGREGATORS["log" if kind == "aggregate" else kind]
 
 

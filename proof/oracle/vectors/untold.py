@@ -20,7 +20,7 @@ class NotBuildableError(Exception):
     """No topology for this recording; the message is the reason."""
 
 
-class NotToldError(NotBuildableError):
+class IncompleteVectorError(NotBuildableError):
     """The recording does not tell enough to set its topology up, or tells what is not known here."""
 
 
@@ -83,7 +83,7 @@ def described(vector: Vector) -> Vector:
     return whole
 
 
-def told(vector: Vector, what: str) -> Any:
+def described_value(vector: Vector, what: str) -> Any:
     """What a described vector says of this.
 
     Raises
@@ -91,7 +91,7 @@ def told(vector: Vector, what: str) -> Any:
     NotToldError : nothing.
     """
     if vector.get(what) is None:
-        raise NotToldError(f"the recording does not tell its {what.replace('_', ' ')}")
+        raise IncompleteVectorError(f"the recording does not tell its {what.replace('_', ' ')}")
     return vector[what]
 
 
@@ -103,13 +103,13 @@ def join_type(said: Any) -> str:
     NotToldError : it is none.
     """
     if said not in ("inner", "left", "outer"):
-        raise NotToldError(f"unknown join type {said!r}")
+        raise IncompleteVectorError(f"unknown join type {said!r}")
     return str(said)
 
 
 def predicate(vector: Vector) -> Callable[[Value], bool]:
     """What a table's filter lets pass: even numbers and accepted text, or what contains an x."""
-    return {"even": _even, "x": lambda value: "x" in value}[told(vector, "predicate")]
+    return {"even": _even, "x": lambda value: "x" in value}[described_value(vector, "predicate")]
 
 
 def mapper(vector: Vector) -> tuple[Callable[[Value], Value], str]:
@@ -118,7 +118,7 @@ def mapper(vector: Vector) -> tuple[Callable[[Value], Value], str]:
         "integer": (int, "long"),
         "probe": (_probe_mapped, "string"),
     }
-    return known[told(vector, "mapper")]
+    return known[described_value(vector, "mapper")]
 
 
 def _even(value: Value) -> bool:
@@ -131,7 +131,7 @@ def _probe_mapped(value: Value) -> Value:
     return None if value == "n" else f"{value}!"
 
 
-def aggregate_shown(vector: Vector) -> str:
+def aggregate_of_vector(vector: Vector) -> str:
     """The aggregate of a windowed vector, as its results show it: they all begin or look alike.
 
     Raises
@@ -142,7 +142,7 @@ def aggregate_shown(vector: Vector) -> str:
     for name, shows in _SHOWN.items():
         if all(map(shows, values)):
             return name
-    raise NotToldError("the recording does not tell its aggregate")
+    raise IncompleteVectorError("the recording does not tell its aggregate")
 
 
 _SHOWN: dict[str, Callable[[str], bool]] = {

@@ -10,7 +10,7 @@ from proof.oracle.functions import text
 from proof.oracle.graph import MapRecord, Node, Repartition, Topology
 from proof.oracle.records import Joiner, Key, Record, Value
 from proof.oracle.tables.table import Table, TableSource
-from proof.oracle.vectors.untold import NotToldError, told
+from proof.oracle.vectors.untold import IncompleteVectorError, described_value
 
 Vector = Mapping[str, Any]
 Builder = Callable[[Topology, Vector], None]
@@ -91,7 +91,7 @@ def cache(topology: Topology, table: Table, kept: Mapping[str, Any]) -> None:
 
 def joiner(vector: Vector) -> Joiner:
     """The joiner from its text: a separator, brackets, or a sum."""
-    said = str(told(vector, "joiner")).split(";")[0]
+    said = str(described_value(vector, "joiner")).split(";")[0]
     if said == "L + R as integers":
         return lambda left, right: left + right
     if said == "L + R":
@@ -100,7 +100,7 @@ def joiner(vector: Vector) -> Joiner:
         return lambda left, right: f"({text(left)},{text(right)})"
     separator = re.fullmatch(r"L \+ ['\"](.+)['\"] \+ R", said)
     if separator is None:
-        raise NotToldError(f"unknown joiner {said!r}")
+        raise IncompleteVectorError(f"unknown joiner {said!r}")
     glue = separator[1]
     return lambda left, right: f"{text(left)}{glue}{text(right)}"
 

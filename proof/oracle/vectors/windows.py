@@ -12,7 +12,7 @@ from typing import Any
 from proof.oracle.functions import plus
 from proof.oracle.graph import Node, Topology
 from proof.oracle.tables.table_table import TableTableJoin
-from proof.oracle.vectors.untold import NotToldError, aggregate_shown, told
+from proof.oracle.vectors.untold import IncompleteVectorError, aggregate_of_vector, described_value
 from proof.oracle.vectors.vectors import (
     Builder,
     Vector,
@@ -35,7 +35,7 @@ _EMPTY_LOG = Aggregator(lambda: "", plus)
 
 def aggregator_of(vector: Vector) -> Aggregator:
     """The aggregate of a vector, as its results show it."""
-    return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_shown(vector)]
+    return {**AGGREGATORS, "sorted": _SORTED, "empty log": _EMPTY_LOG}[aggregate_of_vector(vector)]
 
 
 def operators_of(params: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -53,8 +53,8 @@ def retention_of(vector: Vector, operator: Mapping[str, Any]) -> int | None:
     if "operators" in vector["params"]:
         return None
     if operator["emit"] == "ON_WINDOW_CLOSE":
-        told(vector, "emit_interval_ms")
-    return told(vector, "retention_gaps") * operator["gap_ms"] if operator["type"] == "session" else None
+        described_value(vector, "emit_interval_ms")
+    return described_value(vector, "retention_gaps") * operator["gap_ms"] if operator["type"] == "session" else None
 
 
 def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mapping[str, Any]) -> WindowAggregate:
@@ -81,7 +81,7 @@ def _aggregate(topology: Topology, parent: Node, vector: Vector, operator: Mappi
             grace_ms=grace,
             ascending=bool(vector["params"].get("in_order_iterator_store")),
         )
-    raise NotToldError(f"unknown window {kind!r}")
+    raise IncompleteVectorError(f"unknown window {kind!r}")
 
 
 def _windowed(topology: Topology, vector: Vector) -> None:

@@ -82,7 +82,7 @@ class StreamAggregate(_Aggregate):
         """Add one record."""
         if record.key is None or record.value is None:
             return
-        self.reach(self._topology, record.ts, port)
+        self.advance_time(self._topology, record.ts, port)
         before = self._current.get(record.key)
         aggregate, ts = (before.value, max(record.ts, before.ts)) if before is not None else (None, record.ts)
         try:

@@ -96,7 +96,7 @@ class TimeWindowAggregate(WindowAggregate):
             window = Windowed(record.key, start, self._spec.end(start))
             if window.end <= self.close():
                 continue
-            before = self.shown(window)
+            before = self.visible(window)
             self._newest_start = max(self._newest_start, start)
             self.add(window, before, record)
         return True

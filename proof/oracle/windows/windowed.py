@@ -90,15 +90,15 @@ class WindowAggregate(Table):
         final_only = self._emission.on_close and self._semantics.repaired(31)
         if final_only and (key not in self._final or self._semantics.repaired(32)):
             return self._final.get(key)
-        return self._kept(key) if self._semantics.repaired(32) else self.shown(key)
+        return self._stored(key) if self._semantics.repaired(32) else self.visible(key)
 
-    def shown(self, key: Windowed) -> Stored | None:
+    def visible(self, key: Windowed) -> Stored | None:
         """The aggregate of one window, if the store still shows it."""
         if not self.stored(key) and not self._emission.lookups_cached and not self._still_open(key):
             return None
-        return None if self.closed_elsewhere(key) else self._kept(key)
+        return None if self.closed_elsewhere(key) else self._stored(key)
 
-    def _kept(self, key: Windowed) -> Stored | None:
+    def _stored(self, key: Windowed) -> Stored | None:
         return self._rows.get(key.key, {}).get((key.start, key.end))
 
     def _still_open(self, window: Windowed) -> bool:

@@ -132,7 +132,7 @@ class SideRows:
         return (row, domain) if self.live(key, domain) else (None, self._time.domain)
 
 
-class KeptJoin(Table):
+class WTableJoin(Table):
     """A join that keeps both sides and its results; subclasses say which rows meet."""
 
     stateful = True

@@ -14,11 +14,11 @@ from proof.oracle.windows.wtable import (
     LEFT,
     RIGHT,
     JoinTime,
-    KeptJoin,
     Shift,
     SideRows,
     WindowedSide,
     WindowOf,
+    WTableJoin,
     window_of,
 )
 
@@ -67,7 +67,7 @@ class StreamWTableJoin(Node):
         return None if window is None else self._rows.get(Windowed(record.key, *window))
 
 
-class TableWTableJoin(KeptJoin):
+class TableWTableJoin(WTableJoin):
     """A table's row points at a window of its key; the result is a table by key."""
 
     def __init__(
@@ -105,7 +105,7 @@ class TableWTableJoin(KeptJoin):
         return None if window is None else self._rows[RIGHT].get(Windowed(key, *window))
 
 
-class WTableTableJoin(KeptJoin):
+class WTableTableJoin(WTableJoin):
     """Every window of a key meets the table's row of that key; the result is a WTable."""
 
     def __init__(self, topology: Topology, left: WindowedSide, right: Node, how: str, joiner: Joiner) -> None:
@@ -125,7 +125,7 @@ class WTableTableJoin(KeptJoin):
             self.meet(key, RIGHT, record, before, row)
 
 
-class WTableWTableJoin(KeptJoin):
+class WTableWTableJoin(WTableJoin):
     """Windows meet: equal ones, or the left one and the one its shift names; keyed by the left window."""
 
     def __init__(

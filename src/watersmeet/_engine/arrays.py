@@ -1,4 +1,4 @@
-"""The numpy arrays that the engine reckons with, by the type of their elements, and how they are sorted."""
+"""The numpy arrays of the engine, by the type of their elements, and how they are sorted."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A sum is an integer that counts units of 2**-2176, in digits of 32 bits: every double, and every square of one, is a
 multiple of that. Its state has the digits that are not zero, and how many NaN and infinities there are: it follows from
-the values alone, whatever has come and gone. Rows are reckoned with in columns, a digit each.
+the values alone, whatever has come and gone. Rows are added in columns, a digit each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Term:
 
     @property
     def minus(self) -> Term:
-        """What takes it back."""
+        """The digits that subtract it."""
         return Term(-self.integer, self.exponent)
 
     @property
@@ -68,7 +68,7 @@ def _parts(numbers: npt.NDArray[np.float64]) -> tuple[Int64s, Int64s]:
 
 
 def specials(numbers: npt.NDArray[np.float64]) -> list[Int64s]:
-    """What of doubles is not finite: which are NaN, which infinity, which -infinity, as 1 and 0."""
+    """The doubles that are not finite: which are NaN, which infinity, which -infinity, as 1 and 0."""
     found = (np.isnan(numbers), numbers == np.inf, numbers == -np.inf)
     return [each.astype(np.int64) for each in found]
 

@@ -1,4 +1,4 @@
-"""What an operator is to the engine: a function of (settings, input rows of one shard and batch, state).
+"""An operator in the engine: a function of (settings, input rows of one shard and batch, state).
 
 Owns the contract and the helpers that the operators share; `level.run_operator` calls them for every
 (operator, shard) of a batch. An operator is pure but for its state: the same input and state give the same
@@ -76,7 +76,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class OperatorContext:
-    """What an operator needs to know of its plan.
+    """The facts of the plan that an operator needs.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def stored_time(rows: pa.Table) -> str:
     return "stored_ts" if "stored_ts" in rows.column_names else "ts"
 
 
-def kept_table(context: OperatorContext, state: State, number: int = 0) -> Table:
+def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
     """The operator's table of this number."""
     return state.table(context.kept[number])
 

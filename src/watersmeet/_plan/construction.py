@@ -59,7 +59,7 @@ class Construction:
         """Raise where the topology has been built, and something is still to be said of it."""
         if self._built:
             raise TopologyError(
-                "The topology has been built: what is added now would not be in it.",
+                f"The topology has been built, and nothing can be added to it: {what}.",
                 given=what,
                 hint="Add it before build(), or begin another StreamsBuilder.",
             )
@@ -67,7 +67,7 @@ class Construction:
     def _check_name(self, node: Node) -> None:
         if node.name in self._nodes:
             raise TopologyError(
-                "Two operators have one name.",
+                f"Two operators are named {node.name!r}.",
                 given=f"{node.name!r}, of {self._nodes[node.name].stem} and {node.stem}",
                 hint="Give one of them another name=...",
             )
@@ -87,7 +87,7 @@ class Construction:
         if taken:
             store = min(taken)
             raise TopologyError(
-                f"This store name is one of the join {store.rpartition('.')[0]!r} for what it keeps itself.",
+                f"The store name {store!r} belongs to the join {store.rpartition('.')[0]!r}, for its own state.",
                 given=f"store={store!r}",
                 hint="Give the table another store=..., or the join another name=...",
             )
@@ -96,7 +96,7 @@ class Construction:
     def _check_store(self, name: str, node: Node) -> None:
         if name in self._stores or node.named_stores.count(name) > 1:
             raise TopologyError(
-                "Two tables have one store name.",
+                f"Two tables have the store name {name!r}.",
                 given=repr(name),
                 hint="Give one another store=...",
             )
@@ -108,9 +108,10 @@ class Construction:
         other = self._topics.setdefault(topic, node)
         if other.is_sink != node.is_sink:
             raise TopologyError(
-                "The topology reads a topic that it writes: each result would come back as an input.",
+                f"The topology reads and writes the topic {topic!r}: each result would come back as an input.",
                 given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
-                hint="Write to another topic. To go on with what is written, use what through() returns.",
+                hint="Write to another topic. To continue with the written records, use the stream that through() "
+                "returns.",
             )
 
     @property
@@ -146,9 +147,9 @@ class Construction:
     def name(self, name: str | None, stem: str, *inputs: str) -> str:
         """The given name, or one that is made up.
 
-        What keeps state is found by its name in a checkpoint (law 10), so the name says what comes in, and does not
-        depend on how many others came before: stem and inputs, and a number only where two would have one name. Other
-        nodes are numbered among the unnamed of their stem.
+        Tables are found by their names in a checkpoint (law 10), so a name is made of the inputs, and does not depend
+        on how many others came before: stem and inputs, and a number only where two would have one name. Other nodes
+        are numbered among the unnamed of their stem.
 
         Parameters
         ----------
@@ -172,11 +173,11 @@ class Construction:
         return f"{stem}-{number}"
 
     def _above(self, inputs: tuple[str, ...]) -> list[str]:
-        """What inputs are called in the names of those that they come into, each once."""
+        """The names of inputs in the names of the nodes that read them, each once."""
         return list(dict.fromkeys(self._origins.get(each, each) for each in inputs))
 
     def _origin(self, node: Node) -> str:
-        """What a node is called in other names: one whose name is made up as what comes into it."""
+        """The name of a node in other names: a node with a made-up name goes by its inputs."""
         above = "-".join(self._above(node.inputs))
         if node.name in self._made_up:
             return above

@@ -47,45 +47,45 @@ def without_dead_letters(plan: Plan) -> Plan:
 
 
 def letter_sources(plan: Plan) -> Mapping[str, str]:
-    """Names of the sources that are dead letters, and of those whose these are."""
+    """Names of the dead-letter sources, with the inputs that they belong to."""
     return {source.name: source.dead_letters_of for source in plan.sources if source.dead_letters_of is not None}
 
 
-def letters_of(plan: Plan) -> Mapping[tuple[str, str], int]:
+def dead_letter_sources(plan: Plan) -> Mapping[tuple[str, str], int]:
     """By the name of an input, and a topic, the number of the source that has its dead letters for that topic."""
     numbered = enumerate(plan.sources)
     return {(s.dead_letters_of, s.origin.goes_to): n for n, s in numbered if s.dead_letters_of is not None}
 
 
-def undecodable_letters(plan: Plan, source: SourceNode) -> int | None:
+def undecodable_source(plan: Plan, source: SourceNode) -> int | None:
     """The number of the source that has an input's records which cannot be decoded, if there is one."""
-    return _letters_for(plan, source, source.origin.policies.on_undecodable)
+    return _source_for(plan, source, source.origin.policies.on_undecodable)
 
 
-def raised_letters(plan: Plan, source: SourceNode) -> int | None:
+def raised_source(plan: Plan, source: SourceNode) -> int | None:
     """The same of records for which a function raises."""
-    return _letters_for(plan, source, source.origin.policies.on_error)
+    return _source_for(plan, source, source.origin.policies.on_error)
 
 
-def untimed_letters(plan: Plan, source: SourceNode) -> int | None:
+def invalid_timestamp_source(plan: Plan, source: SourceNode) -> int | None:
     """The same of records that an input's timestamp extractor gives no time."""
-    return _letters_for(plan, source, source.origin.policies.on_invalid_timestamp)
+    return _source_for(plan, source, source.origin.policies.on_invalid_timestamp)
 
 
-def _letters_for(plan: Plan, source: SourceNode, policy: Policy | None) -> int | None:
-    return letters_of(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
+def _source_for(plan: Plan, source: SourceNode, policy: Policy | None) -> int | None:
+    return dead_letter_sources(plan)[source.name, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def letters_within(plan: Plan, policy: Policy) -> str | None:
+def operators_source(plan: Plan, policy: Policy) -> str | None:
     """The name of the source that has what ends behind the inputs under a policy, if there is one."""
     topic = policy.topic if isinstance(policy, DeadLetter) else None
     found = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.goes_to == topic)
     return next(found, None)
 
 
-def letters_kept(plan: Plan) -> str | None:
+def dropped_source(plan: Plan) -> str | None:
     """The name of the source that keeps records as they came, if any that are dropped are dead letters."""
-    found = (letters_within(plan, policy) for policy in plan.within.drops)
+    found = (operators_source(plan, policy) for policy in plan.within.drops)
     return next((name for name in found if name is not None), None)
 
 
@@ -112,7 +112,8 @@ def _check(plan: Plan, called: str, topic: str) -> None:
     for node in plan.nodes:
         if node.place is not None and node.place.topic == topic:
             raise TopologyError(
-                "Dead letters need a topic of their own: their keys and values are bytes of any kind.",
+                f"Dead letters need a topic of their own, and {topic!r} has other records: keys and values of dead "
+                "letters are any bytes.",
                 given=f"topic {topic!r}, of the dead letters of {called!r} and of {node.stem} {node.name!r}",
                 hint="Name another topic: wm.DeadLetter(...).",
             )

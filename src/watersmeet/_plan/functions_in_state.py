@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet._plan.physical import Edge, Physical
 
 
-def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
+def functions_in_state(physical: Physical) -> frozenset[tuple[str, str]]:
     """(node, role) of the functions that decide what is kept, or where it is looked for."""
     flows: set[int] = set()
     results: set[str] = set()
@@ -13,7 +13,7 @@ def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
         edges = [edge for edge in physical.edges if edge.flow == flow.id]
         behind = [child.id for child in physical.flows if child.parent == flow.id]
         behind += [physical.roots[edge.target].id for edge in edges]
-        if any(_is_kept(physical, edge) for edge in edges) or flows.intersection(behind):
+        if any(_changes_state(physical, edge) for edge in edges) or flows.intersection(behind):
             flows.add(flow.id)
             # between the operators of one node nothing is evaluated
             results.update(() if any(edge.reads.direct for edge in edges) else (flow.node,))
@@ -27,7 +27,7 @@ def kept_functions(physical: Physical) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def _is_kept(physical: Physical, edge: Edge) -> bool:
+def _changes_state(physical: Physical, edge: Edge) -> bool:
     """Whether the operator keeps the rows that come this way; those of a stream that looks tables up pass through.
 
     Unless they are held back, for a grace.

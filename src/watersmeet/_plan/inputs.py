@@ -63,7 +63,7 @@ class Inputs:
             raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
         if name in self.names:
             raise TopologyError(
-                "Two inputs have one name.",
+                f"Two inputs are named {name!r}.",
                 given=repr(name),
                 hint="Read it once and use the handle twice, or give one of them name=...",
             )
@@ -87,7 +87,8 @@ class Inputs:
         given = f"starting_offsets={origin.begins_at!r} of {name!r}"
         if kind == "global":
             raise TopologyError(
-                "starting_offsets= is not for a global table, which is read from the beginning at every start.",
+                f"A global table takes no starting_offsets={origin.begins_at!r}: every start reads it from the "
+                "beginning.",
                 given=given,
                 hint="Leave starting_offsets= out.",
             )

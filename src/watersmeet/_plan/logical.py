@@ -13,7 +13,7 @@ from functools import cached_property
 from watersmeet._plan.nodes import Node, SinkNode, SourceNode, UserFunction, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
-from watersmeet.io.policies import Within
+from watersmeet.io.policies import OperatorPolicies
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Plan:
     nodes: tuple[Node, ...]
     generation: Generation = Generation.CURRENT
     made_up: frozenset[str] = frozenset()
-    within: Within = field(default_factory=Within)
+    within: OperatorPolicies = field(default_factory=OperatorPolicies)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for node in self.nodes:
             missing = [name for name in node.inputs if name not in seen]
             if missing:
-                raise TopologyError(f"Node {node.name!r} reads what does not stand before it.", given=missing)
+                raise TopologyError(f"Node {node.name!r} reads a node that comes after it.", given=missing)
             if node.name in seen:
-                raise TopologyError("Two nodes have one name.", given=repr(node.name))
+                raise TopologyError(f"Two nodes are named {node.name!r}.", given=repr(node.name))
             seen.add(node.name)
 
     @cached_property
@@ -112,7 +112,7 @@ class Plan:
 
     @cached_property
     def combined(self) -> frozenset[str]:
-        """Names of the nodes whose keys are those of one-to-many joins as they were made, whatever the path.
+        """Names of the nodes with keys of one-to-many joins as they were made, on any path.
 
         They belong together by their prefix alone (docs/semantics, section 21).
         """

@@ -23,8 +23,8 @@ def check_output(plan: Plan, sink: Node, key_text: KeyText) -> None:
 
     Raises
     ------
-    TopologyError : two writers of one folder, or of one table elsewhere; or two sinks of one topic whose keys are
-        written, or placed, differently, so that records of one key could not be brought into one order.
+    TopologyError : two writers of one folder, or of one table elsewhere; or two sinks of one topic that write, or
+        place, their keys differently, so that records of one key could not be brought into one order.
     """
     for other in (each for each in plan.sinks if each is not sink):
         if sink.place.claim is not None and sink.place.claim == other.place.claim:

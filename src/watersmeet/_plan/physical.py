@@ -21,11 +21,11 @@ from watersmeet._plan.operators.spec import Params, Reads, ResultColumns, Spec, 
 from watersmeet._plan.tables import TableRules
 
 TIME_SIDE = -1
-"""Side on which an operator is told the times of the sources."""
+"""Side on which an operator gets the times of the sources."""
 
 
-def reach_side(side: int) -> int:
-    """Side on which an operator is told how far the timestamps of the rows of `side` reach."""
+def bounds_side(side: int) -> int:
+    """Side on which an operator gets the time bounds of the rows of `side`."""
     return -2 - side
 
 
@@ -36,7 +36,7 @@ class Flow:
     Parameters
     ----------
     id : its number in the plan.
-    node : name of the node whose output it is; its step makes the rows out of the parent's.
+    node : name of its node; the node's step makes the rows out of the parent's.
     stage : 0 before the first exchange, n behind the operators of level n.
     parent : the flow it is made of; None for a root.
     root : the flow at the top of its tree: itself for a root.
@@ -45,7 +45,7 @@ class Flow:
     slot : the path slot its number is added to.
     fan : size of the subtree, for a flow that opens a slot (flat_map); else 0.
     entry : for such a flow, its own number in the slot before; else 0.
-    store_path : number of the flow whose store shows its changes; None: as the operator says (`visible`).
+    store_path : number of the flow with the store that shows its changes; None: as the operator defines (`visible`).
     store_slot : slot of that number.
     carries_old : whether rows carry the old value.
     suppress : whether null after null is dropped here (a filter that knows the old value), or made silent.
@@ -91,7 +91,7 @@ class Edge:
     stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
         the maximum of the values present, whatever record caused the change.
     keeps_time : whether records that end here move stream time all the same.
-    tells_reach : whether every shard is told how far the rows' timestamps reach.
+    broadcasts_bounds : whether every shard gets the bounds of the rows' timestamps.
     old : True when rows also carry the old value, since it is not what the target knows from before.
     silent : True when rows also say whether they are silent.
     drops_silent : whether silent rows end here.
@@ -107,7 +107,7 @@ class Edge:
     visible: bool = False
     stored_ts: bool = False
     keeps_time: bool = False
-    tells_reach: bool = False
+    broadcasts_bounds: bool = False
     old: bool = False
     silent: bool = False
     drops_silent: bool = False
@@ -120,16 +120,16 @@ class Time:
 
     Parameters
     ----------
-    every : whether every shard is told every record that moves time; else the latest time of a batch.
-    told_by : names of the sources whose times it is told: of all that reach it, or an operator that it has one
-        time with (`timing`), as far as partitions have times of their own in both.
+    every : whether every shard gets every record that moves time; else the latest time of a batch.
+    told_by : names of the sources that send it their times: all that reach it, or an operator that it has one time with
+        (`timing`), as far as partitions have times of their own in both.
     together : the same without that restriction: told where all partitions have one time.
     domains : whether source partitions have times of their own.
     hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
         them that does.
     idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
     by_wall : whether it goes by the wall clock, too.
-    wall_ms : what the wall clock shows until it is told, in ms.
+    wall_ms : the wall clock until its source sends it, in ms.
     """
 
     every: bool = False
@@ -223,11 +223,11 @@ class Physical:
         return SpecSite(self.plan, self.rules, self.plan.by_name[operator.node])
 
     def reads(self, operator: Operator) -> Reads:
-        """What comes into an operator."""
+        """The input of an operator."""
         return operator.spec.reads(self.site(operator))
 
     def results(self, operator: Operator) -> ResultColumns:
-        """What an operator gives, and what is made of it."""
+        """The results of an operator, and the rows made of them."""
         return operator.spec.results(self.site(operator), old=operator.emits_old)
 
     def stage_flows(self, stage: int) -> tuple[Flow, ...]:
@@ -248,11 +248,11 @@ class Physical:
         return tuple(e for e in self.edges if e.target == operator.id)
 
     def time_port(self, operator: Operator) -> int:
-        """Port on which the operator is told the times of the sources."""
+        """Port on which the operator gets the times of the sources."""
         return len(self.edges) + len(self.sink_edges) + operator.id
 
-    def reach_port(self, edge: Edge) -> int:
-        """Port on which the edge's target is told how far the edge's rows reach."""
+    def bounds_port(self, edge: Edge) -> int:
+        """Port on which the edge's target gets the time bounds of the edge's rows."""
         return len(self.edges) + len(self.sink_edges) + len(self.operators) + edge.id
 
     @cached_property
@@ -276,7 +276,7 @@ class Physical:
         return tuple(map(tuple, found.values()))
 
     def sink_of(self, port: int) -> int:
-        """Number of the sink, in `sinks`, whose rows come on a port of `sink_port`."""
+        """Number of the sink, in `sinks`, of the rows on a port of `sink_port`."""
         return self.sinks.index(self.sink_edges[port - len(self.edges)][1])
 
     def sink_port(self, index: int) -> int:
@@ -290,10 +290,10 @@ class Physical:
 
     @cached_property
     def side_of(self) -> dict[int, int]:
-        """Side of each port: an operator's own sides, `TIME_SIDE`, or `reach_side` of one of its sides."""
+        """Side of each port: an operator's own sides, `TIME_SIDE`, or `bounds_side` of one of its sides."""
         sides = {edge.id: edge.side for edge in self.edges}
         sides |= {self.time_port(operator): TIME_SIDE for operator, _ in self.timed}
-        return sides | {self.reach_port(e): reach_side(e.side) for e in self.edges if e.tells_reach}
+        return sides | {self.bounds_port(e): bounds_side(e.side) for e in self.edges if e.broadcasts_bounds}
 
     def with_one_domain(self, node: str | None = None) -> Physical:
         """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""
@@ -321,7 +321,7 @@ class Physical:
         return any(time.by_wall for _, time in self.timed)
 
     def with_wall_clock(self, wall_ms: int) -> Physical:
-        """The same plan; until it is told, the wall clock shows this."""
+        """The same plan, with this as the wall clock until its source sends it."""
         operators = (
             o if o.time is None or not o.time.by_wall else replace(o, time=replace(o.time, wall_ms=wall_ms))
             for o in self.operators

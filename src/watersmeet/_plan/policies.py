@@ -46,12 +46,12 @@ def _refuse(plan: Plan, name: str, option: str, ends: Collection[str]) -> None:
     given = f"policies({name!r}, {option}=...)"
     if any(source.name == name for source in plan.sources):
         raise TopologyError(
-            "An input has its policies where it is read, and what it drops follows the builder's on_drop.",
+            f"{name!r} is an input: give its policies where it is read. Its drops follow the builder's on_drop.",
             given=given,
             hint='builder.stream("topic", ..., on_undecodable=..., on_error=...)',
         )
     near = get_close_matches(name, sorted(ends), n=3) or sorted(ends)[:_SHOWN]
     hint = f"There are: {', '.join(near)}." if near else f"Leave {option} out."
     if name not in plan.by_name:
-        raise TopologyError("There is no operator or output of this name.", given=given, hint=hint)
-    raise TopologyError(f"Nothing ends at {name!r} that {option} is for.", given=given, hint=hint)
+        raise TopologyError(f"Unknown operator or output {name!r}.", given=given, hint=hint)
+    raise TopologyError(f"{option} has no effect at {name!r}.", given=given, hint=hint)

@@ -1,8 +1,8 @@
 """The record cache: of all that a table's key goes through in a batch, one change is sent (docs/semantics, section 4).
 
 Section A, row 12. In Kafka Streams a cached store forwards when it is flushed, at a commit or when it is full; here a
-batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Whoever goes
-by the moment of each change hears of every one: nothing above a table that a stream looks up is cached.
+batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Readers that
+depend on each change get every one: nothing above a table that a stream looks up is cached.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class _Rewrite:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.spec.seen_when_sent(self._site(node))
+        stored = operator is None or operator.spec.lookups_see_results(self._site(node))
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -255,7 +255,7 @@ class _Rewrite:
         return any(spec.timed(self._site(node)) is not None for node in below for spec in self._specs(node))
 
     def _settle_visibility(self) -> None:
-        """Marks the edges whose rows must say from where lookups see them, last operators first."""
+        """Marks the edges with rows that must say from where lookups see them, last operators first."""
         for key in reversed(list(self._operators)):
             operator = self._operators[key]
             if not (operator.shared_root or operator.emits_visible):

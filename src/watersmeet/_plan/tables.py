@@ -2,8 +2,8 @@
 
 Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
 it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of
-construction. What a join sends where one record reaches both of its sides is not what lookups see: `loose`
-says where that matters.
+construction. If one record reaches both sides of a join, its messages differ from its lookups: `loose` marks where that
+matters.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from watersmeet._plan.nodes import Node
 
 @dataclass(frozen=True)
 class TableRules:
-    """What the rules say of each table node, by name.
+    """The results of the rules for each table node, by name.
 
     Parameters
     ----------
     suppressing : filters that know the old value, so that null after null is not forwarded.
-    fused : suppressing filters whose consumers' own stores do the suppressing.
-    carries_old : nodes whose changes travel with the old value, since a filter behind them needs it.
+    fused : suppressing filters with consumers that suppress in their own stores.
+    carries_old : nodes with changes that carry the old value, since a filter behind them needs it.
     kept : nodes that become an operator of their own, keeping the table.
-    loose : tables whose changes may lack what lookups see, and whose old values are not what was sent before:
+    loose : tables with changes that may differ from lookups, and old values that may differ from the last message:
         joins of which both sides are reached by one record, and what is computed from them (KAFKA-6443).
     split : loose tables that a join looks up without a store between: they also say what lookups see.
-    aliases : store name -> (join, side) whose own store of that side is this table.
+    aliases : store name -> (join, side) with this table as its own store of that side.
     versioned : tables that remember their past, and what is computed of them where it is looked up: filters and
         mapped values without stores (KIP-914).
     """

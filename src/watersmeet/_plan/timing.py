@@ -1,4 +1,4 @@
-"""Stream time in the plan: which operators need it, how it is told to their shards, how late it runs.
+"""Stream time in the plan: which operators need it, how it comes to their shards, how late it runs.
 
 Law 3: an operator's time is that of the sources, less what the operators above it can hold back; a source
 partition has a time of its own where nothing above the operator mixes partitions.
@@ -50,7 +50,9 @@ def settle_timing(
         )
         operators[key] = replace(operator, time=time)
         for edge in mine:
-            edges[edge.id] = replace(edge, keeps_time=timed.dropped_move, tells_reach=timed.tells_reach(edge.side))
+            edges[edge.id] = replace(
+                edge, keeps_time=timed.dropped_move, broadcasts_bounds=timed.broadcasts_bounds(edge.side)
+            )
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
@@ -64,9 +66,9 @@ def _together(
 ) -> dict[int, frozenset[int]]:
     """For each of these operators, those that it has one time with.
 
-    A join that holds results back has one time with all that is behind it. What it lets go must stand before the
-    records of a later time that it meets there, also where these come in an earlier batch than the record that
-    moves the join's own sources on.
+    A join that holds results back has one time with all that is behind it. Rows that it lets go must come before the
+    records of a later time that they meet there, also where these come in an earlier batch than the record that moves
+    the join's own sources on.
     """
     groups = {operator.id: frozenset({operator.id}) for operator in operators}
     for operator in operators:
@@ -127,7 +129,7 @@ def _timed(plan: Plan, rules: TableRules, operator: Operator) -> TimeOfSpec | No
 def _in_place(
     plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Mapping[int, Operator]
 ) -> frozenset[int]:
-    """Operators whose rows all stand in the partition of their source, under the key they have there."""
+    """Operators with all rows in the partition of their source, under the key they have there."""
     found: set[int] = set()
     # In order of construction, so that those above are known.
     for number, operator in operators.items():

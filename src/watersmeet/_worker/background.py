@@ -15,7 +15,7 @@ class TookTooLong(Exception):
 
 
 def in_background(call: Callable[[], T], name: str) -> Future[T]:
-    """What a call is going to give, or raise.
+    """The result or error of a running call.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def in_background(call: Callable[[], T], name: str) -> Future[T]:
     return found
 
 
-def within(seconds: float, call: Callable[[], T], name: str) -> T:
-    """What a call gives, or raises; its thread is given up where it has not come back in time.
+def call_with_timeout(seconds: float, call: Callable[[], T], name: str) -> T:
+    """The result or error of a call; its thread is given up if it does not return in time.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What marks a batch as written: its number and its plan. A number alone says too little where two drivers run.
+"""The mark of a written batch: its number and its plan. A number alone says too little if two drivers run.
 
 Spark's offset log is the plan: batch N reads up to the ends that `offsets/N` has, however often it is run. Two drivers
 that know different plans of batch N (a rolling deploy, a file system that lets both write `offsets/N`) give different
-results under one number. Who comes second then has to be told so; to leave the batch out as written loses results.
+results under one number. The second one must then fail; to leave the batch out as written loses results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS = 32
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What a batch is made of.
+    """The plan of a batch.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class BatchPlan:
     topology : digest of what makes results of that.
     told : the ends as text, perhaps cut off, for an error.
     epoch : of the lease under which it is written; 0: none.
-    may_be_untold : whether an earlier watersmeet has planned the batch, whose mark of it says no plan.
+    may_be_untold : whether an earlier watersmeet has planned the batch, so that its mark has no plan.
     """
 
     ends: str = ""
@@ -41,7 +41,7 @@ class BatchPlan:
     may_be_untold: bool = False
 
     def text(self) -> str:
-        """What is written beside the number of the batch."""
+        """The text beside the number of the batch."""
         if not self.ends:
             return ""
         body = {"v": _VERSION, "ends": self.ends, "topology": self.topology, "epoch": self.epoch, "told": self.told}
@@ -59,7 +59,7 @@ UNKNOWN = BatchPlan()
 
 @dataclass(frozen=True)
 class Marker:
-    """What an output has: the last batch, and its plan."""
+    """The mark of an output: the last batch, and its plan."""
 
     batch: int
     plan: BatchPlan = UNKNOWN
@@ -103,7 +103,7 @@ def planned(log: str, topology: str, *, epoch: int, may_be_untold: bool, where: 
         raise CorruptData(
             "The plan of the batch cannot be read.",
             given=where,
-            hint="Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time).",
+            hint="Restore the whole checkpoint from one copy (parts of different times do not fit together).",
         )
     lines = ends.split("\n")
     told = "; ".join(lines)
@@ -134,14 +134,14 @@ def is_in(found: Marker | None, batch: int, plan: BatchPlan, where: str) -> bool
         f"Another query has written batch {batch}, and read other records or has another topology: two run on this "
         "checkpoint.",
         given=f"{where}\nwritten: {found.plan}\nplanned here: {plan}",
-        hint="Run one query per checkpoint: stop the other one. What it has written stays; the results of this one's "
-        "plan are not written. Go on with the checkpoint and the topology whose plan is written, or begin a new "
+        hint="Run one query per checkpoint: stop the other one. Its output stays; the results of this one's plan "
+        "are not written. Continue with the checkpoint and the topology of the written plan, or begin a new "
         "checkpoint and new outputs.",
     )
 
 
 def older(given: str) -> ConfigError:
-    """What is raised where an output has batches that are yet to come."""
+    """The error for an output with batches that are yet to come."""
     return ConfigError(
         "The checkpoint is older than the output, which already has later batches of this query.",
         given=given,

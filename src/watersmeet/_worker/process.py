@@ -1,4 +1,4 @@
-"""What watersmeet does for the Python processes that Spark runs its functions in."""
+"""Preparation of the Python processes in which Spark runs functions of watersmeet."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def received(half: bytes, name: str = PROPERTY) -> dict[str, Any]:
     given = job_property(name)
     if given is None:
         raise ConfigError(
-            f"The task was not told how to reach {'Kafka' if name == PROPERTY else 'the Schema Registry'}.",
+            f"The task has no settings for {'Kafka' if name == PROPERTY else 'the Schema Registry'}.",
             given=f"no property {name} of the job",
             hint="Start the topology with Topology.start(...): its frames cannot be run by themselves.",
         )

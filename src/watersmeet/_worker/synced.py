@@ -1,4 +1,4 @@
-"""What is to outlive a loss of power: files and folders written through to the disk."""
+"""Files and folders that must outlive a loss of power: written through to the disk."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Vocabulary: descriptions, which a grouped stream or table evaluates. An aggregate is one class, which says all that is
 asked of it (`declared`); a line in `AGGREGATES` makes it known by its name, and its kernel is found by its stem
-(`_engine.aggregates.kinds`). All leave out records whose argument is null, as SQL's aggregates do.
+(`_engine.aggregates.kinds`). All leave out records with a null argument, as SQL's aggregates do.
 
 >>> top_k(lambda value: value, k=3)
 wm.top_k(k=3)

@@ -1,7 +1,7 @@
-"""What an aggregate says of itself: its arguments, its parameters, what is kept and what is shown.
+"""Declarations of aggregates: arguments, parameters, and types of state and result.
 
-Vocabulary. The handles ask an aggregate these questions, and nobody asks which one it is. What it does to rows is its
-kernel's, which the engine finds by the stem (`_engine.aggregates.kinds`).
+Vocabulary. The handles ask an aggregate these questions, and nobody asks which one it is. Its kernel works on the rows;
+the engine finds it by the stem (`_engine.aggregates.kinds`).
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class AnyAggregate:
         return f"{self.name}({shown})" if shown else self.name
 
     def types(self, use: Use) -> Types:
-        """What is kept, and what is shown.
+        """The types of the state and of the result.
 
         Raises
         ------
-        TopologyError : there is no such aggregate of values of these types, or it is not for this use.
+        TopologyError : the aggregate does not take values of these types, or is not for this use.
         """
         raise NotImplementedError
 
@@ -123,7 +123,7 @@ class AnyAggregate:
 
 @dataclass(frozen=True, repr=False)
 class Declared(AnyAggregate):
-    """Base of the aggregates by name: dataclasses whose fields are arguments, which are functions, and parameters."""
+    """Base of the aggregates by name: dataclasses. Their fields are arguments (functions) and parameters."""
 
     @property
     def arguments(self) -> Mapping[str, Function | None]:
@@ -176,7 +176,7 @@ def check_number(aggregate: AnyAggregate, kind: pa.DataType) -> None:
     if not is_number(kind):
         cast = aggregate.example("value['field'].cast('double')")
         raise TopologyError(
-            f"The aggregate {aggregate.name} is of numbers, and its argument is {kind}.",
+            f"The aggregate {aggregate.name} takes numbers, and its argument is {kind}.",
             hint=f"Cast the argument: {cast}.",
         )
 
@@ -185,15 +185,15 @@ def check_ordered(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its a
     """Raise unless values of the argument have an order."""
     if pt.is_nested(kind) or pt.is_null(kind):
         raise TopologyError(
-            f"The aggregate {aggregate.name} is of values that have an order, and {what} is {kind}.",
+            f"The aggregate {aggregate.name} takes values that have an order, and {what} is {kind}.",
             hint=f"Take a field of it: {aggregate.example()}.",
         )
 
 
-def check_told_apart(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
+def check_comparable(aggregate: AnyAggregate, kind: pa.DataType, what: str = "its argument") -> None:
     """Raise where values of the argument cannot be compared."""
     if pt.is_map(kind):
         raise TopologyError(
-            f"The aggregate {aggregate.name} cannot tell maps apart, and {what} is {kind}.",
+            f"The aggregate {aggregate.name} cannot compare maps, and {what} is {kind}.",
             hint="Take their entries: F.sort_array(F.map_entries(value['field'])).",
         )

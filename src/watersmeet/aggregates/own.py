@@ -15,7 +15,7 @@ class Aggregate(AnyAggregate):
 
     Derive a class from it and use that in `agg`, beside the others. Values and states are as Python has them: structs
     and maps are dictionaries, arrays are lists, times are in UTC. A state is kept as its declared type, never pickled.
-    Records whose argument is null are left out. The class goes to the workers as Spark sends Python functions; it costs
+    Records with a null argument are left out. The class goes to the workers as Spark sends Python functions; it costs
     some microseconds for each record.
 
     >>> class Harmonic(Aggregate):
@@ -64,28 +64,28 @@ class Aggregate(AnyAggregate):
         self.argument = argument
 
     def init(self) -> Any:
-        """What is kept of no records."""
+        """The state of a group without records."""
         raise NotImplementedError
 
     def add(self, state: Any, value: Any) -> Any:
-        """What is kept with a value, which is not null, added."""
+        """The state after a value, which is not null, is added."""
         raise NotImplementedError
 
     def subtract(self, state: Any, value: Any) -> Any:
-        """What is kept without a value: of a grouped table, where rows leave; else it can be left out."""
+        """The state after a value is subtracted. Only a grouped table needs this method: its rows leave groups."""
         raise NotImplementedError
 
     def merge(self, one: Any, other: Any) -> Any:
-        """What is kept of both, the other's records later: of session windows; else it can be left out."""
+        """The state of both groups; the other's records are later. Only session windows need this method."""
         raise NotImplementedError
 
     def finish(self, state: Any) -> Any:
-        """What is shown; by default the state."""
+        """The result; by default the state."""
         return state
 
     @property
     def name(self) -> str:  # type: ignore[override]  # of the others it is the class's
-        """What it is called: its class."""
+        """Its name in errors: the class."""
         return type(self).__name__
 
     @property
@@ -96,10 +96,10 @@ class Aggregate(AnyAggregate):
         for name in ("state", "result"):
             if getattr(self, name, None) is None:
                 raise TopologyError(
-                    f"{self.name}.{name} is None: an aggregate of your own says the type of its {name}.",
+                    f"{self.name}.{name} is None: an aggregate of your own must declare the type of its {name}.",
                     hint=f'For example {name} = "double", in the class.',
                 )
-        self._need("init", "self", "is what is kept of no records")
+        self._need("init", "self", "makes the state of a group without records")
         self._need("add", "self, state, value", "takes records in")
         if use.takes_back:
             self._need("subtract", "self, state, value", "takes back what leaves a group of a grouped table")
@@ -128,7 +128,7 @@ class Aggregate(AnyAggregate):
 
 
 class OwnTypes(Aggregate):
-    """What a checkpoint knows of a user's own aggregate."""
+    """The record of a user's own aggregate in a checkpoint."""
 
     stem = "kept"
 

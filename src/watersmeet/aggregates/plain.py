@@ -31,13 +31,13 @@ def python(function: Function, returns: Any = None) -> PythonFunction:
     That is in folds (adder, subtractor, reducer, merger), and wherever a function of Columns makes a value, a key or a
     condition of a record: `stream.map_values(wm.python(str.upper, "string"))`. It runs in the level, or, beside a
     function that Spark evaluates, in Spark's Python workers. Where all its arguments are null it is not called, but in
-    folds, and its result is null. What it raises goes by `on_error`.
+    folds, and its result is null. `on_error` decides about errors that it raises.
 
     It sees values as Python has them: structs and maps are dictionaries, arrays are lists, nested ones too, and times
-    are in UTC. What it gives may be a Row, a tuple or pairs; it is made into what it would be read back as, so that it
-    is the same in the next call and in the next batch. What is not of the type is an error. It costs some microseconds
-    for each record; Columns that the level can evaluate cost less. It gives the same for the same arguments, which it
-    leaves as they are: an aggregate that it changes in place may stand behind other records.
+    are in UTC. Its result may be a Row, a tuple or pairs; it is converted to the value that state would return, so that
+    it is the same in the next call and in the next batch. A value of another type is an error. It costs some
+    microseconds for each record; Columns that the level can evaluate cost less. It gives the same for the same
+    arguments, which it leaves as they are: an aggregate that it changes in place may stand behind other records.
 
     Parameters
     ----------

@@ -16,7 +16,16 @@ from watersmeet.builder.inputs import InputReading
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
-from watersmeet.io.policies import WITHIN, OnDrop, OnError, OnUndecodable, Policies, Within, named_policies, whole
+from watersmeet.io.policies import (
+    WITHIN,
+    OnDrop,
+    OnError,
+    OnUndecodable,
+    OperatorPolicies,
+    Policies,
+    named_policies,
+    whole,
+)
 from watersmeet.names import answering
 from watersmeet.topology import Topology
 
@@ -30,8 +39,8 @@ class StreamsBuilder(InputReading):
     application_id : names the application; part of every group and transactional id it uses.
     generation : semantics that joins follow: "current", or "spurious" (0.10.2 to 3.0), "old" (0.10.1),
         "old-0.10.0" to reproduce what earlier releases of Kafka Streams did.
-    on_undecodable : what becomes of records of topics whose bytes are not of their formats, where an input does not
-        say it itself: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
+    on_undecodable : the policy for records of topics with bytes that their formats cannot decode, if an input has none
+        of its own: "fail" stops the query and says where they are, "skip" leaves them out and counts them,
         `wm.DeadLetter("topic")` counts them and writes them to that topic.
     on_error : the same of records for which a function raises, or that an output cannot write; "fail" stops the query.
     on_drop : what becomes of records that are late, expired or lack the key or value that an operator needs: "skip"
@@ -63,7 +72,7 @@ class StreamsBuilder(InputReading):
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         policies = whole(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
-        self._within, self._named = Within(policies.only(WITHIN)), dict[str, Policies]()
+        self._within, self._named = OperatorPolicies(policies.only(WITHIN)), dict[str, Policies]()
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
@@ -80,8 +89,8 @@ class StreamsBuilder(InputReading):
 
         Raises
         ------
-        TopologyError : there is no such policy, or the name has been given policies before. That there is no such
-            operator or output is said by `build`.
+        TopologyError : unknown policy, or the name has policies already. `build` raises for an unknown operator or
+            output.
 
         Examples
         --------
@@ -94,8 +103,8 @@ class StreamsBuilder(InputReading):
         made = named_policies(name, Policies(on_error=on_error, on_drop=on_drop))
         if name in self._named:
             raise TopologyError(
-                f"One operator is given policies twice: {name!r}.",
-                hint=f"Say both at once: policies({name!r}, on_error=..., on_drop=...)",
+                f"policies({name!r}) is called twice.",
+                hint=f"Give all policies at once: policies({name!r}, on_error=..., on_drop=...)",
             )
         self._named[name] = made
 

@@ -1,4 +1,4 @@
-"""What a builder reads: streams, tables and global tables, of topics and of DataFrames.
+"""Inputs of a builder: streams, tables and global tables, of topics and of DataFrames.
 
 Overloads say which options go with which source; that they do is checked again when the node is made (`_plan.inputs`).
 """
@@ -133,7 +133,7 @@ class InputReading:
         starting_offsets : of a topic, from where it is read where there is no checkpoint yet: "earliest", "latest", or
             the first offset of each partition ({0: 1200, 1: 1187}). Default: as `Kafka(starting_offsets=)` says.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
-            files, whose rows have an order of their own.
+            files: their rows have an order of their own.
         bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
 
         Raises

@@ -30,7 +30,9 @@ from watersmeet.topology import Topology, plan_change
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON in place of text.")
 _BATCH = click.option("--batch", type=int, help="As this batch has left it; else the last one that was committed.")
-_MASTER = click.option("--master", help="Where Spark runs; else as spark-submit says, or all cores of this machine.")
+_MASTER = click.option(
+    "--master", help="Where Spark runs; by default the master of spark-submit, or all cores of this machine."
+)
 
 
 def _said(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,13 +92,13 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 
 @main.command()
 @click.argument("topology")
-@click.option("--checkpoint", required=True, help="The folder from which the query goes on after a restart.")
+@click.option("--checkpoint", required=True, help="The folder from which the query continues after a restart.")
 @click.option("--kafka", metavar="SERVERS", help="The Kafka brokers, such as localhost:9092.")
 @click.option("--available-now", is_flag=True, help="Process what is there, and end.")
 @click.option("--shards", type=int, help="Shards of each operator, fixed at the first start.")
 @click.option("--tasks", type=int, help="Tasks of each exchange, fixed at the first start.")
 @click.option("--trigger", help="Processing interval, such as '1 second'.")
-@click.option("--evolve", is_flag=True, help="Go on although the topology is another; `diff` says what this does.")
+@click.option("--evolve", is_flag=True, help="Continue although the topology has changed; `diff` lists the effects.")
 @_MASTER
 @_AS_JSON
 @_said
@@ -231,7 +233,7 @@ def reset(checkpoint: Path, yes: bool) -> None:
 
 def _no_topology(named: str, why: object) -> ConfigError:
     return ConfigError(
-        f"There is no such topology: {named}: {why}.",
+        f"Unknown topology {named}: {why}.",
         hint="Name a module that can be imported from here and a Topology in it: package.module:topology.",
     )
 
@@ -241,7 +243,7 @@ def _topology(named: str, spark: Any) -> Topology:
 
     Raises
     ------
-    ConfigError : there is no such module or name, or it is no topology.
+    ConfigError : unknown module or name, or it is not a topology.
     """
     module, _, name = named.partition(":")
     sys.path[:0] = [""]
@@ -273,7 +275,7 @@ def _topology(named: str, spark: Any) -> Topology:
     if isinstance(found, Topology):
         return found
     raise ConfigError(
-        f"This is no topology: {named} is of the type {type(found).__name__}.",
+        f"{named} is not a topology: its type is {type(found).__name__}.",
         hint="Name a Topology (what StreamsBuilder.build returns), or a function that returns one.",
     )
 

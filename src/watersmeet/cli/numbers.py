@@ -1,4 +1,4 @@
-"""What the commands `metrics` and `drops` say: the numbers that a checkpoint keeps, as lines or as JSON."""
+"""Output of the commands `metrics` and `drops`: the numbers in a checkpoint, as lines or as JSON."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def chosen(stream: Side, selector: Any, topics: Any, name: str | None) -> Mappin
     names = list(topics) if isinstance(topics, list | tuple) else []
     if not names or not are_topics(names) or len(set(names)) < len(names):
         raise TopologyError(
-            f"The topics that a function may name are a list of names, each once: topics={topics!r:.120}.",
+            f"topics must be a list of names, each once: topics={topics!r:.120}.",
             hint="to(lambda value: value['topic'], topics=['orders-de', 'orders-fr'])",
         )
     if not callable(selector) and not isinstance(selector, PythonFunction):

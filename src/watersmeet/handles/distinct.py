@@ -54,7 +54,7 @@ class Deduplicating(Handle):
 
         >>> orders.distinct().to_table(store="first-orders")  # doctest: +SKIP
         """
-        kept = _within_ms(within)
+        kept = _duration_ms(within)
         construction = self._construction
         name = construction.name(name, DistinctNode.stem, self.name)
         if key is None:
@@ -78,13 +78,13 @@ class Deduplicating(Handle):
         return made.stream(construction, self._attach(own))
 
 
-def _within_ms(within: Duration | None) -> int | None:
+def _duration_ms(within: Duration | None) -> int | None:
     if within is None:
         return None
     length = duration_ms(within, "time within which records are duplicates")
     if length < 1:
         raise TopologyError(
-            f"Nothing is a duplicate within no time: within={within!r:.80}.",
+            f"within must be more than zero: within={within!r:.80}.",
             hint="distinct(within='10 minutes'); without within, records are duplicates for ever.",
         )
     return length

@@ -14,7 +14,7 @@ Since = Literal["update", "record"]
 
 
 def expiring(construction: Construction, node: Node, ttl: Duration | None, since: Since, **others: Any) -> Node:
-    """The changes of a table whose rows last for `ttl`, attached; without it the stream itself.
+    """The changes of a table with rows that expire after `ttl`, attached; without `ttl` the stream itself.
 
     Parameters
     ----------
@@ -26,20 +26,20 @@ def expiring(construction: Construction, node: Node, ttl: Duration | None, since
     """
     if since not in get_args(Since):
         raise TopologyError(
-            f"A row lasts from something else on: since={since!r:.80}.",
+            f"Unknown since={since!r:.80}.",
             hint="since='update', the stream time of its last update, or since='record', that record's timestamp.",
         )
     if ttl is None:
         if since != "update":
-            raise TopologyError(f"Rows last for ever: since={since!r} without ttl.", hint="ttl='1 hour'.")
+            raise TopologyError(f"since={since!r} needs ttl=: without it, rows do not expire.", hint="ttl='1 hour'.")
         return node
     length = duration_ms(ttl, "ttl")
     if length < 1:
-        raise TopologyError(f"A row lasts for a while: ttl={ttl!r:.80}.", hint="ttl='1 hour', or leave it out.")
+        raise TopologyError(f"ttl must be more than zero: ttl={ttl!r:.80}.", hint="ttl='1 hour', or leave it out.")
     name = next((name for name, given in others.items() if given is not None), None)
     if name is not None:
         raise TopologyError(
-            f"A table whose rows expire has no {name}: {name}={others[name]!r:.80} with ttl={ttl!r:.80}.",
+            f"Give either ttl={ttl!r:.80} or {name}={others[name]!r:.80}, not both.",
             hint=f"Leave out {name}=, or ttl=.",
         )
     called = construction.name(None, ExpiryNode.stem, node.name)

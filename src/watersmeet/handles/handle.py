@@ -56,12 +56,12 @@ class Handle(NoValue):
 
     @property
     def _side(self) -> Side:
-        """What joins, groups and outputs read."""
+        """The side of this handle, for joins, groups and outputs."""
         return Side(self._construction, self._node)
 
     @property
-    def _kept(self) -> tuple[str, ...]:
-        """What comes into a step that may keep a table."""
+    def _state_inputs(self) -> tuple[str, ...]:
+        """The inputs of a step that may keep a table."""
         return (self.name,) if self._node.shape.kind == "table" else ()
 
     @property
@@ -79,7 +79,7 @@ class Handle(NoValue):
         role = "predicate"
         predicate = adapt(predicate, ("key", "value"), role, self._construction.functions, sees_record=self._is_stream)
         self._construction.functions.check_predicate(predicate, types_for(predicate, self._types()), role)
-        name = self._construction.name(name, "filter", *self._kept)
+        name = self._construction.name(name, "filter", *self._state_inputs)
         node = FilterNode(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
@@ -87,7 +87,7 @@ class Handle(NoValue):
         mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, sees_record=self._is_stream)
         value = self._construction.functions.value_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
-        name = self._construction.name(name, "map_values", *self._kept)
+        name = self._construction.name(name, "map_values", *self._state_inputs)
         return self._attach(MapValuesNode(name, (self._node.name,), shape, mapper=mapper, store=store))
 
 

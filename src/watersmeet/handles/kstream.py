@@ -29,7 +29,7 @@ from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
+from watersmeet.handles.side import Side, check_headers, distinct_type_names, require_same_key
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -128,7 +128,7 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     def split(
         self, branches: Mapping[str, Function], *, default: str | None = None, name: str | None = None
     ) -> dict[str, KStream]:
-        """Each record in the first branch whose predicate holds.
+        """Each record goes to the first branch with a predicate that holds.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
         if default is not None:
             if default in streams:
                 raise TopologyError(
-                    f"Two branches have one name: default={default!r}.", hint="Give the default another one."
+                    f"Two branches are named {default!r}: default={default!r}.", hint="Give the default another one."
                 )
             streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
         return streams
@@ -241,7 +241,7 @@ def _merged(left: Side, other: Any) -> Side:
         )
     require_same_key(left, right, "merge")
     if right.value_type != left.value_type:
-        its, others = told_apart(left.value_type, right.value_type)
+        its, others = distinct_type_names(left.value_type, right.value_type)
         raise TopologyError(
             f"The two sides of the merge have different value types: {left.name!r} has {its}, {right.name!r} has "
             f"{others}.",

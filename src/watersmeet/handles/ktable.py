@@ -66,8 +66,8 @@ class KTable(TableJoins, TableOutputs):
 
         It is a processor (docs/processors.md) with a method `transform(record, context)` in place of `process`: what
         that gives is the row's new value, and None deletes the row. It is called for each change of the table,
-        deletions (a value of None) among them. What else it sends (`context.forward`), by a timer for one, are later
-        changes of the row. Kafka Streams has it as `KTable.transformValues` (KIP-149).
+        deletions (a value of None) among them. Records that it sends in other ways (`context.forward`, a timer) are
+        later changes of the row. Kafka Streams has it as `KTable.transformValues` (KIP-149).
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class KTable(TableJoins, TableOutputs):
         Raises
         ------
         TopologyError : it is no transformer, a store is none, or its name is taken.
-        FunctionError : there is no such type, or its methods take other arguments.
+        FunctionError : unknown type, or its methods take other arguments.
 
         Examples
         --------

@@ -231,7 +231,7 @@ def _refuse_table(stream: Side, target: Any) -> None:
     """Raise where the records of a stream are to be kept as a table."""
     if keeps_rows(target):
         raise TopologyError(
-            f"A stream is not kept as a table: target={target!r:.120} is given for {stream.called}.",
-            hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); or "
-            "write the table that the stream is of.",
+            f"A stream cannot be written to {target!r:.120}, which holds a table: {stream.called}.",
+            hint="Make a table of it first, which keeps the latest record of each key: stream.to_table().to(...); "
+            "or write the stream's own table.",
         )

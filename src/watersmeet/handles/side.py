@@ -1,6 +1,6 @@
 """A handle as an operator reads it: its node, in the topology under construction; and what is asked of two of them.
 
-Handle layer. What is made of several handles (joins, merges, groups, outputs) is made of their sides.
+Handle layer. Joins, merges, groups and outputs are made of the sides of their handles.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def called(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"the {CALLED[self.kind]} {self.name!r}"
 
     @property
@@ -79,7 +79,7 @@ class Side:
 
     @property
     def functions(self) -> FunctionBackend:
-        """What says the types of users' functions."""
+        """The backend that finds the types of users' functions."""
         return self.construction.functions
 
 
@@ -114,7 +114,7 @@ def require_same_key(left: Side, right: Side, what: str) -> None:
     hint = f"Cast one side's key before the {what}: {way}."
     if windowed:
         hint = f"Cast the key before the {what}, of windows before the aggregate: stream.select_key(...)."
-    its, others = told_apart(one, other)
+    its, others = distinct_type_names(one, other)
     raise TopologyError(
         f"The two sides of the {what} have different key types: {left.name!r} has {its}, {right.name!r} has {others}.",
         hint=hint,
@@ -127,7 +127,7 @@ def type_text(kind: Any) -> str:
     return str(simple()) if callable(simple) else str(kind).replace(" not null", "")
 
 
-def told_apart(one: Any, other: Any) -> tuple[str, str]:
+def distinct_type_names(one: Any, other: Any) -> tuple[str, str]:
     """Two types as texts that differ: with what can be null, where they differ in nothing else."""
     texts = type_text(one), type_text(other)
     return texts if texts[0] != texts[1] else (str(one), str(other))

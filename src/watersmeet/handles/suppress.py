@@ -20,7 +20,7 @@ def suppress_node(table: Side, suppressed: Suppressed, name: str | None) -> Node
     """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
-            f"suppress takes a Suppressed, which says until when, and not {suppressed!r:.80}.",
+            f"suppress takes a Suppressed, and not {suppressed!r:.80}.",
             hint="Take suppress(wm.Suppressed.until_time_limit('10 seconds', wm.BufferConfig.unbounded())).",
         )
     node = SuppressNode(

@@ -34,14 +34,14 @@ KeyName = Literal["start", "key"]
 @made_as("wtable")
 @answering
 class WTable(WindowJoins):
-    """A changing table whose rows have a key and a window: what windowed aggregates return.
+    """A changing table with a key and a window in each row: the result of a windowed aggregate.
 
     Its keys are structs of `key`, `start` and `end`, the ends of the window in ms since 1970. It cannot be written to a
     topic as it is: `to_stream` converts it.
     """
 
     def __init__(self, construction: Construction, node: Node, windows: Windows, wait_ms: int) -> None:
-        """Of a node whose keys are of these windows, and whose rows may change for `wait_ms` behind a window's end."""
+        """Of a node with keys of these windows. Its rows may change for `wait_ms` after a window's end."""
         super().__init__(construction, node)
         self._windows = windows
         self._wait_ms = wait_ms
@@ -79,7 +79,7 @@ class WTable(WindowJoins):
         """The rows by group, as Kafka Streams has it as `KTable<Windowed<K>, V>.groupBy` (docs/semantics, section 12).
 
         A changed window leaves its group before it comes into one, and so does a session that becomes part of a longer
-        one. What emits on close, or is behind `until_window_closes`, comes once for each window.
+        one. Rows of an aggregate that emits on close, or after `until_window_closes`, come once for each window.
 
         Parameters
         ----------
@@ -147,10 +147,10 @@ class WTable(WindowJoins):
         given: Any = target
         if not keeps_rows(given):
             raise TopologyError(
-                f"A table by key and window cannot be written as it is: target={given!r:.120}.",
+                f"A table by key and window cannot be written directly: target={given!r:.120}.",
                 hint="Convert it first: wtable.to_stream().to(...) writes structs of key, start and end; "
-                'to_stream(key="start") makes structs of key and start, to_stream(key="key") leaves the key alone, and '
-                "to_stream(key=lambda key, window: ...) gives what you like.",
+                'to_stream(key="start") makes structs of key and start, to_stream(key="key") makes plain keys, '
+                "and to_stream(key=lambda key, window: ...) calls your own function.",
             )
         written(self._side, given, {}, name)
 
@@ -170,6 +170,6 @@ class WTable(WindowJoins):
                 windowed, {"key": parts(windowed)[0], "start": functions.field(parts(windowed)[1], "start")}
             )
         raise TopologyError(
-            f"to_stream makes no such key: key={key!r:.80}.",
+            f"Unknown key={key!r:.80} of to_stream.",
             hint='Use "start", "key", or a function: to_stream(key=lambda key, window: ...).',
         )

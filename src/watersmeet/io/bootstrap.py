@@ -1,4 +1,4 @@
-"""What an input begins with: a table's snapshot, or an input's history; and from where its topic goes on."""
+"""The bootstrap of an input: a table's snapshot, or an input's history, and where to continue in its topic."""
 
 from __future__ import annotations
 
@@ -117,19 +117,21 @@ def check_bootstrap(begin: Any, kind: str, origin: Origin, name: str) -> None:
     """
     if not isinstance(begin, Snapshot if kind == "table" else Backfill) and not isinstance(begin, Backfill):
         raise TopologyError(
-            "A table begins with a snapshot or with its history, a stream with its history.",
+            f"A {kind} cannot begin with bootstrap={type(begin).__name__}: a table takes a Snapshot or a Backfill, "
+            "a stream a Backfill.",
             given=f"bootstrap={type(begin).__name__}, of the {kind} {name!r}",
             hint='bootstrap=wm.Snapshot(frame, key="id", ...), bootstrap=wm.Backfill(frame, key="id", timestamp="at")',
         )
     if origin.topic is not None and not goes_on(begin):
         raise TopologyError(
-            "It is not said from where the topic goes on.",
+            f"The bootstrap of {name!r} needs starting_offsets= or starting_timestamp=: where to continue in the "
+            "topic.",
             given=f"the bootstrap of {name!r}",
             hint="starting_offsets={0: 1200, 1: 1187}, or starting_timestamp=.",
         )
     if goes_on(begin) and origin.topic is None:
         raise TopologyError(
-            "Offsets are those of a topic: a DataFrame says itself from where it is read.",
+            f"The bootstrap of {name!r} takes no offsets: its input is a DataFrame, not a topic.",
             given=f"the bootstrap of {name!r}",
             hint="Leave starting_offsets= and starting_timestamp= out.",
         )
@@ -145,7 +147,7 @@ def check_types(found: tuple[Any, Any], wanted: tuple[Any, Any], name: str) -> N
     for part, own, wished in zip(("key", "value"), found, wanted, strict=True):
         if own.simpleString() != wished.simpleString():
             raise TopologyError(
-                f"An input begins with {part}s of another type than its own.",
+                f"The {part}s of the bootstrap have another type than the {part}s of its input {name!r}.",
                 given=f"the bootstrap of {name!r} has {own.simpleString()}; the input {wished.simpleString()}",
                 hint=f"Name or make a column of the input's type: {part}=F.col(...).cast(...).",
             )
@@ -154,13 +156,13 @@ def check_types(found: tuple[Any, Any], wanted: tuple[Any, Any], name: str) -> N
 def _check_begin(begin: Bootstrap) -> None:
     if begin.frame.isStreaming:
         raise TopologyError(
-            "What an input begins with has an end: it is a static DataFrame.",
+            "A bootstrap takes a static DataFrame, and this one is streaming.",
             given="a streaming DataFrame",
             hint="Read it with spark.read, not spark.readStream.",
         )
     if begin.starting_offsets is not None and begin.starting_timestamp is not None:
         raise TopologyError(
-            "From where a topic goes on is said once.",
+            "Give either starting_offsets= or starting_timestamp=, not both.",
             given="starting_offsets= and starting_timestamp=",
             hint="Leave one of them out.",
         )
@@ -176,7 +178,7 @@ def _milliseconds(given: Any) -> int:
     if isinstance(given, datetime) and given.tzinfo is not None:
         return (given - _EPOCH) // timedelta(milliseconds=1)
     raise TopologyError(
-        "A moment is a datetime with a time zone, or milliseconds since 1970.",
+        f"starting_timestamp must be a datetime with a time zone, or milliseconds since 1970, not {given!r:.80}.",
         given=f"starting_timestamp={given!r}",
         hint="datetime(2026, 1, 31, tzinfo=timezone.utc)",
     )

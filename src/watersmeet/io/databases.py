@@ -42,7 +42,7 @@ class TableTarget(SinkTarget):
     @property
     @abstractmethod
     def dialect(self) -> Dialect:
-        """Whose SQL it speaks."""
+        """The dialect of SQL."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class TableTarget(SinkTarget):
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
         raise TopologyError(
-            "Two outputs write one table: a table has one writer.",
+            f"Two outputs write {self!r}: a table has one writer.",
             given=f"{self!r}: {names[0]!r} and {names[1]!r}",
             hint="Give each a table of its own; or merge the streams behind them: "
             "one.to_stream().merge(other.to_stream()).to_table().to(...).",
@@ -217,11 +217,13 @@ def check_name(name: Any, dialect: Dialect) -> None:
         if dialect != "postgresql" or (len(name.encode()) <= _LONGEST_NAME and "%" not in name):
             return
         raise TopologyError(
-            "A name has at most 63 bytes in Postgres, and here no per cent sign.",
+            f"The column name {name!r} must have at most 63 bytes and no per cent sign.",
             given=name,
             hint="Rename the field: table.map_values(...), or key=...",
         )
-    raise TopologyError("This is not the name of a column.", given=repr(name), hint='key="order_id", value="total"')
+    raise TopologyError(
+        f"A column's name must be a text, not {name!r:.80}.", given=repr(name), hint='key="order_id", value="total"'
+    )
 
 
 def _set_columns(target: TableTarget, key: str | Sequence[str] | None, value: str | None) -> None:
@@ -236,7 +238,7 @@ def _check_table(table: Any, dialect: Dialect) -> None:
     names = table.split(".") if isinstance(table, str) else []
     if not 1 <= len(names) <= _MOST_NAMES[dialect] or not all(map(_NAME.fullmatch, names)):
         raise TopologyError(
-            "This cannot be the name of a table.",
+            f"table={table!r:.120} cannot be the name of a table.",
             given=f"table={table!r}",
             hint='Letters, digits and "_"; of Postgres also "schema.table", of a catalog "catalog.schema.table".',
         )
@@ -244,7 +246,7 @@ def _check_table(table: Any, dialect: Dialect) -> None:
         check_name(name, dialect)
     if dialect != "spark" and names[-1].lower() == BATCHES:
         raise TopologyError(
-            "This table is watersmeet's own: it says who writes each table, and the last batch that it has.",
+            f"table={table!r:.120} is reserved: there watersmeet records the writer and the last batch of each table.",
             given=f"table={table!r}",
             hint="Give the results a table of another name.",
         )
@@ -257,9 +259,9 @@ def _check_url(url: Any) -> Dialect:
     except ValueError:
         parts = None
     dialect = None if parts is None else _DIALECTS.get(parts.scheme)
-    shown = _shown(url)
+    shown = _url_suffix(url)
     if parts is None or dialect is None:
-        what = f"This is not the address of a database that watersmeet writes{shown}."
+        what = f"watersmeet cannot write to the database of this address{shown}."
         raise ConfigError(what, hint=_meant(url) or f"Write {_URLS}")
     if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
         why = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
@@ -267,19 +269,19 @@ def _check_url(url: Any) -> Dialect:
     if dialect == "postgresql" and not _is_whole(parts):
         # a part of the password would be taken for something else, and shown
         raise ConfigError(
-            "The address of the database cannot be taken apart: its port is no number, or a sign is misplaced.",
+            "The address of the database cannot be parsed: its port is not a number, or a sign is misplaced.",
             hint=f"Write @, :, /, ? and # in a password as %40, %3A, %2F, %3F and %23. {_URLS}",
         )
     return dialect
 
 
-def _shown(url: Any) -> str:
+def _url_suffix(url: Any) -> str:
     """An address behind a colon, where it cannot hold a password."""
     return f": {url!r:.120}" if not isinstance(url, str) or not re.search(r"[@?]", url) else ""
 
 
 def _meant(url: Any) -> str | None:
-    """The hint for a file whose address lacks slashes."""
+    """The hint for a file's address that lacks slashes."""
     found = re.fullmatch(r"(?:sqlite:(?://)?)?([\w.-]+\.(?:db|sqlite3?))", url) if isinstance(url, str) else None
     if found is None:
         return None

@@ -26,8 +26,8 @@ class Rows(Origin):
     value : likewise; None: a struct of all columns that are neither key, timestamp nor order. A null value
         is a tombstone.
     timestamp : a column name or a Column: a timestamp, or milliseconds since 1970 as a long.
-    order : names of the columns that order the rows of a batch; may be left out for Parquet files, whose rows
-        have an order of their own (time and name of the file, number of the row).
+    order : names of the columns that order the rows of a batch; may be left out for Parquet files: their rows have an
+        order of their own (time and name of the file, number of the row).
     """
 
     frame: Any = field(repr=False)
@@ -41,7 +41,7 @@ class Rows(Origin):
     def __post_init__(self) -> None:
         if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
             raise TopologyError(
-                "Rows are made from a DataFrame.",
+                f"wm.Rows takes a DataFrame, and not {type(self.frame).__name__}.",
                 given=type(self.frame).__name__,
                 hint='wm.Rows(frame, key="id", timestamp="changed_at")',
             )
@@ -60,7 +60,9 @@ class Rows(Origin):
         names = tuple(given) if isinstance(given, list | tuple) else ()
         if not names or not all(isinstance(name, str) for name in names):
             hint = 'order=["day", "row"]'
-            raise TopologyError("The order is a column name, or several.", given=repr(given), hint=hint)
+            raise TopologyError(
+                f"order must be a column name, or several: order={given!r:.80}.", given=repr(given), hint=hint
+            )
         object.__setattr__(self, "order", names)
 
 
@@ -100,7 +102,7 @@ class Writer(SinkTarget):
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
         raise TopologyError(
-            "Two outputs write to one place: of each batch only one's rows would stay.",
+            f"Two outputs write to {self.path}: of each batch only the rows of one would stay.",
             given=f"{self.path}: {names[0]!r} and {names[1]!r}",
             hint="Merge them first: one.merge(other).to(...); or give each a path of its own.",
         )
@@ -128,16 +130,16 @@ class ForeachBatch(SinkTarget):
         given: Any = self.function
         if not callable(given):
             hint = "def write(frame, batch_id): ..."
-            raise TopologyError("ForeachBatch takes a function.", given=repr(given), hint=hint)
+            raise TopologyError(f"ForeachBatch takes a function, and not {given!r:.80}.", given=repr(given), hint=hint)
 
 
 def _check_writer(format: Any) -> None:
     if not isinstance(format, str) or not format:
         hint = 'wm.Writer("parquet", path="...")'
-        raise TopologyError("A writer needs a format.", given=repr(format), hint=hint)
+        raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", given=repr(format), hint=hint)
     if format == "kafka":
         raise TopologyError(
-            "Spark's own Kafka writer may write records twice and sets no timestamps.",
+            "Writer('kafka') may write records twice, and sets no timestamps.",
             given="Writer('kafka')",
             hint='Write to the topic: stream.to("topic"), or wm.TopicSink("topic", ...).',
         )

@@ -36,7 +36,7 @@ class DebeziumFormat(WrappingFormat):
     def __post_init__(self) -> None:
         if self.time not in get_args(EventTime):
             hint = '"source": when the database made the change; "record": the time of the Kafka record.'
-            raise TopologyError("There is no such time of a change.", given=f"time={self.time!r}", hint=hint)
+            raise TopologyError(f"Unknown time={self.time!r} of a change.", given=f"time={self.time!r}", hint=hint)
         _check(self.inner, _ROW_HINT)
         if self.documents and isinstance(self.inner, SchemaFormat):
             what, hint = "Documents within an envelope are read with a schema of JSON.", "Have events written as JSON."
@@ -124,4 +124,6 @@ def debezium_key(columns: Any) -> Format:
 
 def _check(inner: Format, hint: str) -> None:
     if not isinstance(inner, SchemaFormat) and (inner.kind != "json" or inner.schema is None):
-        raise TopologyError("Debezium's events are read with a schema: JSON or Avro.", given=str(inner), hint=hint)
+        raise TopologyError(
+            f"wm.debezium takes JSON or Avro with a schema, and not {inner!s:.120}.", given=str(inner), hint=hint
+        )

@@ -122,7 +122,7 @@ class DecimalFormat(Format):
         whole = {type(number) for number in digits} == {int}
         if not whole or not 1 <= self.precision <= _MOST_DIGITS or not 0 <= self.scale <= self.precision:
             raise TopologyError(
-                f"A decimal has 1 to {_MOST_DIGITS} digits, of which none to all stand behind the point.",
+                f"A decimal needs 1 to {_MOST_DIGITS} digits, and not more of them behind the point.",
                 given=f"decimal({self.precision!r}, {self.scale!r})",
                 hint="wm.decimal(10, 2): ten digits, two of them behind the point.",
             )
@@ -171,14 +171,14 @@ def _no_format(given: Any) -> TopologyError:
     """The error for what is no format."""
     called = getattr(given, "__name__", "") if callable(given) else ""
     if called in _MADE:
-        return TopologyError(f"There is no such format: wm.{called}, a function.", hint=f"Call it: {_MADE[called]}.")
+        return TopologyError(f"Unknown format: wm.{called} is a function.", hint=f"Call it: {_MADE[called]}.")
     if hasattr(given, "simpleString"):
         kind = f"{type(given).__name__}: {given.simpleString():.160}"
-        return TopologyError(f"There is no such format: a {kind}.", hint="It is the schema of one: wm.json(schema).")
+        return TopologyError(f"Unknown format: a {kind}.", hint="It is the schema of one: wm.json(schema).")
     name = str(given).lower() if isinstance(given, str) else called
     near = _CALLED.get(name, name)
     first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else f"{near}. " if name in _CALLED else ""
-    return TopologyError(f"There is no such format: {given!r:.160}.", hint=first + FORMAT_HINT)
+    return TopologyError(f"Unknown format {given!r:.160}.", hint=first + FORMAT_HINT)
 
 
 _MADE = {

@@ -1,7 +1,7 @@
-"""What an input answers for itself.
+"""Questions that an input answers for itself.
 
-Vocabulary: nobody else asks which input something is. What reads it is found from its class in one table
-(`_spark/sources/kinds.py`).
+Vocabulary: nobody else asks which input something is. One table (`_spark/sources/kinds.py`) maps its class to the
+reader.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Function = Callable[..., Any]
 
 
 class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none of it otherwise
-    """What an input reads: it answers what the plan, the start and the checkpoint ask of it.
+    """The origin of an input: it answers the questions of the plan, the start and the checkpoint.
 
     Attributes
     ----------
     shown : what a picture of the topology calls it.
-    frame : the DataFrame that it is read from, one partition whose rows one task numbers; None: from none.
+    frame : the DataFrame that it is read from, as one partition, numbered by one task; None: from none.
     """
 
     shown: ClassVar[str] = ""
@@ -37,7 +37,7 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
 
     @property
     def topic(self) -> str | None:
-        """The Kafka topic that it is, whose partitions and offsets its records have; None: it is none.
+        """The Kafka topic, if its records have the partitions and offsets of one; else None.
 
         One source of Spark's reads all topics, as bytes, which the workers decode.
         """
@@ -55,7 +55,7 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
 
     @property
     def policies(self) -> Policies:
-        """What becomes of its bad records, where it has policies and says them."""
+        """Its policies for bad records, if it has policies and names them."""
         return Policies()
 
     @property

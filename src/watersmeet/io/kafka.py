@@ -69,14 +69,14 @@ class Kafka:
         refused = [name for name in self.source if name.lower() in _REFUSED]
         if refused:
             raise ConfigError(
-                "The Kafka source cannot take this option.",
+                f"wm.Kafka(source=...) does not take the option {refused[0]!r}.",
                 given=refused[0],
                 hint=_REFUSED[refused[0].lower()],
             )
 
     def __repr__(self) -> str:
-        shown = [repr(self.bootstrap_servers), *_shown(self.options)]
-        sides = {side: ", ".join(_shown(getattr(self, side))) for side in ("consumer", "producer", "source")}
+        shown = [repr(self.bootstrap_servers), *_setting_texts(self.options)]
+        sides = {side: ", ".join(_setting_texts(getattr(self, side))) for side in ("consumer", "producer", "source")}
         shown += [f"{side}=({settings})" for side, settings in sides.items() if settings]
         return f"Kafka({', '.join(shown)})"
 
@@ -123,7 +123,7 @@ def _check_connection(servers: Any, limit: Any, start: Any) -> None:
         )
     if start not in ("earliest", "latest"):
         raise ConfigError(
-            f"Topics cannot begin there: starting_offsets={start!r}.",
+            f"Unknown starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
 
@@ -132,14 +132,14 @@ def _retry_ms(given: Any) -> int:
     milliseconds = duration_ms(given, "retry_timeout")
     if milliseconds < 0:
         raise ConfigError(
-            "The time for which a batch is written again must not be negative.",
+            f"retry_timeout must not be negative: retry_timeout={given!r}.",
             given=f"retry_timeout={given!r}",
             hint='"5 minutes"; "0 seconds" writes it once.',
         )
     return milliseconds
 
 
-def _shown(settings: Mapping[str, str]) -> list[str]:
+def _setting_texts(settings: Mapping[str, str]) -> list[str]:
     return [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(settings.items())]
 
 

@@ -1,4 +1,4 @@
-"""What a user may name as an input or an output, brought to one form each.
+"""Inputs and outputs as a user may write them, converted to one form each.
 
 Handle layer: `builder.stream("orders", key=...)`, a Topic, a DataFrame and a Rows all become an origin; a
 topic's name, a TopicSink, a Writer, a DatabaseTable, a CatalogTable, a ForeachBatch and an Output all become a sink
@@ -62,7 +62,7 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
 
 
 def described(given: Any) -> str:
-    """What was given in place of an input or an output, as a text of one line."""
+    """A wrong argument for an input or an output, as a text of one line."""
     kind = type(given)
     if kind.__module__.startswith("pandas"):
         return f"a {kind.__name__} of pandas"
@@ -82,7 +82,7 @@ def _refuse_more(given: Any, options: Mapping[str, Any]) -> None:
     if options:
         named, kind = ", ".join(f"{name}=" for name in sorted(options)), type(given).__name__
         raise TopologyError(
-            f"A {kind} carries its options itself: {named} is given beside it.",
+            f"Give {named} to the {kind} itself.",
             hint=f"Give them to {_kind_of(type(given))}(...).",
         )
 

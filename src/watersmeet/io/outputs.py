@@ -1,7 +1,7 @@
-"""What an output answers for itself, and outputs of the user's own.
+"""Questions that an output answers for itself, and outputs of the user's own.
 
-Vocabulary: nobody else asks which output something is. What writes it is found from its class in one table
-(`_spark/sinks/kinds.py`).
+Vocabulary: nobody else asks which output something is. One table (`_spark/sinks/kinds.py`) maps its class to the
+writer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KeyTexts = Callable[[], tuple[str, str]]
 
 
 class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers none of it otherwise
-    """What an output writes to: it answers what the plan, the start and the checkpoint ask of it.
+    """The target of an output: it answers the questions of the plan, the start and the checkpoint.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers n
 
     @property
     def claim(self) -> Hashable | None:
-        """What it writes to: outputs of one claim have to go together (`check_beside`). None: it claims nothing."""
+        """The place that it writes to: outputs of one claim must fit each other (`check_beside`). None: no claim."""
         return None
 
     def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:  # noqa: B027  it need not be said
@@ -75,7 +75,7 @@ class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers n
         """
 
     def recorded(self, *, alone: bool) -> Mapping[str, Any]:
-        """What a checkpoint records of it, as JSON, besides its name.
+        """The record of it in a checkpoint, as JSON, besides its name.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Output(ABC):
         ----------
         rows : columns key, value (null: a tombstone), timestamp, sequence, and headers where a topic keeps them. Each
             key's rows stand in order, and all of them are in one call. It is not called without rows.
-        batch : whose they are.
+        batch : the number of their batch.
 
         Raises
         ------
@@ -184,9 +184,9 @@ class OwnOutput(SinkTarget):
         given: object = self.output.written_by
         if given not in get_args(WrittenBy):
             raise TopologyError(
-                f"An output is written by the driver or by tasks: written_by={given!r:.80}.",
+                f"Unknown written_by={given!r:.80}.",
                 given=f"class {type(self.output).__name__}",
-                hint='written_by = "driver", or "tasks".',
+                hint='Take written_by = "driver", or "tasks".',
             )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of bad records: one value, wherever it is said, of an input, an operator, an output or a whole topology.
+"""Policies for bad records: one value for an input, an operator, an output or a whole topology.
 
 Vocabulary: the three policies travel as one (`Policies`); who sorts records out asks it for the one that decides there.
 """
@@ -17,7 +17,7 @@ _BAD = {
     "on_undecodable": "undecodable records",
     "on_error": "records for which a function raises",
     "on_drop": "records that are dropped",
-    "on_invalid_timestamp": "records whose timestamp is none",
+    "on_invalid_timestamp": "records without a valid timestamp",
 }
 _WORDS = {"on_drop": ("skip",), "on_invalid_timestamp": ("fail", "skip", "own")}
 
@@ -51,11 +51,11 @@ Policy = Literal["fail", "skip", "own"] | DeadLetter
 
 @dataclass(frozen=True)
 class Policies:
-    """What becomes of bad records. None: what holds elsewhere, at last `USUAL`.
+    """Policies for bad records. None: the next wider policy applies, in the end `USUAL`.
 
     Parameters
     ----------
-    on_undecodable : those whose bytes are not of an input's formats.
+    on_undecodable : records with bytes that an input's formats cannot decode.
     on_error : those for which a function raises, or that an output's format does not write.
     on_drop : those that are late, expired, or without the key or value that an operator needs.
     on_invalid_timestamp : those for which an input's timestamp extractor gives no time, or raises.
@@ -116,8 +116,8 @@ WITHIN = Policies(on_error="fail", on_drop="skip")
 
 
 @dataclass(frozen=True)
-class Within:
-    """What becomes of records of a topology that end behind its inputs.
+class OperatorPolicies:
+    """Policies for records that end after the inputs of a topology.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Within:
     named: tuple[tuple[str, Policies], ...] = field(default=())
 
     def at(self, name: str) -> Policies:
-        """What holds at an operator or an output."""
+        """The policies of an operator or an output."""
         return next((each for known, each in self.named if known == name), Policies()).over(self.usual)
 
     def outlives(self, name: str) -> bool:
@@ -138,7 +138,7 @@ class Within:
 
     @property
     def drops(self) -> tuple[Policy, ...]:
-        """What becomes of records that are dropped, wherever that is."""
+        """All policies for dropped records."""
         found = (self.usual, *(each for _, each in self.named))
         return tuple(each.on_drop for each in found if each.on_drop is not None)
 
@@ -159,7 +159,7 @@ def named_policies(name: Any, policies: Policies) -> Policies:
     """
     if not name or not isinstance(name, str) or not policies.said:
         raise TopologyError(
-            "Policies are of an operator or an output by its name, and one of them at least is given.",
+            "policies(...) needs the name of an operator or an output, and at least one policy.",
             given=f"policies({name!r}, on_error={policies.on_error!r}, on_drop={policies.on_drop!r})",
             hint='builder.policies("counts", on_drop=wm.DeadLetter("late"))',
         )
@@ -183,6 +183,6 @@ def _check(option: str, given: Any) -> None:
     words = _WORDS.get(option, ("fail", "skip"))
     if given not in words and not isinstance(given, DeadLetter):
         raise TopologyError(
-            f"There is no such policy for {_BAD[option]}: {option}={given!r:.80}.",
+            f"Unknown policy {option}={given!r:.80} for {_BAD[option]}.",
             hint="Take " + ", ".join(f'"{word}"' for word in words) + ' or wm.DeadLetter("topic").',
         )

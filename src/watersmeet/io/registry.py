@@ -44,13 +44,13 @@ class SchemaRegistry:
         # the address itself is not shown: a user may have put a password there
         if not all(_URL.fullmatch(each.strip()) for each in str(url).split(",")):
             raise ConfigError(
-                "A Schema Registry has an address, without a user or a password.",
+                "The address of a Schema Registry must be a URL without a user or a password.",
                 hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
             )
         given = {name.replace("_", "."): value for name, value in options.items()}
         if (username is None) != (password is None):
             raise ConfigError(
-                "A login has a username and a password.",
+                f"The {'password' if password is None else 'username'} is missing.",
                 given=f"only {'username' if password is None else 'password'}=",
                 hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
             )

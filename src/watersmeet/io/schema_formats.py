@@ -1,4 +1,4 @@
-"""Formats whose values have a schema of a language of its own, alone or with a Schema Registry."""
+"""Formats with a schema in a language of its own, alone or with a Schema Registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SchemaFormat(Format):
     ----------
     kind : "avro", "protobuf" or "json_schema".
     schema : as text; None: a source takes the registry's, a sink makes one of the type of what it writes.
-    registry : where schemas are found by the number in front of each value; None: there is no such number.
+    registry : it has the schemas by the number before each value; None: values have no such number.
     subject_name_strategy : what subjects are called by.
     auto_register : whether a start registers a sink's schema that the registry does not have.
     version : of the subject, which a source reads by; None: the latest.
@@ -52,7 +52,7 @@ class SchemaFormat(Format):
     def __post_init__(self) -> None:
         if self.subject_name_strategy not in get_args(SubjectNameStrategy):
             raise TopologyError(
-                "There is no such strategy for the names of subjects.",
+                f"Unknown subject_name_strategy={self.subject_name_strategy!r:.80}.",
                 given=f"subject_name_strategy={self.subject_name_strategy!r}",
                 hint=f"Take one of {', '.join(map(repr, get_args(SubjectNameStrategy)))}.",
             )
@@ -64,7 +64,7 @@ class SchemaFormat(Format):
             )
         if self.version is not None and (self.registry is None or self.schema is not None or not _counts(self.version)):
             raise TopologyError(
-                "A version is the number of a schema that the registry has.",
+                f"version must be the number of a schema in the registry: version={self.version!r:.80}.",
                 given=f"version={self.version!r}" + (" and a schema" if self.schema is not None else ""),
                 hint=f"wm.{self.kind}({_REGISTRY}, version=1)",
             )
@@ -157,8 +157,8 @@ def json_schema(
     """The format of JSON with a JSON Schema: with a registry as Confluent's serializers write it, else the bare texts.
 
     The schema makes the type: an object with properties is a struct, one with `additionalProperties` alone a map,
-    "integer" a long, "number" a double, a string with the format "date" or "date-time" a date or a timestamp. What the
-    type says is always looked at, and what has to be there, what may be null, and an enum.
+    "integer" a long, "number" a double, a string with the format "date" or "date-time" a date or a timestamp. The type,
+    required fields, nulls and enums are always checked.
 
     Parameters
     ----------
@@ -229,7 +229,9 @@ def protobuf(
     described = getattr(message, "DESCRIPTOR", message)
     if not hasattr(described, "full_name") or not hasattr(described, "nested_types"):
         hint = "wm.protobuf(Order), where Order is a class that protoc made."
-        raise TopologyError("Protobuf needs a class of messages.", given=repr(message)[:200], hint=hint)
+        raise TopologyError(
+            f"wm.protobuf takes a class of messages, and not {message!r:.120}.", given=repr(message)[:200], hint=hint
+        )
     files: dict[str, bytes] = {}
     _collect(described.file, files)
     text = texts.dumps({"message": described.full_name, "files": [b64encode(each).decode() for each in files.values()]})
@@ -251,7 +253,7 @@ def _json_text(schema: Any, kind: str) -> str:
         return texts.dumps(schema)
     except (TypeError, ValueError) as error:
         given = f"{schema!r:.200}: {error}"
-        raise TopologyError("This is no schema in JSON.", given=given, hint=_EXAMPLES[kind]) from None
+        raise TopologyError("The schema cannot be read as JSON.", given=given, hint=_EXAMPLES[kind]) from None
 
 
 def _counts(version: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a user may say of Kafka topics: their names, several of them as one stream, and from where they are read."""
+"""Arguments for Kafka topics: names, several names as one stream, and starting offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_topic(name: Any, *, writes: bool = False) -> None:
 
 
 def _topic_hint(name: Any, writes: bool) -> str:
-    """What stands for what is no topic's name: a path, or several names."""
+    """Hints for a wrong topic name: a path, or several names."""
     if isinstance(name, str) and _PATH.search(name):
         if writes:
             return f"Files are written by wm.Writer('parquet', path={name!r}): stream.to(..., name='files')."
@@ -62,7 +62,7 @@ def check_topics(names: Any, bootstrap: Any) -> Sequence[str]:
         )
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
-        raise TopologyError(f"One topic is named twice: {twice!r}.", hint="Name each topic once.")
+        raise TopologyError(f"The topic {twice!r} is named twice.", hint="Name each topic once.")
     if bootstrap is not None:
         raise TopologyError(
             f"bootstrap= belongs to one topic, and the stream has {len(names)} topics.",
@@ -81,7 +81,7 @@ def check_offsets(given: Any) -> None:
     named = isinstance(given, Mapping) and all(is_number(each) for pair in given.items() for each in pair)
     if not (named and given) and given not in ("earliest", "latest"):
         raise TopologyError(
-            "Offsets are numbers, by the numbers of the partitions.",
+            f"starting_offsets must be offsets by the numbers of the partitions, not {given!r:.120}.",
             given=f"starting_offsets={given!r}",
             hint='starting_offsets={0: 1200, 1: 1187}, "earliest" or "latest".',
         )

@@ -116,8 +116,8 @@ class Topic(Origin):
             )
         if given is None and self.on_invalid_timestamp is not None:
             raise TopologyError(
-                "The option on_invalid_timestamp is for records whose time a function gives, and there is none: "
-                f"on_invalid_timestamp={self.on_invalid_timestamp!r}.",
+                f"on_invalid_timestamp={self.on_invalid_timestamp!r} needs timestamp=, a function that returns the "
+                "time of a record.",
                 hint="Give timestamp=lambda value: value['at'] too, or leave on_invalid_timestamp out.",
             )
 
@@ -166,7 +166,7 @@ class TopicSink(SinkTarget):
                 object.__setattr__(self, part, form)
         if self.delivery not in get_args(Delivery):
             raise TopologyError(
-                f"There is no such delivery: delivery={self.delivery!r}.",
+                f"Unknown delivery={self.delivery!r}.",
                 hint='Take "exactly_once" or "at_least_once".',
             )
 
@@ -196,7 +196,8 @@ class TopicSink(SinkTarget):
         before, now = keys()
         if before != now:
             raise TopologyError(
-                "Two outputs of one topic write their keys differently: records of one key would have no order.",
+                f"Two outputs of the topic {self.name!r} write their keys differently: records of one key would "
+                "have no order.",
                 given=f"{self.name!r}: keys of {before}, and of {now}",
                 hint="Give both the same type of key (select_key) and the same key=...; or write to two topics.",
             )

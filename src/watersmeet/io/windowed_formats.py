@@ -30,7 +30,9 @@ class WindowedFormat(WrappingFormat):
             what = "The key within a windowed key is not windowed itself."
             raise TopologyError(what, given=str(self), hint='wm.time_windowed("long", size="5 minutes")')
         if self.size_ms is not None and self.size_ms < 1:
-            raise TopologyError("Windows are at least 1 ms long.", given=f"size={self.size_ms} ms", hint=_SIZE_HINT)
+            raise TopologyError(
+                f"size must be 1 ms or more: size={self.size_ms} ms.", given=f"size={self.size_ms} ms", hint=_SIZE_HINT
+            )
 
     @property
     def placed_by(self) -> Format | None:

@@ -38,7 +38,7 @@ def answering(kind: C) -> C:
 
 
 def answered(function: F) -> F:
-    """A function of the package, whose wrong calls have a hint."""
+    """A function of the package, with hints for its wrong calls."""
     return _wrapped(function, "wm", function.__name__, bound=False)
 
 
@@ -108,17 +108,17 @@ class _Call:
 
     @property
     def surplus(self) -> Sequence[Any]:
-        """What has no place."""
+        """The arguments that have no parameter."""
         return self.given[len(self.placed) :]
 
     @property
     def lacking(self) -> list[str]:
-        """What was left out."""
+        """The required arguments that are left out."""
         there = {*self.placed[: len(self.given)], *self.options}
         return [name for name in self.needed if name not in there]
 
     def looked_up(self, table: Mapping[str, Any]) -> Any:
-        """What a table has for the function: by class and name, or by name alone."""
+        """The entry of a table for the function: by class and name, or by name alone."""
         return table.get(self.shown, table.get(self.name))
 
     @property
@@ -155,7 +155,7 @@ def _answer(call: _Call, error: TypeError) -> Exception:
 
 
 def _cure(call: _Call, name: str) -> str:
-    """What to write in place of an option."""
+    """The replacement for a wrong option."""
     use, snake = call.known_use, snake_case(name)
     if use is not None and call.shown in MADE:
         return str(use)

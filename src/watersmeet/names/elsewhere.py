@@ -25,8 +25,8 @@ _FIRST_OF_EACH = (
     "goes by an id, for a period of stream time"
 )
 _VALUES_OF_ROWS = (
-    "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value and "
-    "says how many rows have it"
+    "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value, "
+    "with the number of its rows"
 )
 _NO_DUPLICATES = ("deduplicate", "deduplicate_by_key", "drop_duplicates", "drop_duplicates_within_watermark")
 _STREAM = {
@@ -141,7 +141,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "GlobalKTable": dict.fromkeys(
         ("filter", "filter_not", "map_values", "outer_join", "to", "to_stream"),
-        "builder.table(...): a global table is there to be looked up, and gives no results of its own accord",
+        "builder.table(...): a global table is only looked up: its changes give no results",
     ),
     "WTable": {
         **{name: f"to_stream(key=...).{name}(...)" for name in ("flat_map", "merge", "peek", "select_key")},
@@ -231,7 +231,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "grouped": "name=... of group_by",
         "joined": "name=... of the join, and grace=... with a versioned table",
         "kafka_streams": "topology.start(spark, checkpoint=...)",
-        "key_value": "a pair that a function gives: return key, value",
+        "key_value": "a pair that a function returns: return key, value",
         "materialized": "store=... of the table, and history=... of a versioned one",
         "named": "name=... of the operator",
         "produced": "stream.to('topic', key='long', value='string')",

@@ -1,4 +1,4 @@
-"""What is no value of Python's: streams and tables, which have no rows to be counted, gone through or compared here."""
+"""Hints for uses of streams and tables as Python values: they have no rows to count, iterate over or compare here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CURES = {
     "len": "group_by_key().count() counts the records of each key",
     "in": "filter(lambda value: ...) keeps the records that are wanted",
     "+": "one.merge(other) brings two streams together; join(...) what has one key",
-    "|": "one.merge(other) brings two streams together; in a predicate | stands between conditions of a Column",
-    "&": "join(other, joiner) joins by key; in a predicate & stands between conditions of a Column",
+    "|": "one.merge(other) merges two streams; in a predicate, | joins conditions of a Column",
+    "&": "join(other, joiner) joins by key; in a predicate, & joins conditions of a Column",
     ">": "filter(lambda value: value['field'] > 5) compares in each record",
 }
 

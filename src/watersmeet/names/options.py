@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _KEY, _VALUE = "key=, a format such as 'long'", "value=, a format such as 'string' or wm.json('id long')"
-_STORE = "store= names the table that is kept"
+_STORE = "store= names the table in state"
 _OFFSETS = "starting_offsets='earliest' of a topic, or wm.Kafka('host:9092', starting_offsets='earliest') of all"
 _JOIN_KEY = "Records are joined by their keys: give both sides the key before, with select_key or foreign_key="
 _HOW = "The method says it: join, left_join or outer_join"
@@ -18,7 +18,7 @@ _JOIN = {
     "window": _WINDOWS,
     "within": _WINDOWS,
     "join_windows": _WINDOWS,
-    "key_selector": "key=, a function of (value) or (key, value) that gives the key to look up",
+    "key_selector": "key=, a function of (value) or (key, value) that returns the key to look up",
 }
 _BY_OWN_KEY = {
     "foreign_key": "key=, with a global table; a record finds a table's row by its own key: select_key(selector) before"
@@ -42,7 +42,9 @@ _WRITTEN = {
     **dict.fromkeys(("key_serde", "key_serializer", "key_format"), _KEY),
     **dict.fromkeys(("value_serde", "value_serializer", "value_format", "format", "schema"), _VALUE),
     **dict.fromkeys(("partitions", "num_partitions"), "The topic has to be there, with its partitions"),
-    **dict.fromkeys(("partitioner", "stream_partitioner"), "The key says the partition: select_key(selector) before"),
+    **dict.fromkeys(
+        ("partitioner", "stream_partitioner"), "The key decides the partition: select_key(selector) before"
+    ),
     "topic": "The target is the first argument: stream.to('topic')",
     "path": "stream.to(wm.Writer('parquet', path=...), name=...)",
     "mode": "A stream is appended to its output; a table is kept in wm.DatabaseTable or wm.CatalogTable",
@@ -55,13 +57,13 @@ _STARTED = {
     **dict.fromkeys(("num_stream_threads", "threads", "parallelism", "partitions"), "tasks=, and shards="),
     **dict.fromkeys(("caching", "cache", "statestore_cache_max_bytes"), "record_cache=True"),
     **dict.fromkeys(("query_name", "app_name"), "name="),
-    "output_mode": "Leave it out: the output says what becomes of changes",
+    "output_mode": "Leave it out: the output decides how to write changes",
     **dict.fromkeys(("config", "conf", "options"), "Settings are options by name, those of Spark are the session's"),
 }
 OPTIONS: dict[str, dict[str, str]] = {
     "": {
         **dict.fromkeys(("materialized", "store_name", "queryable_store_name"), _STORE),
-        **dict.fromkeys(("as", "as_", "alias", "named"), "name= names the operator, store= the table that is kept"),
+        **dict.fromkeys(("as", "as_", "alias", "named"), "name= names the operator, store= the table in state"),
         "store": "A stream keeps no table: to_table(store=...), or builder.table(..., store=...)",
         "on_bad": "on_undecodable= and on_error=",
     },
@@ -93,7 +95,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "group_by": {"selector": "The selector is the first argument: group_by(lambda value: value['field'])"},
     "group_by_key": {"name": "Leave it out: name= is of what comes behind it, such as count(name=...)"},
-    "repartition": dict.fromkeys(("partitions", "num_partitions", "n"), "shards= of topology.start says into how many"),
+    "repartition": dict.fromkeys(("partitions", "num_partitions", "n"), "shards= of topology.start sets their number"),
     "pipe": dict.fromkeys(("timestamp", "timestamp_ms", "time"), "ts=, in ms"),
     "pipe_input": dict.fromkeys(("timestamp", "timestamp_ms", "time"), "ts=, in ms"),
     "suppress": dict.fromkeys(
@@ -148,7 +150,7 @@ USES: dict[str, str] = {
     "cogroup": "For example cogroup(lambda value, aggregate: ...)",
     "CogroupedKStream.cogroup": "For example cogroup(grouped, lambda value, aggregate: ...)",
     "agg": "Aggregates are given by name: agg(total=wm.sum(lambda value: value['field']), n=wm.count())",
-    "repartition": "shards= of topology.start(spark, checkpoint=..., shards=8) says into how many",
+    "repartition": "shards= of topology.start(spark, checkpoint=..., shards=8) sets their number",
     "windowed_by": "For example windowed_by(wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'))",
     "policies": "For example policies('counts', on_error='skip', on_drop=wm.DeadLetter('late'))",
     "build": "The session and the options go to the start: build().start(spark, checkpoint=...)",

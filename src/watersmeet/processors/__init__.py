@@ -1,7 +1,7 @@
 """Processors: plain Python classes that work on the records of a key, with state and timers.
 
 Vocabulary. A processor is any class that has the methods of `Processor` which it needs; it does not have to be derived
-from it. What its methods get is described here, and made by the engine.
+from it. The arguments of its methods are described here; the engine makes them.
 """
 
 from watersmeet.processors.protocols import Context, ListState, MapState, Processor, Record, ValueState

@@ -1,4 +1,4 @@
-"""What a processor is, and what its methods get.
+"""The protocol of a processor, and the arguments of its methods.
 
 These classes say what there is; the engine has its own, which are faster. A processor may name them in its type hints.
 """
@@ -103,11 +103,11 @@ class MapState(Protocol):
 
 
 class Context(Protocol):
-    """What a processor may ask and do.
+    """The context of a processor: its questions and actions.
 
     Attributes
     ----------
-    key : the present key, whose state the stores show; None in `init` and `close`.
+    key : the present key. The stores hold its state. None in `init` and `close`.
     timestamp : of the present record, or of the timer, in ms.
     stream_time : the time of the stream at this place of the sequence, in ms: the largest timestamp so far, less what
         operators above hold back. Within `on_timer` it is the timer's own time.
@@ -148,8 +148,8 @@ class Context(Protocol):
         Parameters
         ----------
         timestamp : the moment, in ms since 1970.
-        clock : "wall": `on_wall_timer` is called when the wall clock reaches it, at the beginning of a batch. What it
-            shows is recorded, and read about once a second.
+        clock : "wall": `on_wall_timer` is called when the wall clock reaches it, at the beginning of a batch. Its time
+            is recorded, and read about once a second.
         """
         ...
 
@@ -159,7 +159,7 @@ class Context(Protocol):
 
 
 class Processor:
-    """What a processor may have; a class need not be derived from it, and leaves out what it does not need.
+    """The methods of a processor. A class need not be derived from it, and leaves out the methods it does not need.
 
     An object is made for each shard and batch. So what has to last lies in stores, and not in fields; what is found
     once for all records, such as the stores, a compiled pattern or a client, is made in `init`.

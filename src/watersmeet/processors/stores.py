@@ -16,7 +16,7 @@ from watersmeet.windows import Duration, duration_ms
 
 @dataclass(frozen=True, repr=False)
 class StoreDeclaration:
-    """What all declarations of stores have.
+    """Base of all declarations of stores.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class StoreDeclaration:
             )
         if self.ttl_ms is not None and self.ttl_ms < 1:
             raise TopologyError(
-                f"What is put into a store lasts for a while: ttl of {self.name!r} is {self.ttl_ms} ms.",
+                f"ttl must be more than zero: ttl of {self.name!r} is {self.ttl_ms} ms.",
                 hint="ttl='10 minutes', or leave it out.",
             )
 

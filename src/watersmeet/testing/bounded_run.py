@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 
 from watersmeet._engine.rows.columns import HELD_KEY, position_columns
-from watersmeet._engine.rows.position import places_of
+from watersmeet._engine.rows.position import position_tuples
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.session import settings
@@ -97,7 +97,7 @@ class BoundedRun:
         position = position_columns(self.physical.slots)
         for sink, select in compiled.selectors.items():
             rows = select(frame).collect()
-            places = _places(rows, position)
+            places = _position_tuples(rows, position)
             # A task emits each case's rows in order; cases and shards may come from several tasks.
             for at in sorted(range(len(rows)), key=lambda at: (rows[at]["case"], places[at])):
                 case = rows[at]["case"]
@@ -107,10 +107,10 @@ class BoundedRun:
         return results
 
 
-def _places(rows: Sequence[Row], position: Sequence[str]) -> list[tuple[int | bytes, ...]]:
+def _position_tuples(rows: Sequence[Row], position: Sequence[str]) -> list[tuple[int | bytes, ...]]:
     columns = [np.array([row[name] for row in rows], dtype=np.int64) for name in position]
     held = [row[HELD_KEY] for row in rows] if rows and HELD_KEY in rows[0] else None
-    return places_of(columns, None if held is None else pa.array(held, pa.binary()))
+    return position_tuples(columns, None if held is None else pa.array(held, pa.binary()))
 
 
 def _collected(row: Row, place: tuple[int | bytes, ...]) -> Collected:

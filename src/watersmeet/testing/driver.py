@@ -2,7 +2,7 @@
 
 Where all functions are expressions the driver runs in its own process, and a read takes milliseconds; else Spark runs.
 
-All inputs of a case form one source partition whose offset is the piping sequence, so records are processed
+All inputs of a case form one source partition with the piping sequence as its offsets, so records are processed
 in exactly the order in which they were piped. Of Spark's runs many independent cases share one, and each read runs
 all records piped so far and returns what is new: a suite of hundreds of cases costs a run or two.
 
@@ -35,7 +35,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._plan.dead_letters import letters_kept, raised_letters, undecodable_letters, untimed_letters
+from watersmeet._plan.dead_letters import dropped_source, invalid_timestamp_source, raised_source, undecodable_source
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions.functions import session
@@ -122,13 +122,13 @@ class TopologyTestDriver:
 
         Raises
         ------
-        TopologyError : there is no such input, or the record is not of its types; it is then left out.
-        SourceError : bytes are not of the input's format, whose policy is to fail.
+        TopologyError : unknown input, or the record is not of its types; it is then left out.
+        SourceError : bytes are not of the input's format, and its policy is to fail.
         """
         self._check_open()
         inlet = self._inlets.get(input)
         if inlet is None:
-            raise TopologyError(f"There is no such input: {input!r}.", hint=_known("Inputs", self._inlets))
+            raise TopologyError(f"Unknown input {input!r}.", hint=_known("Inputs", self._inlets))
         before = self._cases[case]
         before.append(inlet.record(key, value, ts, headers, len(before)))
         self._results = None
@@ -144,7 +144,7 @@ class TopologyTestDriver:
 
         Raises
         ------
-        TopologyError : there is no such output.
+        TopologyError : unknown output.
         Exception : whatever a function of the topology raised. The records piped since the last read that succeeded
             are then taken back, so that the driver goes on as if they had not been.
         """
@@ -188,19 +188,19 @@ class TopologyTestDriver:
 
         Raises
         ------
-        TopologyError : there is no such store, or Spark runs the topology, whose stores cannot be read.
+        TopologyError : unknown store, or Spark runs the topology: then its stores cannot be read.
         """
         self._check_open()
         run = self._run
         if not isinstance(run, LocalRun):
             raise TopologyError(
-                "Stores can be read where the driver runs in this process, and this one runs on Spark.",
+                "Only a driver in this process has stores to read, and this one runs on Spark.",
                 given=f"get_store({name!r}); {self._why_spark}",
                 hint="Give the driver no session, and write functions as Columns that the level evaluates.",
             )
         stores = run.topology.stores
         if name not in stores:
-            raise TopologyError(f"There is no such store: {name!r}.", hint=_known("Stores", stores))
+            raise TopologyError(f"Unknown store {name!r}.", hint=_known("Stores", stores))
         kept = stores[name]
 
         def read() -> list[Entry]:
@@ -222,7 +222,7 @@ class TopologyTestDriver:
     def _records(self, output: str, case: str) -> list[Any]:
         self._check_open()
         if output not in self._outputs:
-            raise TopologyError(f"There is no such output: {output!r}.", hint=_known("Outputs", self._outputs))
+            raise TopologyError(f"Unknown output {output!r}.", hint=_known("Outputs", self._outputs))
         results = self._all_results()
         if case not in self._cases:
             return []
@@ -258,7 +258,7 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if topic not in self._inlets:
-            raise TopologyError(f"There is no such input: {topic!r}.", hint=_known("Inputs", self._inlets))
+            raise TopologyError(f"Unknown input {topic!r}.", hint=_known("Inputs", self._inlets))
         start = self._wall_clock_ms if start_ts is None else start_ts
         return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
 
@@ -271,7 +271,7 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if topic not in self._outputs:
-            raise TopologyError(f"There is no such output: {topic!r}.", hint=_known("Outputs", self._outputs))
+            raise TopologyError(f"Unknown output {topic!r}.", hint=_known("Outputs", self._outputs))
         return TestOutputTopic(self, topic, case)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
@@ -314,14 +314,14 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
-    ends_later = letters_kept(plan) is not None
+    ends_later = dropped_source(plan) is not None
 
     def keeps(source: SourceNode) -> bool:
-        later = (raised_letters(plan, source), untimed_letters(plan, source))
+        later = (raised_source(plan, source), invalid_timestamp_source(plan, source))
         return ends_later or any(each is not None for each in later)
 
     return {
-        s.input: Inlet(n, s, undecodable_letters(plan, s), keeps(s))
+        s.input: Inlet(n, s, undecodable_source(plan, s), keeps(s))
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }
@@ -331,7 +331,7 @@ def _refuse_wall(topology: Topology, why: str) -> None:
     """Raise where a run by Spark, which is one batch of all records, would have no place for what the clock shows."""
     if topology.physical.by_wall:
         raise TopologyError(
-            "Timers by the wall clock need a driver that runs in its own process, and this one runs on Spark.",
+            "Timers by the wall clock need a driver in this process, and this one runs on Spark.",
             given=f"TopologyTestDriver(topology, ...); {why}",
             hint="Give the driver no session, and write functions as Columns that the level evaluates.",
         )

@@ -18,27 +18,26 @@ from pyspark.sql import SparkSession
 
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops
-from watersmeet._engine.exchange.watermark import told_clock
+from watersmeet._engine.exchange.watermark import clock_batches
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import AT_FIRST, held_keys, ints, position_columns, stacked
-from watersmeet._engine.rows.position import places_of
+from watersmeet._engine.rows.position import position_tuples
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.analysis.analysed_plan import special
 from watersmeet._spark.dataflow.compile import context_of
-from watersmeet._spark.dataflow.function_engines import told
+from watersmeet._spark.dataflow.function_engines import started_engines
 from watersmeet._spark.dataflow.fusion import Fusion
-from watersmeet._spark.dataflow.outlets import outlets_of, peeks_of
-from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
 from watersmeet._spark.sources.extracted import extractors_of
 from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.packing import Pack, WireRow, wire_rows
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters, outliving, ways_of
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter, dead_letter_routes, outliving
 from watersmeet._worker.wire.encoding import encodings_of
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
@@ -106,22 +105,16 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     ready = physical.ordered_exit or fusion.exit
     fused = {o.id: found for o in physical.operators if (found := fusion.fused(o)) is not None}
     if packed is None or not ready or len(fused) < len(physical.operators):
-        lines = [line for line in told(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
+        lines = [line for line in started_engines(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
-    common = Common(labels, metric_names(physical), None, ways_of(physical, piped=True), encodings)
+    common = Common(labels, metric_names(physical), None, dead_letter_routes(physical, piped=True), encodings)
     pack = Pack(
-        outlets=outlets_of(physical, stage, 0, exits=physical.ordered_exit),
+        stage=packed_stage(physical, stage, 0, exits=physical.ordered_exit),
         common=common,
-        slots=physical.slots,
-        roots=roots_of(stage),
         sources=True,
         program=packed.program,
-        peeks=peeks_of(physical, stage),
-        watermarks=watermarks_of(physical, stage),
-        first=global_roots(physical),
-        letters=letter_roots(physical, stage),
         outliving=outliving(physical, roots_of(stage)),
         extraction=Extraction(extractors_of(physical.plan, names), packed.timing),
     )
@@ -129,13 +122,13 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(mine, physical.side_of, common, None, fused))
+        levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused), common))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
 
 
 def _unlike(physical: Physical) -> NotInProcess | None:
-    """Types whose values Spark alone makes."""
+    """Types with values that only Spark makes."""
     for node in (*physical.plan.sources, *physical.plan.sinks):
         for kind in (node.shape.key, node.shape.value):
             why = special(kind)
@@ -181,17 +174,17 @@ class LocalRun:
         """All results so far, when the wall clock has come to show this."""
         before, self._wall = self._wall, wall
         try:
-            self._advance(lambda drops: self._through(list(self._told()), drops), self._ran)
+            self._advance(lambda drops: self._through(list(self._clock_rows()), drops), self._ran)
         except BaseException:
             self._wall = before
             raise
         return self._results
 
-    def _advance(self, run: Callable[[Letters], _Found], ran: Sequence[int]) -> None:
+    def _advance(self, run: Callable[[DeadLetterWriter], _Found], ran: Sequence[int]) -> None:
         """Run a batch, or leave everything as it was."""
         before = {label: store.snapshot() for label, store in self.stores.items()}
         try:
-            drops = Letters(self.topology.pack.common.ways)
+            drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
             found = run(drops)
         except BaseException:
             self._restore(before)
@@ -206,14 +199,14 @@ class LocalRun:
         step = ran - 1 if record.position[0] == AT_FIRST else record.step
         return replace(record, step=step, position=(self._batches, *record.position))
 
-    def _told(self) -> Iterator[WireRow]:
-        """What tells all shards that go by it what the wall clock shows, at the beginning of a batch."""
+    def _clock_rows(self) -> Iterator[WireRow]:
+        """Rows that bring the wall clock to all shards that use it, at the beginning of a batch."""
         physical, labels = self.topology.physical, self.topology.pack.common.labels
         for operator, time in physical.timed:
             if time.by_wall and self._wall is not None:
                 shards = labels.shards * len(self._ran)
                 yield from wire_rows(
-                    told_clock(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
+                    clock_batches(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
                 )
 
     def entries(self, store: StoredTable, case: int) -> list[Entry]:
@@ -227,12 +220,12 @@ class LocalRun:
         for label, snapshot in before.items():
             self.stores[label].restore(snapshot)
 
-    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> _Found:
+    def _run(self, new: Sequence[Sequence[Piped]], drops: DeadLetterWriter) -> _Found:
         form, pack = self.topology.form, self.topology.pack
         frame = arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
-        return self._through([*self._told(), *self._counted(pack.packed(frame, Clock(), drops), drops)], drops)
+        return self._through([*self._clock_rows(), *self._counted(pack.packed(frame, Clock(), drops), drops)], drops)
 
-    def _through(self, wire: list[WireRow], drops: Letters) -> _Found:
+    def _through(self, wire: list[WireRow], drops: DeadLetterWriter) -> _Found:
         for level in self.topology.levels:
             rows: list[WireRow] = []
             for label, blobs in _by_label(wire).items():
@@ -265,7 +258,7 @@ class LocalRun:
         shape = self.topology.physical.plan.by_name[sink].shape
         pairs = python_rows(rows, (("key", shape.key), ("value", shape.value)))
         columns = {name: ints(rows, name) for name in (*self._position, "ts")}
-        places = places_of([columns[name] for name in self._position], held_keys(rows))
+        places = position_tuples([columns[name] for name in self._position], held_keys(rows))
         steps = columns["offset"].tolist()
         headers: list[tuple[Header, ...] | None] = [None] * len(rows)
         if "headers" in rows.column_names:

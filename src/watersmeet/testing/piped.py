@@ -51,13 +51,13 @@ class Inlet:
     ----------
     number : the source's.
     source : its node.
-    letters : number of the source of its dead letters, where it has any.
+    dead_letter_source : number of the source of its dead letters, where it has any.
     keeps : whether records are kept as they came, since they may end later.
     """
 
     number: int
     source: SourceNode
-    letters: int | None = None
+    dead_letter_source: int | None = None
     keeps: bool = False
 
     def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
@@ -75,18 +75,19 @@ class Inlet:
             told = tuple(fitted(list(headers), HEADERS, "headers"))
         except Unfit as error:
             raise TopologyError(
-                f"A piped record is not of the types of its input {self.source.input!r}: {error.place}: {error.fault}.",
+                f"A piped record does not have the types of its input {self.source.input!r}: {error.place}: "
+                f"{error.fault}.",
                 given=f"record {step}: key={key!r:.80}, value={value!r:.200}",
                 hint=f"ts: ms since 1970; key: {self.source.shape.key.simpleString():.120}; "
                 f"value: {self.source.shape.value.simpleString():.200}.",
             ) from None
         at = next((part.ts for part in parts if part.ts is not None), at)
         worst = next((part.error for part in reversed(parts) if part.error is not None), None)
-        if worst is not None and self.letters is not None:
+        if worst is not None and self.dead_letter_source is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
             place = BadRecordOrigin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
-            return Piped(self.letters, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
+            return Piped(self.dead_letter_source, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
             return Piped(self.number, None, None, at, told, step, UNDECODABLE if UNDECODABLE in reasons else IGNORED)

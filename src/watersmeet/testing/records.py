@@ -1,4 +1,4 @@
-"""What a run of piped records takes and gives, wherever it runs: rows of one frame, and results."""
+"""Input and output of a run of piped records, in any driver: rows of one frame, and results."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) ->
     Parameters
     ----------
     contexts : of its operators.
-    broadcast : operators whose tables every shard has whole.
+    broadcast : operators with whole tables in every shard.
     """
     found: dict[str, StoredTable] = {}
     for context in contexts:
@@ -163,7 +163,7 @@ def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) ->
 
 @dataclass(frozen=True)
 class DriverStore:
-    """What stores have in common.
+    """Base of the stores.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class DriverStore:
         return self.kept.schema.name
 
     def _rows(self) -> list[Entry]:
-        """What stands now."""
+        """The present entries."""
         return self.read()
 
     def approximate_num_entries(self) -> int:

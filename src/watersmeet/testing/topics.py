@@ -40,7 +40,7 @@ class TestRecord:
 
 
 class Driver(Protocol):
-    """What the topics need of their driver."""
+    """The driver, as its topics use it."""
 
     def pipe(
         self, input: str, key: Any, value: Any, *, ts: int, headers: Sequence[Header] = (), case: str = ""
@@ -82,7 +82,7 @@ class TestInputTopic:
 
         Parameters
         ----------
-        key, value : as `TopologyTestDriver.pipe` takes them. What is given alone is the value, and the key is null;
+        key, value : as `TopologyTestDriver.pipe` takes them. A single argument is the value, and the key is null;
             or it is a `TestRecord`, all of which is piped.
         ts : event time in ms; None: the topic's own time, which then advances.
         headers : (name, bytes or None) pairs.
@@ -134,7 +134,7 @@ class TestOutputTopic:
             raise TopologyError(
                 "The output has no further record.",
                 given=repr(self._name),
-                hint="is_empty() says whether there is one; read_records() gives all there are.",
+                hint="is_empty() tells if it has one; read_records() returns all of them.",
             )
         return records[0]
 

@@ -154,7 +154,7 @@ class UnlimitedWindows(metaclass=KafkaName):
             aware = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
             start = round(aware.timestamp() * 1_000)
         elif not isinstance(given, int) or isinstance(given, bool):
-            raise TopologyError(f"The start is no datetime and no number of ms: {start!r}.", hint=f"{_START}.")
+            raise TopologyError(f"start must be a datetime or a number of ms: start={start!r}.", hint=f"{_START}.")
         return replace(self, start_ms=start)
 
 
@@ -173,7 +173,7 @@ class EmitStrategy(metaclass=KafkaName):
         given: Any = self.on_close
         if not isinstance(given, bool):
             raise TopologyError(
-                f"EmitStrategy is made by a method, and not of {self.on_close!r}.",
+                f"EmitStrategy is made by its methods, and not from {self.on_close!r}.",
                 hint="EmitStrategy.on_window_close() or EmitStrategy.on_window_update().",
             )
 

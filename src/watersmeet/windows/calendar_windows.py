@@ -74,16 +74,14 @@ class CalendarWindows(metaclass=KafkaName):
         vars(self).update(named)
         if self.offset_ms >= _SHORTEST_DAYS[self.period] * DAY_MS:
             raise TopologyError(
-                f"A window begins within its first {self.period}: offset={offset!r:.80}.",
+                f"offset must be shorter than one {self.period}: offset={offset!r:.80}.",
                 hint=f"Give less than {_SHORTEST_DAYS[self.period]} days: {_MADE}.",
             )
         if week_starts not in WEEKDAYS:
-            raise TopologyError(
-                f"A week starts with a day: week_starts={week_starts!r:.80}.", hint=f"One of {', '.join(WEEKDAYS)}."
-            )
+            raise TopologyError(f"Unknown week_starts={week_starts!r:.80}.", hint=f"Take one of {', '.join(WEEKDAYS)}.")
         if self.period != "week" and week_starts != "Monday":
             raise TopologyError(
-                f"Only weeks have a day that they start with: week_starts={week_starts!r}, with period={period!r}.",
+                f"week_starts={week_starts!r} is for weeks only, and period={period!r}.",
                 hint="CalendarWindows('1 week', week_starts='Sunday').",
             )
 
@@ -97,7 +95,7 @@ def _period(given: Any) -> str:
     period = given.strip().removeprefix("1 ").lower() if isinstance(given, str) else None
     if period not in _SHORTEST_DAYS:
         raise TopologyError(
-            f"There are no windows of such a period: {given!r:.80}.",
+            f"Unknown period {given!r:.80}.",
             hint="Take '1 day', '1 week' or '1 month'; windows of other lengths are wm.TimeWindows.",
         )
     return period
@@ -110,6 +108,6 @@ def _zone(given: Any) -> str:
         known = sorted(zoneinfo.available_timezones())
         near = get_close_matches(str(given).replace(" ", "_"), known, n=1)
         raise TopologyError(
-            f"There is no time zone of this name: zone={given!r:.80}.",
+            f"Unknown time zone: zone={given!r:.80}.",
             hint=f"zone={near[0]!r}?" if near else "A name of the IANA database: zone='Europe/Berlin'.",
         ) from None

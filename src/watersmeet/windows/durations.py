@@ -49,7 +49,7 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
             whole = sum(int(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
             return not_too_long(whole, what)
     raise TopologyError(
-        f"The {what} is no duration of whole milliseconds: {duration!r:.80}.",
+        f"The {what} must be a duration of whole milliseconds, not {duration!r:.80}.",
         hint="Give a timedelta or text: timedelta(minutes=5), '5 minutes', '250 ms', '30 days'.",
     )
 
@@ -76,7 +76,9 @@ def not_negative(ms: Any, what: str, made: str) -> int:
     made : the method that makes what the length is of, for the hint.
     """
     if not isinstance(ms, int) or isinstance(ms, bool):
-        raise TopologyError(f"The {what} is no whole number of ms: {ms!r}.", hint=f"Durations are given to {made}.")
+        raise TopologyError(
+            f"The {what} must be a whole number of ms, not {ms!r}.", hint=f"Give the duration to {made}."
+        )
     if ms < 0:
         raise TopologyError(f"The {what} must not be negative: {ms} ms.", hint=f"Give 0 ms or more: {made}.")
     return not_too_long(int(ms), what)

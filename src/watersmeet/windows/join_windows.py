@@ -82,7 +82,7 @@ class JoinWindows(metaclass=KafkaName):
         if not self.eager:
             raise TopologyError(
                 f"The grace of windows is fixed when they are made: {self!r}.",
-                hint="Give it there: JoinWindows.of_time_difference_and_grace(difference, grace).",
+                hint="Give it then: JoinWindows.of_time_difference_and_grace(difference, grace).",
             )
         return replace(self, grace_ms=duration_ms(grace, "grace"))
 

@@ -22,8 +22,8 @@ class Previous:
         given: Any = self.count
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise TopologyError(
-                f"previous takes how many windows earlier, 1 or more: {self.count!r}.",
-                hint="previous(1) is the one before.",
+                f"previous(count): count must be at least 1, and is {self.count!r}.",
+                hint="previous(1) is the window before.",
             )
 
 

@@ -35,13 +35,13 @@ class BufferConfig(metaclass=KafkaName):
         for limit, what in ((self.most_records, "records"), (self.most_bytes, "bytes")):
             if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
                 raise TopologyError(
-                    f"A buffer's limit of {what} is no whole number of 0 or more: {limit!r}.",
+                    f"A buffer's limit of {what} must be a whole number of 0 or more, not {limit!r}.",
                     hint="BufferConfig.max_records(1000), BufferConfig.max_bytes(64_000_000), or without a limit "
                     "BufferConfig.unbounded().",
                 )
         if self.when_full not in get_args(WhenFull):
             raise TopologyError(
-                f"A full buffer cannot do this: when_full={self.when_full!r}.",
+                f"Unknown when_full={self.when_full!r}.",
                 hint="Take 'emit', 'shut down' or 'grow'; or emit_early_when_full(), shut_down_when_full().",
             )
 
@@ -138,7 +138,7 @@ def _check_buffer(given: Any) -> None:
         return
     limit = f"BufferConfig.max_records({given})" if type(given) is int else "BufferConfig.max_records(1000)"
     raise TopologyError(
-        f"The buffer of a suppress is no BufferConfig: {given!r}.", hint=f"Take BufferConfig.unbounded(), or {limit}."
+        f"buffer takes a BufferConfig, and not {given!r:.80}.", hint=f"Take BufferConfig.unbounded(), or {limit}."
     )
 
 

@@ -41,7 +41,7 @@ ROWS: list[Row] = [
     ("grouped.agg(all=wm.bool_and(lambda v: v['user']))", "bool_and .. int64", "> 0"),
     ("grouped.agg(usual=wm.mode(lambda v: v['marks']))", "mode .. map", "field"),
     ("grouped.median()", "median", "wm.percentile( .. p=0.5"),
-    ("grouped.agg(own=wm.Aggregate)", "own .. a class", "Aggregate(lambda value:"),
+    ("grouped.agg(own=wm.Aggregate)", "own .. the class Aggregate", "Aggregate(lambda value:"),
     ("grouped.agg(own=wm.Aggregate(lambda v: v))", "Aggregate.state", "state = "),
     (
         "class Own(wm.Aggregate):\n    state = result = 'long'\n    add = lambda self, state, value: state\n"

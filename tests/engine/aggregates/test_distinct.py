@@ -13,7 +13,7 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.plans.test_changes import Build, change, outcomes
-from watersmeet._engine.operator import kept_table
+from watersmeet._engine.operator import operator_table
 from watersmeet._engine.operators.distinct import _reached
 from watersmeet._engine.state.runs import State
 from watersmeet.errors import TopologyError
@@ -103,7 +103,7 @@ def test_what_is_known_of_a_key_is_let_go_when_its_time_has_passed() -> None:
         driver = results(lambda stream: stream.distinct(within=within), rows, range(1, 300), 1)
         context = next(iter(driver.layout.settings.values()))
         states = (State(store, None) for store in driver.stores.values())
-        return sum(len(rows) for state in states for rows in kept_table(context, state).scan())
+        return sum(len(rows) for state in states for rows in operator_table(context, state).scan())
 
     assert kept(None) == 300
     assert kept("10 ms") < 60

@@ -118,7 +118,7 @@ def windowed_table(windows: Any) -> Any:
 def test_until_a_window_closes_needs_windows_that_close() -> None:
     table = arrow_builder("test").table("in", key="string", value="string")
     for each in (table, windowed_table(UnlimitedWindows.of())):
-        with pytest.raises(TopologyError, match="Only a table by windows that close") as error:
+        with pytest.raises(TopologyError, match="needs a table of windows that close") as error:
             each.suppress(CLOSE)
         assert error.value.hint is not None
         assert "until_time_limit" in error.value.hint
@@ -128,7 +128,7 @@ def test_until_a_window_closes_needs_windows_that_close() -> None:
 def test_windows_are_known_behind_steps_that_leave_keys_as_they_are() -> None:
     table = windowed_table(TimeWindows(10, 10, 0)).filter(LIBRARY.lift(lambda value: value > 1, "boolean"))
     table.suppress(CLOSE).to_stream().to("out")
-    with pytest.raises(TopologyError, match="Only a table by windows that close"):
+    with pytest.raises(TopologyError, match="needs a table of windows that close"):
         table.to_stream().to_table().suppress(CLOSE)
 
 

@@ -114,7 +114,7 @@ def test_an_unlimited_window_begins_where_it_is_said_to_and_never_ends() -> None
 def test_what_never_closes_cannot_be_emitted_on_close() -> None:
     grouped = arrow_builder("never").stream("in", key="string", value="string").group_by_key()
     by_update = grouped.windowed_by(UnlimitedWindows.of()).emit_strategy(EmitStrategy.on_window_update())
-    with pytest.raises(TopologyError, match="UnlimitedWindows never close") as error:
+    with pytest.raises(TopologyError, match="UnlimitedWindows never do") as error:
         by_update.emit_strategy(EmitStrategy.on_window_close())
     assert error.value.hint is not None
     assert "on_window_update()" in error.value.hint

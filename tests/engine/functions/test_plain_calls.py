@@ -36,7 +36,7 @@ def test_an_error_is_a_value_for_spark_and_raised_in_the_level() -> None:
 def test_what_is_not_of_the_type_is_an_error(wrong: object) -> None:
     ((value, error),) = given(PlainCall(lambda _: wrong, LONG, "wrong"), pa.array([1]))
     assert value is None
-    assert "wrong gives a value that is not of the type int64" in error
+    assert "wrong returns a value that is not of the type int64" in error
 
 
 def test_a_tuple_is_a_struct_and_one_of_another_length_an_error() -> None:

@@ -59,7 +59,7 @@ def test_deletes_leave_no_rows_behind(how: str) -> None:
     run(driver, *(("left", k, f"p{n % 7}|{n}", 1) for n, k in enumerate(keys)))
     run(driver, *(("left", k, None, 2) for k in keys))
     run(driver, *(("right", f"p{n}", None, 3) for n in range(50)))
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_rows_put_and_deleted_in_one_batch_write_nothing() -> None:
@@ -72,7 +72,7 @@ def test_the_types_of_the_two_keys_may_differ_and_the_extractor_must_fit() -> No
     builder = arrow_builder("test")
     left = builder.table("left", key="string", value="string")
     right = builder.table("right", key="long", value="string")
-    with pytest.raises(TopologyError, match=r"gives another type(.|\n)*string(.|\n)*int64(.|\n)*Hint: Cast"):
+    with pytest.raises(TopologyError, match=r"returns another type(.|\n)*string(.|\n)*int64(.|\n)*Hint: Cast"):
         left.join(right, PLUS, foreign_key=REF)
     number = LIBRARY.lift(lambda key, value: len(key) + int(value), "long")
     left.join(right, PLUS, foreign_key=lambda key, value: number(key, value)).to("out")

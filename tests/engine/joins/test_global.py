@@ -90,11 +90,11 @@ def test_an_inner_join_needs_no_key_but_a_mapped_one() -> None:
 def test_every_shard_has_the_whole_table(shards: int) -> None:
     driver = looked_up(shards=shards)
     run(driver, *(("global", f"p{n}", f"P{n}", 0) for n in range(50)))
-    assert driver.rows_kept() == 50 * shards
+    assert driver.rows_in_stores() == 50 * shards
     steps = [("left", f"k{n}", f"p{n % 50}|{n}", n) for n in range(500)]
     assert run(driver, *steps) == [(k, f"{v}+P{n % 50}", n) for n, (_, k, v, _) in enumerate(steps)]
     run(driver, *(("global", f"p{n}", None, 0) for n in range(50)))
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_the_joiner_may_take_both_keys() -> None:
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_refused() -> None:
     (table,) = tables(builder, "table")
     with pytest.raises(TopologyError, match="needs the key to look up"):
         left.join(right, PLUS)
-    with pytest.raises(TopologyError, match="gives another type"):
+    with pytest.raises(TopologyError, match="returns another type"):
         left.join(right, PLUS, key=REF)
     with pytest.raises(TopologyError, match="the table 'table' takes no key: key="):
         left.join(table, PLUS, key=REF)
@@ -205,7 +205,7 @@ def test_deleted_rows_of_a_table_leave_only_the_copies_of_the_global_one() -> No
     driver = looked_up("left", shards=2, of="table")
     run(driver, ("global", "p", "P", 0), *(("left", f"k{n}", "p|1", 1) for n in range(200)))
     run(driver, *(("left", f"k{n}", None, 2) for n in range(200)))
-    assert driver.rows_kept() == 2
+    assert driver.rows_in_stores() == 2
 
 
 @pytest.mark.parametrize("of_table", [True, False], ids=["of a table", "of a stream"])

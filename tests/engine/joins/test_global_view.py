@@ -113,9 +113,9 @@ def test_a_view_needs_one_level_however_many_tables_stand_behind_it() -> None:
 def test_every_shard_has_all_tables_and_deletes_leave_nothing() -> None:
     driver = looked_up(("inner", "inner"), shards=4)
     run(driver, *(("one", f"p{n}", f"q{n}|", 0) for n in range(30)), *(("two", f"q{n}", "Q", 0) for n in range(20)))
-    assert driver.rows_kept() == 4 * 50
+    assert driver.rows_in_stores() == 4 * 50
     run(driver, *(("one", f"p{n}", None, 1) for n in range(30)), *(("two", f"q{n}", None, 1) for n in range(20)))
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_the_joiner_of_a_view_may_take_its_key_and_never_sees_a_row_that_is_not_there() -> None:
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused() -> None:
     number = builder.global_table("number", key="long", value="string")
     with pytest.raises(TopologyError, match=r"joins with global tables only(.|\n)*Hint: A global table drives nothing"):
         one.join(table, PLUS, key=REF)
-    with pytest.raises(TopologyError, match="gives another type"):
+    with pytest.raises(TopologyError, match="returns another type"):
         one.join(number, PLUS, key=REF)
     with pytest.raises(TopologyError, match=r"left side of a view(.|\n)*Hint: Join from the inside out"):
         one.join(two, PLUS, key=REF).join(three, PLUS, key=REF)

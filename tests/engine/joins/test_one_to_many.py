@@ -124,7 +124,7 @@ def test_deletes_leave_no_rows_behind() -> None:
         *(("many", f"k{n}", None, 2) for n in range(500)),
         *(("one", f"p{n}", None, 3) for n in range(9)),
     )
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_a_combined_key_has_the_bytes_that_kip_213_gives_it() -> None:

@@ -103,7 +103,7 @@ def test_insert_then_delete_leaves_no_rows_behind() -> None:
     keys = [f"k{n}" for n in range(500)]
     run(driver, *(("left", k, "a", 0) for k in keys), *(("right", k, "b", 0) for k in keys))
     run(driver, *(("left", k, None, 1) for k in keys), *(("right", k, None, 1) for k in keys))
-    assert driver.rows_kept() == 0
+    assert driver.rows_in_stores() == 0
 
 
 def test_a_batch_replayed_after_a_crash_gives_the_same_results() -> None:

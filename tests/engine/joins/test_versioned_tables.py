@@ -22,7 +22,7 @@ from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
-from watersmeet._plan.functions_in_state import kept_functions
+from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet.aggregates import python
 from watersmeet.errors import TopologyError
 
@@ -362,7 +362,7 @@ def test_a_grace_asks_for_a_history_that_is_as_long() -> None:
     assert "history=" in str(plainly.value)
     with pytest.raises(TopologyError, match="at least as long as the grace"):
         stream.join(short.to_table(history="59 seconds"), PLUS, grace="1 minute")
-    with pytest.raises(TopologyError, match="cannot be negative"):
+    with pytest.raises(TopologyError, match="must not be negative"):
         stream.join(plain, PLUS, grace="-1 ms")
     with pytest.raises(TopologyError, match="takes no grace: grace='1 ms'"):
         stream.join(builder.global_table("g", key="string", value="string"), PLUS, key=REF, grace="1 ms")
@@ -376,7 +376,7 @@ def test_state_depends_on_the_functions_of_records_that_are_held_back() -> None:
         builder = arrow_builder("test")
         stream = builder.stream("s", key="string", value="string").map_values(MAPPED, name="mapped")
         stream.join(builder.table("t", key="string", value="string", history="1 hour"), PLUS, **options).to("out")
-        return kept_functions(builder.build().physical)
+        return functions_in_state(builder.build().physical)
 
     assert ("mapped", "mapper") not in kept()
     assert ("mapped", "mapper") in kept(grace="1 minute")
@@ -384,7 +384,7 @@ def test_state_depends_on_the_functions_of_records_that_are_held_back() -> None:
 
 def test_a_history_is_a_duration_that_is_not_negative() -> None:
     builder = arrow_builder("test")
-    with pytest.raises(TopologyError, match="cannot be negative"):
+    with pytest.raises(TopologyError, match="must not be negative"):
         builder.table("t", key="string", value="string", history="-1 day")
     with pytest.raises(TopologyError, match="history is no duration"):
         builder.table("t", key="string", value="string", history="soon")

@@ -340,8 +340,8 @@ def test_process_sends_records_under_other_keys_and_a_fold_behind_it_has_them_in
             lambda r, c: c.forward(r, key="other"),
             "Calls sends a record under another key: 'other'.*Hint: process_values",
         ),
-        (lambda r, c: c.forward(r, timestamp=-1), "Calls sends a record of a time that is none: -1.*Hint: "),
-        (lambda r, c: c.forward(r, timestamp=1.5), "Calls sends a record of a time that is none: 1.5.*Hint: "),
+        (lambda r, c: c.forward(r, timestamp=-1), "Calls sends a record of a wrong time: -1.*Hint: "),
+        (lambda r, c: c.forward(r, timestamp=1.5), "Calls sends a record of a wrong time: 1.5.*Hint: "),
         (lambda r, c: c.get_store("none"), "Calls has no store 'none'.*its stores: map.*Hint: "),
         (
             lambda r, c: c.get_store("map").put("x", "y"),
@@ -351,7 +351,7 @@ def test_process_sends_records_under_other_keys_and_a_fold_behind_it_has_them_in
         (lambda r, c: c.get_store("map").put(None, 4), "A key of the map 'map' cannot be null.*Hint: "),
         (
             lambda r, c: c.set_timer(5),
-            "sets a timer for a moment, and has no method on_timer.*Hint: Write def on_timer",
+            "sets a timer for a time, but has no method on_timer.*Hint: Write def on_timer",
         ),
         (lambda r, c: r.headers, "The records carry no headers.*Hint: Read the topic with its headers"),
         (lambda r, c: 1 / 0, "Calls raises in process: ZeroDivisionError: division by zero.*test_processors.py, line"),

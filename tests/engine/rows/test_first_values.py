@@ -98,5 +98,5 @@ def test_a_plain_value_of_another_type_is_refused_where_it_is_written(initial: A
     if initial == []:
         plain(stream, lambda: initial, python(lambda _, a: a, returns=kind))  # a map without pairs
         return
-    with pytest.raises(FunctionError, match="initializer gives a value that is not of the aggregate's type"):
+    with pytest.raises(FunctionError, match="initializer's value is not of the aggregate's type"):
         plain(stream, lambda: initial, python(lambda _, a: a, returns=kind))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.kit import by_step, driver_of
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.aggregates import python
 from watersmeet.errors import FunctionError
 from watersmeet.windows import SessionWindows, TimeWindows
@@ -180,7 +180,7 @@ def test_a_map_in_state_is_always_a_dictionary() -> None:
 def test_what_is_kept_is_what_is_read_back(seed: int) -> None:
     dice = random.Random(seed)
     kind = drawn_type(dice, 3)
-    kept = kept_as(kind)
+    kept = stored_value_of(kind)
     values = [kept(drawn_value(dice, kind)) for _ in range(20)]
     assert seen(values) == seen(python_values(pa.array(values, kind)))
 
@@ -205,4 +205,4 @@ def test_what_is_kept_is_what_is_read_back(seed: int) -> None:
 )
 def test_what_is_not_of_the_type_is_refused_and_not_made_into_another_value(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(FunctionError, match="not of the aggregate's type"):
-        kept_as(kind)(value)
+        stored_value_of(kind)(value)

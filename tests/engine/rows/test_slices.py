@@ -113,7 +113,7 @@ def played(kind: str, *, cached: bool) -> tuple[list[Any], int]:
         if ts % 80 == 79:
             driver.run_batch()
     results = [(str(r.key), r.value, r.ts) for r in driver.read("out")]
-    return sorted(results, key=lambda result: result[0]), driver.rows_kept()
+    return sorted(results, key=lambda result: result[0]), driver.rows_in_stores()
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -78,7 +78,7 @@ def test_rows_that_are_gone_leave_nothing_behind() -> None:
     for n in range(200):
         driver.pipe("table", f"k{n}", "v", ts=n)
         driver.run_batch()
-    assert driver.rows_kept() < 100
+    assert driver.rows_in_stores() < 100
 
 
 def expiring(ttl: str) -> Build:

@@ -14,7 +14,7 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.engine.stream_kit import METHOD, PLUS
-from tests.engine.time.test_places_of_held_results import CONCATENATED, Row, run
+from tests.engine.time.test_positions_of_held_results import CONCATENATED, Row, run
 from watersmeet.windows import (
     BufferConfig,
     EmitStrategy,

@@ -188,7 +188,7 @@ def written(serde: Serde, values: pa.Array) -> tuple[list[bytes], pa.Array]:
 
 
 def _message(kind: t.StructType) -> Any:
-    """A class of messages of a type: what may be null is optional."""
+    """A class of messages of a type: a field that may be null must be optional."""
     file = descriptor_pb2.FileDescriptorProto(name="fuzz.proto", package="fuzz", syntax="proto3")
     file.dependency.extend(each.DESCRIPTOR.name for each in (timestamp_pb2, duration_pb2, wrappers_pb2))
     _fields(file.message_type.add(name="M"), kind, ".fuzz.M")

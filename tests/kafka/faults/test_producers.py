@@ -77,7 +77,7 @@ class Hanging:
 def test_a_call_of_the_client_that_never_ends_fails_the_task_and_the_client_is_asked_no_more() -> None:
     sender = TransactionalSender({"request.timeout.ms": "10"}, "id", "topic")
     sender._producer = Hanging()
-    with pytest.raises(SinkError, match="does not come back from a call"):
+    with pytest.raises(SinkError, match="does not return from a call"):
         sender.begin(7)
     sender.abandon()
     assert sender._producer is None

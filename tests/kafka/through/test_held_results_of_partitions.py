@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from dev.broker import KafkaBroker
-from tests.engine.time.test_places_of_held_results import ROWS
+from tests.engine.time.test_positions_of_held_results import ROWS
 from tests.kafka.topics import committed, new_topic
 
 BASE = 1_700_000_000_000

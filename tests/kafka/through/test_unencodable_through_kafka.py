@@ -126,7 +126,7 @@ def test_a_query_that_has_failed_at_an_output_goes_on_where_rows_may_end_there(
         return query.drops
 
     for _ in range(2):
-        with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none") as refused:
+        with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is not a UUID") as refused:
             run("fail")
         # beside other outputs Spark makes the bytes, by a function that several may share
         assert beside or str(refused.value.given).endswith(f", value of a record for the topic {out}")

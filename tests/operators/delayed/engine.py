@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.operators.delayed.spec import DelayParams
 from watersmeet._engine.keys.keys import combine_hashes, group_keys
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.held import release
@@ -23,7 +23,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=1)
     times = Times(context, inputs, events, state, sides=1)
     arrivals = int(state.get_scalar("arrivals", 0))
-    held = HeldRows(context, kept_table(context, state), times, {"value": "value"})
+    held = HeldRows(context, operator_table(context, state), times, {"value": "value"})
     due = events.ts + params.wait
     rows = np.flatnonzero(due >= times.start[times.of_row])
     if params.last and len(rows):

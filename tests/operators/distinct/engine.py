@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, kept_table, store_last
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, operator_table, store_last
 from watersmeet._engine.rows.sizes import in_pieces
 from watersmeet._engine.state.runs import State
 
@@ -19,7 +19,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=1)
     if not len(events):
         return
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     values = SideValues(events, 0, table)
     store_last(events, 0, events.groups.last, values.prior, table)
     now, before = (values.picked(pointers) for pointers in (events.own, Sides(events, [values, values]).own_before()))

@@ -103,7 +103,7 @@ def test_dead_letters_share_no_topic_with_an_input_or_an_output(topic: str) -> N
 def test_dead_letters_alone_are_no_output(spark: SparkSession, tmp_path: Path) -> None:
     builder = wm.StreamsBuilder("nothing")
     builder.stream("in", key="long", value="string", on_undecodable=wm.DeadLetter("bad"))
-    with pytest.raises(TopologyError, match="The topology writes nothing"):
+    with pytest.raises(TopologyError, match="but writes nothing"):
         builder.build().start(spark, checkpoint=tmp_path / "cp")
 
 

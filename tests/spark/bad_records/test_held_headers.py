@@ -15,7 +15,7 @@ from tests.spark.checkpoints.test_checkpoint import FACTS, begin_batches, verify
 from watersmeet._plan.change.described import described
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.stores.table_columns import shown_stores
+from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ChangedTopology
 from watersmeet.testing import TopologyTestDriver
@@ -42,10 +42,10 @@ def test_held_back_records_go_with_their_headers(spark: SparkSession) -> None:
 
 
 def test_a_store_of_what_waits_shows_its_headers(spark: SparkSession) -> None:
-    shown = shown_stores(topology().physical)["j.held"].schema
+    shown = columns_of_stores(topology().physical)["j.held"].schema
     assert shown.fieldNames() == ["key", "value", "headers", "due", "timestamp"]
     assert shown["headers"].dataType == HEADERS
-    assert "headers" not in shown_stores(topology(headers=False).physical)["j.held"].schema.fieldNames()
+    assert "headers" not in columns_of_stores(topology(headers=False).physical)["j.held"].schema.fieldNames()
 
 
 def test_a_checkpoint_that_keeps_other_columns_is_refused_at_a_start_and_goes_on_with_evolve(

@@ -108,7 +108,7 @@ def test_it_is_refused_wherever_a_function_is_given() -> None:
         ),
     }
     assert {role: refusal(act).splitlines()[0] for role, act in given.items()} == {
-        role: f"The {role.strip()} gives another result whenever it is evaluated." for role in given
+        role: f"The {role.strip()} returns another result at each evaluation." for role in given
     }
 
 

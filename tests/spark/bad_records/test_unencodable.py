@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from watersmeet._engine.exchange.routing import Outlet
 from watersmeet._worker.formats.serdes import UuidSerde
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import Encoding, packed
 from watersmeet.errors import EncodingError, TopologyError
 from watersmeet.testing import TopologyTestDriver
@@ -145,8 +145,10 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
         {name: [0] for name in ("order_ts", "srcpart", "offset", "p0", "ts")} | {"key": ["a"], "value": [""]}
     )
     outlet = Outlet("out", 3, 0, "key", "value")
-    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is none"):
-        list(packed(rows, (outlet,), 1, 1, Letters(), {3: Encoding({"value": UuidSerde()}, False, True, "out")}))
+    with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is not a UUID"):
+        list(
+            packed(rows, (outlet,), 1, 1, DeadLetterWriter(), {3: Encoding({"value": UuidSerde()}, False, True, "out")})
+        )
 
 
 def test_a_format_that_does_not_write_the_type_is_still_an_error_of_the_topology() -> None:
@@ -169,7 +171,7 @@ def test_nothing_is_written_twice_where_nothing_is_refused() -> None:
     rows = pa.table(columns | {"key": values, "value": values, "mine": [n % 2 == 0 for n in range(100)]})
     outlet = Outlet("out", 3, 0, "key", "value", active="mine")
     encodings = {3: Encoding({"key": Counting(), "value": Counting()}, True, True, "out")}
-    (batch,) = packed(rows, (outlet,), 1, 1, Letters(), encodings)
+    (batch,) = packed(rows, (outlet,), 1, 1, DeadLetterWriter(), encodings)
     assert asked == [50, 50]
     assert batch.rows["value"].to_pylist() == [value.encode() for value in values[::2]]
     assert batch.rows["encoded_key"].to_pylist() == batch.rows["value"].to_pylist()

@@ -217,7 +217,7 @@ def test_a_stream_goes_through_its_history_before_it_goes_on_with_what_lives(
     put(spark, tmp_path / "events", (1, "f", 50), (1, "g", 140), (2, "h", 250))
     frame = spark.read.parquet(str(tmp_path / "files")).withColumn("row", F.col("v"))
     history = wm.Backfill(frame, "k", value="v", timestamp="ts", order=["row"])
-    with pytest.raises(ConfigError, match=r"bootstrap= of events\nHint: Before, start it with available_now=True"):
+    with pytest.raises(ConfigError, match=r"bootstrap= of events\nHint: First start it with available_now=True"):
         counted(spark, tmp_path, sink, history).start(spark, checkpoint=tmp_path / "cp")
     with pytest.raises(Exception, match="killed behind the sink"):
         run(counted(spark, tmp_path, sink, history), spark, tmp_path)
@@ -247,33 +247,33 @@ def test_what_is_wrong_with_a_snapshot_is_said_where_it_is_given(spark: SparkSes
             wm.Snapshot(frame, "id", starting_offsets="latest"),
         ),
         (
-            r"begins with keys of another .*\n.*has string; the input bigint",
+            r"The keys of the bootstrap have another type .*\n.*has string; the input bigint",
             wm.Snapshot(frame, "v", value="v", starting_offsets="latest"),
         ),
-        (r"It is not said from where the topic goes on", wm.Snapshot(frame, "id", value="v")),
+        (r"needs starting_offsets= or starting_timestamp=", wm.Snapshot(frame, "id", value="v")),
         (r"gone", wm.Snapshot(frame, "gone", value="v", starting_offsets={0: 1})),
-        (r"begins with a snapshot or", frame),
+        (r"takes a Snapshot or", frame),
     ):
         with pytest.raises(TopologyError, match=match):
             b.table("limits", bootstrap=given, **topic)
-    with pytest.raises(TopologyError, match="a stream with its history"):
+    with pytest.raises(TopologyError, match="a stream a Backfill"):
         b.stream("limits", bootstrap=wm.Snapshot(frame, "id", value="v", starting_offsets={0: 1}), **topic)
-    with pytest.raises(TopologyError, match="have no order"):
+    with pytest.raises(TopologyError, match="need an order"):
         b.stream(
             "limits",
             bootstrap=wm.Backfill(frame, "id", timestamp=F.lit(0).cast("long"), starting_offsets="earliest"),
             **topic,
         )
     of_frame: Any = {"key": "id", "value": "v", "timestamp": F.lit(0).cast("long"), "order": "id", "name": "f"}
-    with pytest.raises(TopologyError, match="says itself from where"):
+    with pytest.raises(TopologyError, match="takes no offsets"):
         b.table(frame, bootstrap=wm.Snapshot(frame, "id", value="v", starting_timestamp=0), **of_frame)
     for match, make in (
         ("static DataFrame", lambda: wm.Snapshot(spark.readStream.format("rate").load(), "value")),
-        ("is said once", lambda: wm.Snapshot(frame, "id", starting_offsets={0: 1}, starting_timestamp=1)),
-        ("Offsets are numbers", lambda: wm.Snapshot(frame, "id", starting_offsets={0: -1})),
-        ("Offsets are numbers", lambda: wm.Snapshot(frame, "id", starting_offsets={})),
-        ("A moment is", lambda: wm.Snapshot(frame, "id", starting_timestamp="yesterday")),  # type: ignore[arg-type]
-        ("made from a DataFrame", lambda: wm.Snapshot([], "id")),  # type: ignore[arg-type]
+        ("not both", lambda: wm.Snapshot(frame, "id", starting_offsets={0: 1}, starting_timestamp=1)),
+        ("starting_offsets must be offsets", lambda: wm.Snapshot(frame, "id", starting_offsets={0: -1})),
+        ("starting_offsets must be offsets", lambda: wm.Snapshot(frame, "id", starting_offsets={})),
+        ("starting_timestamp must be", lambda: wm.Snapshot(frame, "id", starting_timestamp="yesterday")),  # type: ignore[arg-type]
+        ("wm.Rows takes a DataFrame", lambda: wm.Snapshot([], "id")),  # type: ignore[arg-type]
     ):
         with pytest.raises(TopologyError, match=match):
             make()

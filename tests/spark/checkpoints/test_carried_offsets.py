@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from watersmeet._spark.checkpoint.offsets import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, places
+from watersmeet._spark.checkpoint.offsets import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, source_indexes
 from watersmeet.errors import CorruptData
 
 HEAD = 'v1\n{"batchWatermarkMs":0}'
@@ -24,7 +24,7 @@ def test_each_source_goes_on_at_the_place_that_it_gets_and_a_new_one_has_read_no
     plan = f'{HEAD}\n{{"logOffset":4}}\n{{"logOffset":7}}\n9'
     old, new = ["rows a", "rows b", "clock"], ["rows c", "rows b", "rows a", "clock"]
     assert carried_offsets(plan, old, new, {}) == f'{HEAD}\n-\n{{"logOffset":7}}\n{{"logOffset":4}}\n9'
-    assert places(old, new) == {0: 2, 1: 1, 2: 3}
+    assert source_indexes(old, new) == {0: 2, 1: 1, 2: 3}
     # an input that is made of two sources keeps both
     twice = ["rows a", "rows a", "rows b"]
     assert carried_offsets(plan, twice, ["rows b", "rows a", "rows a"], {}).split("\n")[2:] == [

@@ -57,7 +57,7 @@ def test_what_is_kept_goes_on_with_its_numbers_beside_what_is_added_and_without_
     new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=wm.ForeachBatch(added))
     planned = wm.plan_change(tmp_path / "cp", new)
     assert planned.possible
-    assert {item.name for item in planned.kept if item.what == "store"} == {"latest", "counted.aggregate"}
+    assert {item.name for item in planned.unchanged if item.what == "store"} == {"latest", "counted.aggregate"}
     assert {item.name for item in planned.started_empty} == {"others"}
     with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         run(new, spark, tmp_path)
@@ -138,7 +138,9 @@ def test_a_batch_that_was_not_finished_is_finished_by_the_topology_that_planned_
     with pytest.raises(Exception, match="killed behind the sink"):
         run(old, spark, tmp_path)
     new = topology(spark, tmp_path, wm.ForeachBatch(sink), more=more)
-    with pytest.raises(wm.ChangedTopology, match=r"planned and not finished(.|\n)*Hint: Start it once more as it was"):
+    with pytest.raises(
+        wm.ChangedTopology, match=r"A planned batch is not finished(.|\n)*Hint: Start it once more as it was"
+    ):
         run(new, spark, tmp_path, **EVOLVE)
     run(old, spark, tmp_path)
     put(spark, tmp_path / "in", (1, "a", 3))

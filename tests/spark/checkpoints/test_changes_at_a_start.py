@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._plan.functions_in_state import kept_functions
+from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet._spark.session.settings import overridden
 
 Function = Callable[[Column], Column]
@@ -138,7 +138,7 @@ def test_what_decides_what_is_kept_and_where_it_is_looked_for_is_told_from_what_
     counted = stream.group_by(lambda v: v, name="in front of an aggregate").count(name="count")
     counted.map_values(lambda v: v, name="behind an aggregate").to_stream().to("three")
     table.group_by(lambda v: (v, v), name="groups").agg(total=wm.sum(lambda v: v), name="total").to("four")
-    assert kept_functions(b.build().physical) == {
+    assert functions_in_state(b.build().physical) == {
         ("in front of a lookup", "predicate"),
         ("lookup", "joiner"),
         ("in front of a table", "selector"),

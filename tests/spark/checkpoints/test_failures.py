@@ -11,7 +11,7 @@ WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:
 Traceback (most recent call last):
   File "worker.py", line 2226, in main
 watersmeet.errors.SinkError: The rows of a task broke off: something above it failed, or the task was stopped.
-Hint: Nothing of it is written; the error above, if there is one, says why.
+Hint: None of its rows are written; the error above, if there is one, gives the reason.
 
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: Traceback (most recent call last):
@@ -44,7 +44,7 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
     [
         "watersmeet._engine.expressions.errors.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
         "ZeroDivisionError: division by zero\n",
-        "watersmeet.errors.FunctionError: A sum is larger than its type holds.\nGiven: int64: overflow\n",
+        "watersmeet.errors.FunctionError: A sum is too large for its type.\nGiven: int64: overflow\n",
     ],
     ids=["columns", "plain", "sum"],
 )

@@ -161,7 +161,7 @@ WRONG = {
     "there is no source.ts_ms": event("c", ROW).replace(b'"ts_ms": 1559033904863', b'"ts_sec": 1559033904'),
     "a bigint is wanted": event("c", ROW | {"id": "1004"}),
     "there is no field 'email', but one 'Email'": event("c", {"id": 1, "Email": "x"}),
-    "has not told the column 'email'": event("u", ROW | {"email": UNAVAILABLE}),
+    "did not send the column 'email'": event("u", ROW | {"email": UNAVAILABLE}),
     "not JSON": b"{",
     "not valid UTF-8": b"\xff",
     "the JSON text null": b"null",

@@ -144,7 +144,7 @@ def test_nothing_put_behind_or_around_a_value_makes_it_another(kind: str) -> Non
         ([b"null", b" null "], "the JSON text null"),
         ([b'{"t":"\xff"}'], "not valid UTF-8"),
         ([b'{"t":"\\ud800"}', b'{"m":{"\\udc00x":1}}'], "half of a character"),
-        ([b'{"l":1,"l":1}', b'{"u":{"v":1,"v":2}}', b'{"m":{"k":1,"k":2}}'], "a name stands twice"),
+        ([b'{"l":1,"l":1}', b'{"u":{"v":1,"v":2}}', b'{"m":{"k":1,"k":2}}'], "an object has a name twice"),
         ([b'{"L":1}', b'{"n":{"V":1}}'], "there is no field '"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",

@@ -27,17 +27,17 @@ def test_a_start_refuses_a_table_that_is_not_there_or_of_another_format(spark: S
     assert "merged" in topology.describe()
     put(spark, tmp_path / "in", (1, "a", 1))
     with pytest.raises(
-        ConfigError, match=r"(?s)no such table.*Make it: CREATE TABLE `merged` \(`id` bigint, `value` string\) USING"
+        ConfigError, match=r"(?s)Unknown table.*Make it: CREATE TABLE `merged` \(`id` bigint, `value` string\) USING"
     ):
         topology.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True)
     spark.sql(f"CREATE TABLE merged (id bigint, value string) USING parquet LOCATION '{tmp_path}/merged'")
     try:
-        with pytest.raises(ConfigError, match=r"(?s)no number of a batch with the rows.*parquet.*Delta and Iceberg do"):
+        with pytest.raises(ConfigError, match=r"(?s)do not store the batch's number.*parquet.*Delta and Iceberg do"):
             topology.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True)
     finally:
         spark.sql("DROP TABLE merged")
     kinds = [table.key_type, table.value_type]
-    with pytest.raises(ConfigError, match=r"(?s)no such table.*lake.shop.orders"):
+    with pytest.raises(ConfigError, match=r"(?s)Unknown table.*lake.shop.orders"):
         MergedTable(spark, wm.CatalogTable("lake.shop.orders"), *kinds, "app-1").begin(-1)
 
 
@@ -48,10 +48,10 @@ def test_a_topology_refuses_what_no_table_of_a_catalog_could_be(spark: SparkSess
     table = stream.to_table()
     with pytest.raises(TopologyError, match=r"stream.to_table\(\).to\(...\)"):
         stream.to(wm.CatalogTable("lake.t"))
-    with pytest.raises(TopologyError, match=r"(?s)cannot be of this type.*select_key"):
+    with pytest.raises(TopologyError, match=r"(?s)equal values would differ.*select_key"):
         stream.select_key(lambda v: F.lit(0.5)).to_table().to(wm.CatalogTable("lake.t"))
     table.to(wm.CatalogTable("lake.t"))
-    with pytest.raises(TopologyError, match="Two outputs write one table"):
+    with pytest.raises(TopologyError, match="Two outputs write "):
         table.to(wm.CatalogTable("lake.t", key="id"), name="again")
 
 

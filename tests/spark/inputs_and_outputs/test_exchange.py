@@ -14,7 +14,7 @@ from watersmeet._engine.expressions.tree import Call, Literal, Operand
 from watersmeet._engine.rows import blob
 from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
-from watersmeet._worker.packing.packing import WIRE_ROWS, Pack, wire_batches, wire_rows
+from watersmeet._worker.packing.packing import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.wire import Exits, Labels, sparks_hash
 from watersmeet._worker.writers.shards import UnpackExits
@@ -76,10 +76,12 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
         Deserializer(0, "value", "s0_value", "json", "t", False, JsonSerde(StructType().add("a", IntegerType()))),
     )
     pack = Pack(
-        outlets=(Outlet("out", 5, 0, "s0_key", "s0_value", active="f1_active", moves=(Move(0, 1),)),),
+        stage=PackedStage(
+            outlets=(Outlet("out", 5, 0, "s0_key", "s0_value", active="f1_active", moves=(Move(0, 1),)),),
+            slots=1,
+            roots={0: "t"},
+        ),
         common=Common(Labels(1, 1), (("t", "undecodable"),)),
-        slots=1,
-        roots={0: "t"},
         sources=True,
         program=Program(((("f1_active", kept),),), "t"),
         deserializers=Deserializers(parts, whole=True),

@@ -162,8 +162,8 @@ def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(
     for target, why in (
         (wm.Writer("json", path=out), "this is json"),
         (wm.Writer("parquet", path="viewfs://nowhere/out"), "not on a disk of this machine"),
-        (wm.Writer("parquet", path=out, compression="lzo"), "what is said in compression"),
-        (wm.Writer("parquet", path=out, maxRecordsPerFile=7), "what is said in maxrecordsperfile"),
+        (wm.Writer("parquet", path=out, compression="lzo"), "only Spark knows the option compression"),
+        (wm.Writer("parquet", path=out, maxRecordsPerFile=7), "only Spark knows the option maxrecordsperfile"),
     ):
         assert written_by_tasks(spark, target, LongType(), StringType()) is None
         assert why in caplog.messages[-1]
@@ -213,5 +213,5 @@ def test_a_task_that_does_not_find_the_drivers_folder_says_so(spark: SparkSessio
     made = output(spark, tmp_path / "out")
     with written([made], 0) as write:
         Path(write.places[0]).rmdir()
-        with pytest.raises(SinkError, match="not on the machine of this task"):
+        with pytest.raises(SinkError, match="does not exist on the machine of this task"):
             list(write([(0, rows_of(made, range(3)))]))

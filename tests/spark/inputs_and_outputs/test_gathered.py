@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange.clock import Clock
-from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._worker.packing import gathered
-from watersmeet._worker.packing.packing import WIRE_ARROW, WireRow, told_ends
+from watersmeet._worker.packing.packing import WIRE_ARROW, WireRow, ends_for_all_tasks
 from watersmeet._worker.packing.straight import Wire, straight
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.wire import Labels, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import TopologyTestDriver, driver, in_process
@@ -36,11 +36,11 @@ class InTasks(in_process.LocalRun):
     gathers = False
     rows_sent = 0
 
-    def _run(self, new: Sequence[Sequence[Piped]], drops: Letters) -> dict[tuple[int, str], list[Any]]:
+    def _run(self, new: Sequence[Sequence[Piped]], drops: DeadLetterWriter) -> dict[tuple[int, str], list[Any]]:
         form, pack = self.topology.form, self.topology.pack
         labels = pack.common.labels
         frame = in_process.arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
-        wire = [*self._counted(pack.packed(frame, Clock(), drops), drops), *told_ends(labels)]
+        wire = [*self._counted(pack.packed(frame, Clock(), drops), drops), *ends_for_all_tasks(labels)]
         last = len(self.topology.levels) - 1
         for number, level in enumerate(self.topology.levels):
             by_label: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
@@ -50,11 +50,8 @@ class InTasks(in_process.LocalRun):
             wire = []
             for task in range(TASKS):
                 mine = LevelProcessor(
-                    level._settings,
-                    level._sides,
+                    level._operators,
                     level._common,
-                    None,
-                    level._fused,
                     gathers=self.gathers,
                     passes_ends=number < last,
                 )
@@ -132,7 +129,7 @@ def test_a_task_sends_a_blob_to_each_shard_and_not_one_from_each_of_its_own(
 
 
 def test_a_task_that_ends_without_its_end_fails_and_loses_nothing() -> None:
-    level = LevelProcessor({}, {}, Common(Labels(1, 1, (0,), (1,)), ()), None, {}, gathers=True)
+    level = LevelProcessor(LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), ()), gathers=True)
     level.close()
     level._gathered.add(0, pa.table({"key": [1]}))  # type: ignore[union-attr]
     with pytest.raises(WatersmeetError, match="results are left"):

@@ -164,5 +164,5 @@ def test_a_file_writer_takes_its_options(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_a_topic_without_a_kafka_is_refused_at_the_start(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no Kafka is named"):
+    with pytest.raises(ConfigError, match="kafka= is left out"):
         run(spark, tmp_path, [(TopicSink("out"), even())])

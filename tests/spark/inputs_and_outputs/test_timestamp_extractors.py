@@ -76,7 +76,7 @@ def test_a_record_without_a_time_goes_by_its_inputs_policy(spark: SparkSession, 
             told = [dict(letter.headers or ()) for letter in letters]
             assert [(letter.key, letter.ts) for letter in letters] == [(b"k", 2), (b"k", 0)]
             assert {each["__streams.errors.reason"] for each in told} == {b"invalid_timestamp"}
-            assert b"The timestamp extractor gives no time" in (told[0]["__streams.errors.message"] or b"")
+            assert b"The timestamp extractor returns no time" in (told[0]["__streams.errors.message"] or b"")
             assert told[0]["__streams.errors.exception"] == b"watersmeet.errors.SourceError"
     assert found == {"skip": [7], "own": [7, 2], "letter": [7]}
     assert drops == {
@@ -179,7 +179,7 @@ def test_tables_and_global_tables_and_windows_go_by_the_given_times() -> None:
     ],
 )
 def test_what_is_no_time_is_refused_on_the_line_that_reads_the_topic(extractor: Any, hint: str) -> None:
-    with pytest.raises(FunctionError, match=f"(?s)The timestamp extractor gives no time but .*Hint: .*{hint}"):
+    with pytest.raises(FunctionError, match=f"(?s)The timestamp extractor must return a time, not .*Hint: .*{hint}"):
         topology(extractor)
 
 

@@ -123,7 +123,7 @@ def test_an_extractor_sees_no_tombstone_and_must_give_the_right_type(spark: Spar
     b = wm.StreamsBuilder("types")
     left = b.table("left", key="string", value="string")
     right = b.table("right", key="long", value="string")
-    with pytest.raises(TopologyError, match="gives another type"):
+    with pytest.raises(TopologyError, match="returns another type"):
         left.join(right, F.concat, foreign_key=reference)
     with pytest.raises(FunctionError, match="foreign key extractor"):
         left.join(right, F.concat, foreign_key=lambda value: value["no such field"])
@@ -303,7 +303,7 @@ def test_a_kill_between_the_commits_of_the_two_levels_changes_nothing(spark: Spa
     with pytest.raises(FunctionError, match="killed"):
         started(sink, killed)
     assert set(sink.batches) == {0}
-    with pytest.warns(UserWarning, match="A function is another than at the last start: joiner"):
+    with pytest.warns(UserWarning, match="A function has changed since the last start: joiner"):
         started(sink, joined)
     left = {n: f"{n % 3}|a{n}" for n in range(30)} | {n: f"{n % 4}|b{n}" for n in range(0, 30, 2)}
     del left[1]

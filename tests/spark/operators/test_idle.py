@@ -86,7 +86,7 @@ def test_pending_results_come_out_when_the_input_rests_and_are_not_repeated_by_a
     ("options", "what"),
     [
         ({"idle_after": "10 ms"}, "1 second or more"),
-        ({"idle_after": "1 minute", "available_now": True}, "does not wait for the input to rest"),
+        ({"idle_after": "1 minute", "available_now": True}, "a query that stops does not wait"),
     ],
 )
 def test_what_cannot_rest_is_refused(options: dict[str, Any], what: str) -> None:
@@ -98,5 +98,5 @@ def test_a_topology_in_which_nothing_waits_for_time_is_refused(spark: SparkSessi
     builder = wm.StreamsBuilder("no windows")
     frame = spark.readStream.schema(SCHEMA).parquet(str(tmp_path))
     builder.stream(frame, name="in", key="k", value="v", timestamp="ts").to(wm.ForeachBatch(Sink()), name="out")
-    with pytest.raises(ConfigError, match="Nothing in this topology waits for time"):
+    with pytest.raises(ConfigError, match="nothing in this topology waits for time"):
         builder.build().start(spark, checkpoint=str(tmp_path / "cp"), idle_after="1 minute")

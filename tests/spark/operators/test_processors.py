@@ -131,7 +131,7 @@ def test_the_driver_reads_the_stores_of_a_processor_without_what_has_lasted_its_
     assert driver.get_store("all").get("a") == ["y", "z"]
     assert driver.get_store("all").get("c") == []
     assert tuple(driver.get_store("sum").get("b")) == (1, 20, 51)
-    with pytest.raises(TopologyError, match="There is no such store: 'none'"):
+    with pytest.raises(TopologyError, match="Unknown store 'none'"):
         driver.get_store("none")
 
 

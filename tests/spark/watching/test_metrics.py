@@ -157,7 +157,7 @@ def test_the_numbers_of_a_query_are_those_of_what_was_sent_and_written(
                 made.start(spark, checkpoint=str(tmp_path / "cp2"), metrics_port=f"127.0.0.1:{query.metrics_port}")
         finally:
             query.stop()
-    assert "Hint: Each query has a port of its own" in str(taken.value)
+    assert "Hint: Give each query a port of its own" in str(taken.value)
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", query.metrics_port)):
         pass
     check_scraped(scraped, now)

@@ -31,7 +31,7 @@ Meta = Callable[[Int64s, Int64s], dict[str, "pa.Array | Picked"]]
 
 @dataclass(frozen=True)
 class Contributions:
-    """What changes aggregates, in the order of the results.
+    """The changes of aggregates, in the order of the results.
 
     Parameters
     ----------
@@ -67,20 +67,20 @@ class Contributions:
 
 @dataclass
 class StandingAggregates:
-    """What stands for each aggregate: its state (null: none) and timestamp."""
+    """The state (null: none) and timestamp of each aggregate."""
 
     states: pa.Array
     ts: Int64s
 
     @classmethod
     def of(cls, found: Lookup, fold: FoldKernel) -> StandingAggregates:
-        """What the state holds."""
+        """The aggregates in state."""
         ts = np.append(ints(found.rows, "ts"), 0)[found.index]
         return cls(array_of(found.aligned("value"), fold.state), ts)
 
 
 def stored(rows: Contributions, table: Table) -> Lookup:
-    """What the state holds of each aggregate."""
+    """The state of each aggregate."""
     hashes, keys, *rest = rows.identity.values()
     return table.point(hashes.to_numpy(), keys, *rest)
 
@@ -122,7 +122,7 @@ def _of_whole_rows(rows: Contributions, spans: Iterable[tuple[int, int]]) -> Ite
 
 
 def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
-    """What becomes of contributions, where those of a row for which a function raises for one of them all end.
+    """The results of contributions. If a function raises for one contribution of a row, all of the row's end.
 
     Which rows these are depends on those before them that do not end. So what has been found is taken for so, and
     folded anew, until the same is found: of each aggregate one row more is right each time, and most often all are.
@@ -213,7 +213,7 @@ def sizes_of(events: Events) -> Int64s:
 
 
 def _settle(rows: Contributions, chosen: Int64s, done: Folded, standing: StandingAggregates) -> None:
-    """What stands behind these contributions."""
+    """The aggregates after these contributions."""
     groups = rows.group[chosen]
     lasts = np.flatnonzero(np.append(np.diff(groups), 1))
     known = len(standing.states)
@@ -250,10 +250,12 @@ def changes(rows: Contributions, fold: FoldKernel, chosen: Int64s, done: Folded,
     wanted = np.sort(chosen if done.void is None else chosen[~done.void])
     before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
     before[chosen], after[chosen], ts[chosen] = done.before, done.after, done.ts
-    yield from told(rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta)
+    yield from changed_aggregates(
+        rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta
+    )
 
 
-def told(
+def changed_aggregates(
     operator: Operator,
     fold: FoldKernel,
     group: Int64s,
@@ -285,7 +287,7 @@ def told(
 
 
 def finished(fold: FoldKernel, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """What is shown of states."""
+    """The results of states."""
     if isinstance(states, pa.ChunkedArray):
         return joined([fold.finish(chunk) for chunk in states.chunks], fold.result)
     return fold.finish(states)
@@ -293,7 +295,7 @@ def finished(fold: FoldKernel, states: pa.Array | pa.ChunkedArray) -> pa.Array |
 
 @dataclass(frozen=True)
 class WrittenAggregates:
-    """What is written of a batch: rows of aggregates, in the table's columns, and which of them are deleted.
+    """The writes of a batch: rows of aggregates, in the table's columns, and which of them are deleted.
 
     `group` has the number of each one's aggregate.
     """
@@ -316,7 +318,7 @@ class WrittenAggregates:
 def to_store(
     rows: Contributions, before: pa.Array, standing: StandingAggregates, **others: Int64s
 ) -> WrittenAggregates:
-    """What stands; what stood and does not any more is deleted.
+    """The present aggregates; those that are gone are deleted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fold is to the engine: functions of Arrow arrays, a row each, and the run over rows in their order.
+"""A fold in the engine: functions of Arrow arrays, a row each, and the run over rows in their order.
 
 `init`, `add`, `subtract`, `merge` and `finish` go from states to states; a null state is an aggregate that is absent.
 `run` gives the state before and after each row (law 1: each record's change, not only the batch's last). A fold without
@@ -108,13 +108,13 @@ class FoldKernel:
     state, result : Arrow types of what is kept, and of what is shown.
     grows : whether a state may become larger with each row.
     outlives : whether a row for which a function raises changes nothing, and does not fail the query.
-    whose : name of the operator.
+    owner : name of the operator.
     how_it_runs : in words, where `describe` says it; see docs/decisions, number 19.
     """
 
     grows = True
     outlives = False
-    whose = ""
+    owner = ""
     how_it_runs: str | None = None
 
     def __init__(self, state: pa.DataType, result: pa.DataType) -> None:
@@ -122,7 +122,7 @@ class FoldKernel:
         self.result = result
 
     def init(self, keys: pa.Array) -> pa.Array:
-        """What an aggregate is before its first record; null where the first value is taken as it is."""
+        """The initial state of an aggregate; null if the first value is taken as it is."""
         raise NotImplementedError
 
     def add(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
@@ -131,18 +131,18 @@ class FoldKernel:
 
     def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
         """States, which are not absent, without values, which are not null."""
-        raise WatersmeetError("This fold subtracts nothing.")
+        raise WatersmeetError("This fold cannot subtract.")
 
     def merge(self, keys: pa.Array, states: pa.Array, others: pa.Array) -> pa.Array:
         """Two states as one, the later records' second; of sessions."""
-        raise WatersmeetError("This fold merges nothing.")
+        raise WatersmeetError("This fold cannot merge.")
 
     def resume(self, keys: pa.Array, states: pa.Array) -> pa.Array:
         """States of sessions, which are not absent, as their next record finds them: merged into new aggregates."""
         return states
 
     def finish(self, states: pa.Array) -> pa.Array:
-        """What is shown of states; null of absent ones."""
+        """The results of states; null of absent ones."""
         return states
 
     def run(self, work: Work) -> Folded:
@@ -165,15 +165,15 @@ class FoldKernel:
                 return self.run(work)
             except RAISED as error:
                 if not self.outlives:
-                    raise placed(error, self.whose) from None
+                    raise placed(error, self.owner) from None
         return self.tried(work)
 
 
 def in_time(fold: FoldKernel, work: Work, floor: Int64s) -> Folded:
-    """All rows folded but those whose result would have a timestamp below the row's floor; these are void.
+    """All rows folded, except those with a result before the row's floor; these are void.
 
-    What has a result in time depends on whether the rows before it have left an aggregate. So what has been found is
-    taken for so, and folded anew, until the same is found; where no row deletes, that is at once.
+    Whether a result is in time depends on whether the rows before it have left an aggregate. So the fold is repeated
+    with its last result until that does not change; if no row deletes, once is enough.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def in_time(fold: FoldKernel, work: Work, floor: Int64s) -> Folded:
         done = fold.tried(replace(work, ends=ends))
     failed = [row for row in done.failed if not ends[row]]
     if failed:
-        raise placed(done.failed[min(failed)], fold.whose) from None
+        raise placed(done.failed[min(failed)], fold.owner) from None
     return replace(done, failed={}, void=ends if ends.any() else None)
 
 
@@ -203,7 +203,7 @@ def folded(
 
     Parameters
     ----------
-    failed : rows for which a function raised, whose states are those before them.
+    failed : rows for which a function raised; their states are those before them.
     """
     after = np.where(after >= 0, after + len(work.prior), -1)
     return standing(work, joined([work.prior, *added], kind), after, failed)
@@ -237,7 +237,7 @@ def result_times(work: Work, before: Int64s) -> Int64s:
 
 
 def segmented_maximum(values: Int64s, begins: Bools) -> Int64s:
-    """The running maximum, which begins anew where `begins` says so."""
+    """The running maximum, which begins anew at each row of `begins`."""
     if not len(values):
         return values
     levels, rank = np.unique(values, return_inverse=True)
@@ -293,7 +293,7 @@ class _Round:
     resumes: Bools | None
 
     def whole(self) -> pa.Array:
-        """What stands behind it."""
+        """The state after it."""
         fold, work, keys, states = self.fold, self.work, self.keys, self.states
         at = pa.array(self.rows)
         if self.resumes is not None:
@@ -326,7 +326,7 @@ class _Round:
 
 
 def _where(step: ArrayStep, mask: Bools, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
-    """States after the step where the mask says so, the others as they are."""
+    """States after the step for the rows of the mask, the others unchanged."""
     if mask.all():
         return step(keys, states, values)
     rows = np.flatnonzero(mask)

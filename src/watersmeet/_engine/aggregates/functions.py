@@ -13,13 +13,19 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, folded, in_rounds, replaced
 from watersmeet._engine.aggregates.plain.compiled import CompiledFold
-from watersmeet._engine.aggregates.plain.row_by_row import Function, PlainArguments, PlainFunctions, row_by_row, told
+from watersmeet._engine.aggregates.plain.row_by_row import (
+    Function,
+    PlainArguments,
+    PlainFunctions,
+    function_error,
+    row_by_row,
+)
 from watersmeet._engine.aggregates.raising import RAISED, placed, survivors
 from watersmeet._engine.aggregates.scans import ROUNDS, SAFE, Groups
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluated import Evaluated
 from watersmeet._engine.rows.columns import array_of, joined, valid
-from watersmeet._engine.rows.python_values import keeping, kept_as, not_of, python_values
+from watersmeet._engine.rows.python_values import keeping, not_of, python_values, stored_value_of
 from watersmeet._plan import folds
 from watersmeet._plan.folds import FunctionFold, Step
 
@@ -32,7 +38,7 @@ class ArrayFold(FoldKernel):
         self.grows = not pa.types.is_primitive(state)
         add, subtract, merge = (keeping(step, state) for step in (how.add, how.subtract, how.merge))
         assert add is not None, "each fold has one"
-        self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=kept_as(state)(how.initial))
+        self._how = replace(how, add=add, subtract=subtract, merge=merge, initial=stored_value_of(state)(how.initial))
 
     def init(self, keys: pa.Array) -> pa.Array:
         if not self._how.starts:
@@ -85,7 +91,7 @@ class ArrayFold(FoldKernel):
         compiled = self._compiled
         if compiled is None or not compiled.pays(work):
             return None
-        return compiled.run(work, self.outlives, self.whose)
+        return compiled.run(work, self.outlives, self.owner)
 
     @cached_property
     def _compiled(self) -> CompiledFold | None:
@@ -164,13 +170,13 @@ class ArrayFold(FoldKernel):
         how = self._how
         subtract = None if how.subtract is None else how.subtract.function
         merge = None if how.merge is None else how.merge.function
-        functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.whose)
+        functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.owner)
         keys, states = python_values(work.keys), python_values(work.prior)
         olds = [None] * len(work) if work.olds is None else python_values(work.olds)
         return row_by_row(work, functions, PlainArguments(keys, states, values, values, olds, adders))
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a plain function gives, where that is of the aggregate's type."""
+        """The result of a plain function, if it is of the aggregate's type."""
         given = function(*arguments)
         self._array([given])
         return given
@@ -184,9 +190,9 @@ class ArrayFold(FoldKernel):
         except Exception as error:
             if not self.outlives:
                 if not isinstance(error, RAISED):
-                    placed(error, self.whose)
+                    placed(error, self.owner)
                 raise
-            raise told(error) from error
+            raise function_error(error) from error
 
     def _array(self, values: list[Any]) -> pa.Array:
         try:

@@ -31,10 +31,10 @@ KERNELS: dict[str, Kernel] = {
     "mode": mode.mode,
     "percentile": percentile.percentile,
     "own": own.own,
-    "kept": own.as_kept,
+    "kept": own.as_stored,
 }
 
 
 def part_of(aggregate: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
-    """What an aggregate does to rows."""
+    """The kernels of aggregates, by stem."""
     return KERNELS[aggregate.stem](aggregate, kept)

@@ -36,7 +36,7 @@ def single(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return _lists(kind, present.astype(np.int64), values.filter(pa.array(present)).cast(kind.value_type))
 
 
-def kept(lists: pa.Array, keep: Bools) -> pa.Array:
+def filtered_lists(lists: pa.Array, keep: Bools) -> pa.Array:
     """The lists without the elements that `keep`, one flag for each of `flat`, leaves out."""
     rows, elements = flat(lists)
     return from_rows(lists.type, len(lists), rows[keep], elements.filter(pa.array(keep)))
@@ -50,7 +50,7 @@ def without(lists: pa.Array, values: pa.Array) -> pa.Array:
     _, first = np.unique(rows[found], return_index=True)
     keep = np.ones(len(rows), dtype=np.bool_)
     keep[found[first]] = False
-    return kept(lists, keep)
+    return filtered_lists(lists, keep)
 
 
 def distinct(lists: pa.Array) -> pa.Array:
@@ -117,7 +117,7 @@ def ranks(values: pa.Array) -> Int64s:
 
 
 def from_rows(kind: pa.DataType, count: int, rows: Int64s, elements: pa.Array) -> pa.Array:
-    """So many lists, of elements whose rows are these."""
+    """Lists of these lengths, with the elements at these rows."""
     order = np.argsort(rows, kind="stable")
     return _lists(kind, np.bincount(rows, minlength=count), elements.take(pa.array(order)))
 

@@ -8,17 +8,17 @@ from watersmeet._engine.aggregates.named import NamedFoldKernel
 from watersmeet._plan import folds
 
 
-def fold_of(fold: folds.Fold, whose: str = "", *, outlives: bool = False) -> FoldKernel:
-    """The fold, whose types are Arrow's.
+def fold_of(fold: folds.Fold, owner: str = "", *, outlives: bool = False) -> FoldKernel:
+    """The fold, with types of Arrow.
 
     Parameters
     ----------
-    whose : name of the operator, as errors say it.
+    owner : name of the operator, as errors say it.
     outlives : whether a record for which a function raises changes nothing. Not where values are taken back, too: that
         of such a record would be taken from what never had it.
     """
     found = _fold_of(fold)
-    found.whose = whose
+    found.owner = owner
     found.outlives = outlives and not fold.how.takes_back
     return found
 

@@ -1,6 +1,6 @@
-"""What a kernel of an aggregate is: what is kept of a key, as functions of Arrow arrays, a row each.
+"""The kernel of an aggregate: the state of a key, as functions of Arrow arrays, a row each.
 
-Null arguments are left out. What cannot be taken back from a result is kept whole where a grouped table asks for that.
+Null arguments are left out. If an aggregate cannot subtract from its result, a grouped table keeps all its values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from watersmeet.errors import WatersmeetError
 
 @dataclass(frozen=True)
 class KernelTypes:
-    """What is asked of a kernel.
+    """The questions that a kernel answers.
 
     Parameters
     ----------
@@ -56,19 +56,19 @@ class AggregateKernel:
         return values
 
     def init(self, count: int) -> pa.Array:
-        """What is kept of no records."""
+        """The state of no records."""
         return pa.nulls(count, self.state)
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """What is kept with values added."""
+        """The state with values added."""
         raise NotImplementedError
 
     def subtract(self, kept: pa.Array, values: pa.Array) -> pa.Array:
-        """What is kept without values."""
-        raise WatersmeetError("This aggregate takes nothing back.")
+        """The state with values subtracted."""
+        raise WatersmeetError("This aggregate cannot subtract.")
 
     def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
-        """What is kept of the records of both, the other's later."""
+        """The state of the records of both, the other's later."""
         raise NotImplementedError
 
     def finish(self, kept: pa.Array) -> pa.Array:
@@ -76,7 +76,7 @@ class AggregateKernel:
         return kept
 
     def run(self, groups: Groups, kept: pa.Array, values: pa.Array, olds: pa.Array | None) -> pa.Array:
-        """What is kept after each row, which takes an old value away and then adds one.
+        """The state after each row, which subtracts an old value and then adds one.
 
         Parameters
         ----------

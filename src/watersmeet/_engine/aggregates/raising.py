@@ -16,14 +16,14 @@ RAISED = (EvaluationError, FunctionError)
 """What is raised for rows, and not since something else is wrong."""
 
 
-def placed(error: Exception, whose: str) -> Exception:
-    """The error, which says in whose function it was raised: a start reads that in the text of a failure.
+def placed(error: Exception, owner: str) -> Exception:
+    """The error with the name of the function that raised it: a start reads that in the text of a failure.
 
     Parameters
     ----------
-    whose : name of an operator, or names of inputs.
+    owner : name of an operator, or names of inputs.
     """
-    where = f"In a function of {whose}."
+    where = f"In a function of {owner}."
     if isinstance(error, FunctionError):
         given = where if error.given is None else f"{error.given}\n{where}"
         return FunctionError(error.message, given=given, hint=error.hint)

@@ -1,6 +1,6 @@
 """Running results of groups of rows, without a loop over rows: sums, latest members, extremes.
 
-Rows stand group after group. What a group begins with stands as one more row at its head (`Groups.headed`).
+Rows stand group after group. The initial state of a group is one more row at its head (`Groups.headed`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Groups:
         return self.starts[:-1] + np.arange(len(self.sizes))
 
     @cached_property
-    def places(self) -> Int64s:
+    def row_index(self) -> Int64s:
         """Where each row stands among headed rows."""
         return np.arange(self.rows) + np.repeat(np.arange(len(self.sizes)) + 1, self.sizes)
 
@@ -58,7 +58,7 @@ class Groups:
     def headed(self, heads: npt.NDArray[np.generic], rows: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Rows with what each group begins with at its head."""
         whole = np.empty(len(heads) + len(rows), dtype=rows.dtype)
-        whole[self.heads], whole[self.places] = heads, rows
+        whole[self.heads], whole[self.row_index] = heads, rows
         return whole
 
     def any_before(self, flags: Bools, *, inclusive: bool) -> Bools:
@@ -95,12 +95,12 @@ class Groups:
         count = len(self.begins)
         scores = np.where(member, count - np.arange(count), 0)
         found = segmented_maximum(scores, self.begins)
-        return np.where(found > 0, count - found, -1)[self.places]
+        return np.where(found > 0, count - found, -1)[self.row_index]
 
     def last_of(self, member: Bools) -> Int64s:
         """Of headed rows, the last member up to each row, as a place among headed ones; -1 for none."""
         scores = np.where(member, np.arange(len(self.begins)), -1)
-        return segmented_maximum(scores, self.begins)[self.places]
+        return segmented_maximum(scores, self.begins)[self.row_index]
 
     def largest_of(self, member: Bools, scores: Int64s, *, last: bool = False) -> Int64s:
         """Of headed rows, the first member with the largest score up to each row, or the last one; -1 for none.
@@ -114,4 +114,4 @@ class Groups:
         whole = np.where(member, (scores + 1) * count + (place if last else count - 1 - place), -1)
         found = segmented_maximum(whole, self.begins)
         place = found % count if last else count - 1 - found % count
-        return np.where(found >= 0, place, -1)[self.places]
+        return np.where(found >= 0, place, -1)[self.row_index]

@@ -74,7 +74,7 @@ def columns_of(target: TableTarget, key: pa.DataType, value: pa.DataType) -> tup
         other = seen.setdefault(column.name.casefold(), column)
         if other is not column:
             raise TopologyError(
-                "Two columns of the table have one name.",
+                f"Two columns of the table are named {column.name!r}.",
                 given=f"{column.name!r}, of {_said(other)} and of {_said(column)}",
                 hint=f'Name the key\'s columns: key="{column.name}_key" (several: key=("...", "...")); or leave the '
                 "field out of the value: table.map_values(lambda value: F.struct(...)).",
@@ -104,8 +104,8 @@ def _named(target: TableTarget, leaves: tuple[DatabaseColumn, ...]) -> tuple[Dat
     if len(target.key) != len(leaves):
         fields = ", ".join(".".join(leaf.path) or leaf.part for leaf in leaves)
         raise TopologyError(
-            "The key has another number of columns.",
-            given=f"key={target.key!r}; the key has {len(leaves)}: {fields}",
+            f"key={target.key!r:.200} has {len(target.key)} names, and the key has {len(leaves)} columns.",
+            given=f"the key's columns: {fields}",
             hint=f"Give as many names: key=({', '.join('...' for _ in leaves)}); or none, for the fields' own.",
         )
     pairs = zip(target.key, leaves, strict=True)
@@ -115,14 +115,14 @@ def _named(target: TableTarget, leaves: tuple[DatabaseColumn, ...]) -> tuple[Dat
 def _check_type(column: DatabaseColumn) -> None:
     if column.is_key and (column.is_json or pt.is_floating(column.kind)):
         raise TopologyError(
-            "A column of a key cannot be of this type: equal values would not be equal in the database.",
+            f"The key's column {column.name!r} cannot be {column.kind}: equal values would differ in the database.",
             given=f"{column.name!r}: {column.kind}",
             hint="Make the key a string, a number without fractions, a decimal, a date, a timestamp, or a struct of "
             "these: table.to_stream().select_key(lambda key, value: ...).to_table().",
         )
     if not column.is_json and not any(is_kind(column.kind) for is_kind in _PLAIN):
         raise TopologyError(
-            "No column of a database keeps values of this type.",
+            f"The column {column.name!r} cannot be {column.kind}: databases have no type for it.",
             given=f"{column.name!r}: {column.kind}",
             hint="Cast it in the value: table.map_values(lambda value: ...), to a string or a number.",
         )

@@ -1,1 +1,1 @@
-"""What stands between two levels: rows cut by operator and shard."""
+"""The exchange between two levels: rows cut by operator and shard."""

@@ -49,7 +49,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         old=columns.old if edge.old else None,
         active=columns.active,
         moves=_moves(physical, flow, edge.path, naming),
-        seen=_seen(physical, flow, naming) if edge.visible else None,
+        seen=_lookup_origin(physical, flow, naming) if edge.visible else None,
         stored_ts=edge.stored_ts,
         silent=columns.silent if edge.silent else None,
         extras=(
@@ -69,7 +69,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
             shard_by=None if side.key is None else columns.key,
             by_window=side.windowed,
             broadcast=edge.reads.broadcast,
-            reach_port=physical.reach_port(edge) if edge.tells_reach else None,
+            bounds_port=physical.bounds_port(edge) if edge.broadcasts_bounds else None,
             nulls_reach=side.nulls_reach,
         ),
         flags=side.value == FLAG,
@@ -155,7 +155,7 @@ def _moves(physical: Physical, flow: Flow, path: int, naming: Naming) -> tuple[M
     return (*_fan_moves(physical, flow, naming), Move(flow.slot, path))
 
 
-def _seen(physical: Physical, flow: Flow, naming: Naming) -> LookupOrigin:
+def _lookup_origin(physical: Physical, flow: Flow, naming: Naming) -> LookupOrigin:
     fans = _fan_moves(physical, flow, naming)
     if flow.store_path is None:
         return LookupOrigin(fans, from_root=True)
@@ -163,7 +163,7 @@ def _seen(physical: Physical, flow: Flow, naming: Naming) -> LookupOrigin:
 
 
 def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ...]:
-    """What the flat_maps above a flow add: their own number, and the record index times their size."""
+    """The path slots that the flat_maps above a flow add: their number, and the record index times their size."""
     moves: list[Move] = []
     at: Flow | None = flow
     while at is not None:  # up the path to the root

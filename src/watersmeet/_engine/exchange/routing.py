@@ -30,7 +30,7 @@ from watersmeet._engine.rows.columns import (
     visible_columns,
 )
 from watersmeet._engine.rows.slices import SLICE_BYTES
-from watersmeet._engine.time.time_bounds import told_reach
+from watersmeet._engine.time.time_bounds import bounds_by_case
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 
 
@@ -44,7 +44,8 @@ class Drops(Counter[tuple[str, str]]):
         ----------
         node, reason : where, and why.
         rows, at : a frame, and which of its rows end.
-        outlet : where they were to go, whose columns hold their keys and values; None: they are an operator's.
+        outlet : the outlet that they were on their way to; it names the columns of their keys and values. None: they
+            are an operator's.
         """
         self[(node, reason)] += len(at)
 
@@ -53,7 +54,7 @@ class Drops(Counter[tuple[str, str]]):
 
         Parameters
         ----------
-        node : whose results, or input, they are.
+        node : the node of their results, or the input.
         rows, errors : the rows, and by the number of one why it ends.
         where : the function, as text.
         """
@@ -62,7 +63,7 @@ class Drops(Counter[tuple[str, str]]):
 
 @dataclass(frozen=True)
 class Move:
-    """What an outlet adds to one path slot: a constant, and an index column times a factor."""
+    """The addition of an outlet to one path slot: a constant, and an index column times a factor."""
 
     slot: int
     constant: int
@@ -108,15 +109,15 @@ class Ends:
 
 @dataclass(frozen=True)
 class Route:
-    """How the shard of an outlet's rows is found, and what other shards are told.
+    """How the shard of an outlet's rows is found, and what goes to other shards.
 
     Parameters
     ----------
     hash : column that holds the hash of the key already; None: it is computed.
-    shard_by : column whose hash decides the shard; None: the key.
+    shard_by : column to hash for the shard; None: the key.
     by_window : whether keys are of windows: rows go by the key alone, with the window's ends beside it.
     broadcast : whether rows go to every shard.
-    reach_port : every shard is told on this port how far the rows reach; None: it is not.
+    bounds_port : port on which every shard gets the time bounds of the rows; None: they do not.
     nulls_reach : whether rows without a value count for that.
     """
 
@@ -124,7 +125,7 @@ class Route:
     shard_by: str | None = None
     by_window: bool = False
     broadcast: bool = False
-    reach_port: int | None = None
+    bounds_port: int | None = None
     nulls_reach: bool = False
 
 
@@ -191,7 +192,7 @@ def stamp_sources(
     ----------
     frame : columns root, partition, offset, ts and the outlets' own, in order of offset per partition.
     outlets : a row that none of them takes does not move time.
-    first : roots whose rows stand before all others and do not move time: global tables.
+    first : roots with rows that come before all others and do not move time: global tables.
     snapshot : whether the rows are a table's snapshot: they stand before all others but those of global tables, and do
         not move time either.
     """
@@ -211,7 +212,7 @@ def stamp_sources(
 
 
 def stamp_piped(frame: pa.Table, outlets: Sequence[Outlet]) -> pa.Table:
-    """The same for piped records, whose order_ts is their number: with the time that each moves to, if it does."""
+    """The same for piped records, with their number as order_ts: with the time that each moves to, if it does."""
     return with_time(frame, counted(frame, outlets))
 
 
@@ -259,16 +260,18 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
             shard_by = outlet.route.shard_by
             by = hash_keys(array(part, shard_by)) if shard_by else ints(edge, "hash")
             yield from _split(outlet, edge, by, shards, cases)
-            yield from _reach(outlet, edge, shards, slots, cases)
+            yield from _time_bounds(outlet, edge, shards, slots, cases)
 
 
-def _reach(outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
-    """What every shard is told of how far the edge's rows reach."""
-    if outlet.target is None or outlet.route.reach_port is None:
+def _time_bounds(
+    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
+) -> Iterator[RoutedBatch]:
+    """The time bounds of the edge's rows, for every shard."""
+    if outlet.target is None or outlet.route.bounds_port is None:
         return
-    for case, steps in told_reach(edge, cases, slots, nulls=outlet.route.nulls_reach):
+    for case, steps in bounds_by_case(edge, cases, slots, nulls=outlet.route.nulls_reach):
         for shard in range(case * shards, (case + 1) * shards):
-            yield RoutedBatch(outlet.target, shard, outlet.route.reach_port, steps)
+            yield RoutedBatch(outlet.target, shard, outlet.route.bounds_port, steps)
 
 
 def _taken(frame: pa.Table, outlet: Outlet) -> Bools:

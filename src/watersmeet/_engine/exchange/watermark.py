@@ -15,7 +15,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.routing import RoutedBatch
 from watersmeet._engine.rows.columns import bools, ints
 from watersmeet._engine.time.idle import clock_row
-from watersmeet._engine.time.partition_times import told_last, told_moves
+from watersmeet._engine.time.partition_times import last_times, time_moves
 from watersmeet._plan.physical import Operator, Physical
 
 _UNKNOWN = np.iinfo(np.int64).min
@@ -23,12 +23,12 @@ _UNKNOWN = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Watermark:
-    """The times that an operator is told.
+    """The times that an operator gets.
 
     Parameters
     ----------
     port, target : where they go.
-    every : whether it is told every record that moves time, or the latest time.
+    every : whether it gets every record that moves time, or the latest time.
     roots : boolean columns of the frame that mark the rows of the operator's sources; empty: all rows.
     """
 
@@ -39,19 +39,19 @@ class Watermark:
 
 
 def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] = ()) -> Watermark:
-    """The beat of an operator that is told times."""
+    """The beat of an operator that gets times."""
     return Watermark(
         physical.time_port(operator), operator.id, operator.time is not None and operator.time.every, roots
     )
 
 
-def told_clock(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
-    """What every shard of an operator is told of the wall clock; `piped`: in a test driver."""
+def clock_batches(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
+    """The wall clock for every shard of an operator; `piped`: in a test driver."""
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
 def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> Iterator[RoutedBatch]:
-    """What a source stage's frame, with its positions, tells every shard of the time."""
+    """The rows by which a source stage's frame, with its positions, brings time to every shard."""
     if not watermarks or not len(frame):
         return
     case, piped = _cases(frame), "time" in frame.column_names
@@ -59,7 +59,7 @@ def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> It
         marked = _marked(frame, watermark) & (ints(frame, "time" if piped else "order_ts") > _UNKNOWN)
         for number in np.unique(case[marked]):
             rows = frame.filter(pa.array(marked & (case == number)))
-            told = told_moves(rows) if piped or watermark.every else told_last(rows)
+            told = time_moves(rows) if piped or watermark.every else last_times(rows)
             yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
 
 

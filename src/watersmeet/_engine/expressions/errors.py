@@ -1,4 +1,4 @@
-"""What goes wrong in an expression where ANSI SQL knows no result."""
+"""Errors of expressions that have no result in ANSI SQL."""
 
 from __future__ import annotations
 

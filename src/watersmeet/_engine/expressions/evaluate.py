@@ -117,7 +117,7 @@ class RowsOfArrays:
         return _KERNELS[expression.function](expression, self._arguments(expression))
 
     def _arguments(self, call: Call) -> list[pa.Array]:
-        """What a kernel gets; an argument that can fail is evaluated for those rows alone for which Spark would."""
+        """The arguments of a kernel; one that can fail is evaluated only for the rows for which Spark would."""
         order = order_of(call)
         if order is None or not any(can_fail(call.arguments[at]) for at in order[1:]):
             return [self.evaluate(each) for each in call.arguments]

@@ -30,7 +30,7 @@ class Evaluated:
         return RowsOfArrays(len(arrays[0]), columns.__getitem__).evaluate(self.expression)
 
     def addend(self, operand: str) -> Evaluated | None:
-        """What is added to this operand, where the function adds something to it and does nothing else with it."""
+        """The number that the function adds to this operand, if it does nothing else with it."""
         added = self.expression
         if not isinstance(added, Call) or added.function != "Add" or len(added.arguments) != 2:
             return None

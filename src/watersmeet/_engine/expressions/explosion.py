@@ -49,7 +49,7 @@ def explodes(layer: Layer) -> bool:
 
 
 def exploded(rows: pa.Table, layer: Layer, gone: Collection[str], *, whole: bool = False) -> pa.Table:
-    """A row for each element; a row without elements stays one, whose place and element are null.
+    """A row for each element; a row without elements stays one, with null as place and element.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""What a kernel is: a function over Arrow arrays that gives, row by row, what Spark's expression class gives.
+"""A kernel: a function over Arrow arrays that returns, row by row, the result of Spark's expression class.
 
-A module of `functions` has kernels in two dicts, by the names of the classes: `KERNELS`, whose arguments are
-evaluated for all rows, and `LAZY`, which evaluate an argument for those rows alone for which Spark would. `fits` says
-of a call of one of them whether the kernel knows these types and options: then its result equals Spark's to the bit,
-errors included.
+A module of `functions` has kernels in two dicts, by the names of the classes: `KERNELS`, with arguments evaluated for
+all rows, and `LAZY`, which evaluate an argument for those rows alone for which Spark would. `fits` says of a call of
+one of them whether the kernel knows these types and options: then its result equals Spark's to the bit, errors
+included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a call does where there is no value: fail, give null, or wrap; and whether an expression can fail at all."""
+"""The modes of a call without a value: fail, give null, or wrap; and whether an expression can fail at all."""
 
 from __future__ import annotations
 

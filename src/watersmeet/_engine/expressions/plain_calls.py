@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.errors import WatersmeetError
 
 PLAIN = "PythonUDF"
@@ -74,7 +74,7 @@ class PlainCall:
         return self._made(found, [None] * len(found))
 
     def _outcomes(self, arrays: Sequence[pa.Array]) -> Iterator[Any]:
-        kept = kept_as(self.kind)
+        kept = stored_value_of(self.kind)
         for row in _rows([_in_utc(each) for each in arrays]):
             if isinstance(row, Exception):
                 yield EvaluationError(CONDITION, f"{self.name} is given what Python has no value for: {row}.")
@@ -90,7 +90,7 @@ class PlainCall:
             try:
                 yield kept(dict(zip(self._names, given, strict=True)) if isinstance(given, tuple) else given)
             except (WatersmeetError, ValueError):
-                said = f"{self.name} gives a value that is not of the type {self.kind}: {given!r:.200}."
+                said = f"{self.name} returns a value that is not of the type {self.kind}: {given!r:.200}."
                 yield EvaluationError(CONDITION, said)
 
     def _made(self, values: list[Any], errors: list[str | None]) -> pa.Array:

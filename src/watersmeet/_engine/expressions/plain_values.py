@@ -1,7 +1,7 @@
 """Arrow's arrays as lists of plain values, and back, quicker than `to_pylist` and without a loss.
 
 Integers, dates and times are ints (what stands in Arrow's memory), structs and lists are tuples, maps tuples of pairs;
-null is None. What users' functions see is made by `rows.python_values`.
+null is None. `rows.python_values` makes the arguments of users' functions.
 """
 
 from __future__ import annotations

@@ -28,17 +28,17 @@ _GIVEN = "row:given"
 
 @dataclass(frozen=True)
 class Program:
-    """What becomes of rows.
+    """The result of a program for rows.
 
     Parameters
     ----------
     layers : columns that are added, or put in the place of others, layer after layer.
-    whose : what the functions stand behind, as an error names it.
+    owner : what the functions stand behind, as an error names it.
     gone : columns that nothing reads behind the last layer that makes rows of lists.
     """
 
     layers: tuple[Columns, ...] = ()
-    whose: str = ""
+    owner: str = ""
     gone: frozenset[str] = frozenset()
 
     @property
@@ -68,7 +68,7 @@ class Program:
                 rows = self._made(rows, number, whole=whole)
             except EvaluationError as error:
                 at = _place(rows.slice(_first_failing(rows, layer), 1))
-                said = f"{error.message} In a function behind {self.whose}{at}."
+                said = f"{error.message} In a function behind {self.owner}{at}."
                 raise EvaluationError(error.condition, said) from None
         return rows
 
@@ -134,7 +134,7 @@ def _place(row: pa.Table) -> str:
 
 
 def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:
-    """What of the layers these columns need."""
+    """The parts of the layers that these columns need."""
     wanted = set(names)
     kept: list[tuple[tuple[str, T], ...]] = []
     for layer in reversed(layers):

@@ -1,4 +1,4 @@
-"""What a program need not compute: columns that are asked for a field, or whether they are there, and not for a value.
+"""Programs without unneeded parts: of some columns only a field is read, or whether they are null.
 
 A filter of a table that knows old values asks of the old result only whether it passed. So its value is never made, and
 of the values that it would have been made of only what the filter looks at is read. Law 4: what is left gives the same
@@ -111,17 +111,17 @@ class _Looking:
         if expression.function in _LOOKS:
             (looked_at,) = expression.arguments
             if isinstance(looked_at, Operand) and looked_at.name in self.made:
-                return self._seen(expression, looked_at) or expression
+                return self._known_result(expression, looked_at) or expression
         return replace(expression, arguments=tuple(map(self.through, expression.arguments)))
 
-    def _seen(self, call: Call, of: Expression) -> Expression | None:
-        """What the call gives of a value; None where that has to be made for it."""
+    def _known_result(self, call: Call, of: Expression) -> Expression | None:
+        """The result of the call for a value; None if it must be computed."""
         if isinstance(of, Operand):
             there = self.made.get(of.name)
-            return replace(call, arguments=(of,)) if there is None else self._seen(call, there)
+            return replace(call, arguments=(of,)) if there is None else self._known_result(call, there)
         if isinstance(of, Call) and of.function == "CaseWhen" and len(of.arguments) == 2:
             condition, value = of.arguments
-            inner = self._seen(call, value)
+            inner = self._known_result(call, value)
             return None if inner is None else self._where(call, self.through(condition), inner)
         if isinstance(of, Call) and of.function == "CreateNamedStruct":
             if call.function != "GetStructField":
@@ -131,7 +131,7 @@ class _Looking:
         return None
 
     def _where(self, call: Call, condition: Expression, inner: Expression) -> Expression:
-        """What a call gives of a value that is there where the condition is true, and gives `inner` of it there."""
+        """A call that has a value where the condition is true, and `inner` as its value there."""
         if call.function == "GetStructField":
             return Call("CaseWhen", (condition, inner), call.type)
         holds = Call("Coalesce", (condition, _FALSE), pa.bool_())

@@ -1,4 +1,4 @@
-"""Kernels that are functions of plain values (`scalars.values`), called for each row whose arguments are all there."""
+"""Kernels that are functions of plain values (`scalars.values`), called for each row without null arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watersmeet._engine.expressions.tree import Call
 
 
 def by_row(call: Call, arguments: Sequence[pa.Array], function: Callable[..., Any]) -> pa.Array:
-    """What a function gives of the plain values of each row; null where one of them is null."""
+    """The results of a function for the plain values of each row; null where one of them is null."""
     columns = [plain(each) for each in arguments]
     if len(columns) == 1:
         (values,) = columns

@@ -21,7 +21,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Operand:
-    """What the function gets: a column of the rows, by its name."""
+    """An argument of the function: a column of the rows, by its name."""
 
     name: str
     type: pa.DataType

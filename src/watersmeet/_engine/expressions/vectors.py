@@ -1,6 +1,6 @@
-"""Arrow arrays as numpy's, and back: what kernels of fixed-width values reckon with.
+"""Arrow arrays as numpy's, and back: the values of fixed-width kernels.
 
-A slot that is null holds anything: kernels reckon with it and mask it afterwards.
+A slot that is null holds anything: kernels compute with it and mask it afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def numbers(values: pa.Array) -> Numbers:
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
-    """What numpy calls the numbers that stand for values of a type of fixed width."""
+    """The numpy types of the numbers behind values of a fixed-width type."""
     if pt.is_floating(kind):
         return np.dtype(f"<f{kind.bit_width // 8}")
     return np.dtype(f"<i{kind.bit_width // 8}")
@@ -78,7 +78,7 @@ def checked(bad: Bools, there: Bools | None, fails: bool, condition: str, messag
 
     Raises
     ------
-    EvaluationError : `fails`, and a row is bad whose arguments are there.
+    EvaluationError : `fails`, and a row with all its arguments is bad.
     """
     if not bad.any():
         return there

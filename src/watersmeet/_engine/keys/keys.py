@@ -2,7 +2,7 @@
 
 Equality is Kafka's: two keys are equal when their serialized bytes are, so every NaN is the same key and
 0.0 is another key than -0.0; null equals null. Equal keys have equal hashes; unequal ones may share a hash,
-and whoever uses a hash compares the keys as well. No function loops over rows.
+and every use of a hash also compares the keys. No function loops over rows.
 
 **The hash** is written into checkpoints (shards, sorted runs), so it can never change; all arithmetic is
 modulo 2**64, words are little-endian, `G = 0x9E3779B97F4A7C15`, and `mix` is the finalizer of splitmix64:
@@ -260,7 +260,7 @@ def _segment_sums(values: UInt64s, starts: Int64s, lengths: Int64s) -> UInt64s:
 
 
 def _family(kind: pa.DataType) -> object:
-    """Types whose keys can be compared: text and bytes of either offset width are one family."""
+    """Types with comparable keys: text and bytes of either offset width are one family."""
     if form.is_bytes(kind):
         return "text" if pt.is_string(kind) or pt.is_large_string(kind) else "bytes"
     if pt.is_struct(kind):

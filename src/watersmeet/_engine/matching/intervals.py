@@ -16,7 +16,7 @@ from watersmeet._engine.arrays import Int64s
 _LARGEST = 2**62
 
 
-def places_within(groups: Int64s, times: Int64s, group: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+def interval_bounds(groups: Int64s, times: Int64s, group: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     """For each query the places [begin, end) of the rows of its group with low <= time <= high.
 
     Parameters

@@ -1,8 +1,8 @@
-"""last_below: of each stretch of some numbers, the last place whose number is below a limit.
+"""last_below: of each stretch of some numbers, the last place with a number below a limit.
 
-What a lookup in the past comes down to: versions stand in order of time, their numbers say when they came, and a record
-sees the last one up to its time that came before it. Logarithmic in the stretch; nothing is looped over but the
-levels of a tree of minima.
+A lookup in the past: versions are in order of time, their numbers give the order of arrival, and a record sees the last
+version up to its time that came before it. Logarithmic in the stretch; nothing is looped over but the levels of a tree
+of minima.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MOST = np.iinfo(np.int64).max
 
 
 def last_below(numbers: Int64s, begin: Int64s, end: Int64s, limit: Int64s) -> Int64s:
-    """For each stretch [begin, end) the last place whose number is below its limit; -1 where there is none."""
+    """For each stretch [begin, end) the last place with a number below its limit; -1 if there is none."""
     result = np.full(len(begin), -1, dtype=np.int64)
     asking = np.flatnonzero(begin < end)
     near = end[asking] - 1

@@ -1,7 +1,7 @@
-"""What each row of a join sees: the value before it on its own side, and the other side's current value.
+"""The lookups of a join: each row's previous value on its own side, and the other side's current value.
 
 Keeps law 1 (one record at a time, in order of position) and the visibility rule: a lookup sees every change
-whose table was updated before the looking record's position. The two differ only where one input record
+with an update of the table before the looking record's position. The two differ only where one input record
 reaches both sides of the join (`Operator.shared_root`): then the table's store is updated before either
 path is followed, as in Kafka Streams' depth-first processing.
 """
@@ -20,7 +20,7 @@ from watersmeet._engine.operator import Events, SideValues
 
 
 class Sides:
-    """What each row sees: pointers to values, -1 for none. What a side has is looked for once, whoever asks.
+    """The lookups of each row: pointers to values, -1 for none. Each side is looked up once, for all readers.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Sides:
         return self._per_side(own=False)
 
     def _per_side(self, *, own: bool) -> Int64s:
-        """What each row's own side has before it, or the other one."""
+        """The value before each row on its own side, or on the other one."""
         is_left = self._events.side == 0
         if is_left.all():
             return self._before(0 if own else 1)
@@ -77,12 +77,12 @@ def _pointers(events: Events, last: Int64s, values: SideValues) -> Int64s:
 
 def _other_side_visible(events: Events, values: list[SideValues]) -> Int64s:
     """As `Sides.other_side`, with every row standing twice: as an update where it becomes visible, and as a lookup."""
-    seen = SeenRows(events, events.position)
+    seen = VisibleRows(events, events.position)
     return np.where(events.side == 0, seen.pointers(1, values[1]), seen.pointers(0, values[0]))
 
 
-class SeenRows:
-    """What lookups see at a position of each row; of two changes at one place, both.
+class VisibleRows:
+    """The rows visible to lookups at each row's position; of two changes at one place, both.
 
     Parameters
     ----------

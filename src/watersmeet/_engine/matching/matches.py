@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from watersmeet._engine.arrays import Bools, Int64s, order_of
-from watersmeet._engine.matching.intervals import pairs_of, places_within
+from watersmeet._engine.matching.intervals import interval_bounds, pairs_of
 from watersmeet._engine.matching.window_rows import Asked, Book, WindowRows
 from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.time.times import Times
@@ -28,7 +28,7 @@ SIDES = LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class Rules:
-    """What the type, the window and the generation of a join come to.
+    """The rules of a join, by its type, window and generation.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Rules:
 
     @property
     def furthest(self) -> int:
-        """The side whose records look back further."""
+        """The side with records that look back further."""
         return LEFT if self.back[LEFT] >= self.back[RIGHT] else RIGHT
 
     def close(self, ts: Int64s, side: Int64s | int) -> Int64s:
@@ -150,7 +150,7 @@ class Matches:
         self.number, self.domain = self._both("number")[order], self._both("domain")[order]
         self.pointer, self._arrival = self._both("pointer")[order], self._both("arrival")[order]
         wanted = events.groups.group_of_row[self._rows] + (1 - events.side[self._rows]) * count
-        self._begin, self._end = places_within(group[order], self.ts, wanted, self._low, self._high)
+        self._begin, self._end = interval_bounds(group[order], self.ts, wanted, self._low, self._high)
 
     def _both(self, name: str) -> Int64s:
         return np.concatenate([getattr(book, name) for book in self.books])
@@ -191,7 +191,7 @@ class Matches:
         for side in SIDES:
             asking = np.flatnonzero(late & (other == side))
             if len(asking):
-                reach = self._times.reach_before(side, rows[asking], self._times.of_row[rows[asking]])
+                reach = self._times.side_time_before(side, rows[asking], self._times.of_row[rows[asking]])
                 visible[asking] = np.minimum(visible[asking], reach - rules.retention + 1)
         return visible
 
@@ -206,7 +206,7 @@ class Matches:
         """Rows of another domain are judged by that domain's time: the furthest that its sides reach."""
         rules, times, ts, side = self._rules, self._times, self.ts[place], self.side[place]
         domain = times.index(self.domain[place])
-        left, right = (times.reach_before(s, event, domain) for s in SIDES)
+        left, right = (times.side_time_before(s, event, domain) for s in SIDES)
         needed_from = np.maximum(left, right) - rules.grace - np.maximum(np.array(rules.ahead), 0)[side]
         kept_from = np.where(side == LEFT, left, right) - rules.retention + 1
         return np.asarray(ts >= np.minimum(needed_from, kept_from))

@@ -56,7 +56,7 @@ class Versions:
     ----------
     events, side : the rows of the batch, and which of them are puts.
     table : what state holds, declared by `versioned_table.versions`.
-    times : of the operator; it is told how far the side reaches.
+    times : of the operator; it gets the time bounds of the side.
     history_ms : the history retention.
 
     Attributes
@@ -116,11 +116,11 @@ class Versions:
                     "deleted": pa.array(~events.present[rows]),
                 }
             )
-        self._table.expire(times.by_domain(times.reach_end(self._side) - self._history))
+        self._table.expire(times.by_domain(times.side_time_at_end(self._side) - self._history))
 
     def _floor(self, rows: Int64s, domain: Int64s) -> Int64s:
         """Where the history begins at these events, in these domains."""
-        return self._times.reach_before(self._side, rows, domain) - self._history
+        return self._times.side_time_before(self._side, rows, domain) - self._history
 
     def _last(self, rows: Int64s, at: Int64s, moment: Int64s) -> tuple[Valid, Int64s]:
         """The last version up to `at` of each event's key that came before a moment; and its domain, by place."""

@@ -1,10 +1,10 @@
 """The rows that a windowed join keeps: what a record may meet, and which unmatched records wait.
 
-One table per side (one for both in a self join), whose rows are only appended, sorted by (ts, arrival) within a key.
-A row waits when it was unmatched at the end of its batch and its window is still open; that is a flag of the row. When
-it is matched in a later batch, its number goes into a small table of its own, since rows are never changed. Nothing
-else is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition that is
-quiet keeps nothing of the others.
+One table per side (one for both in a self join), with rows that are only appended, sorted by (ts, arrival) within a
+key. A row waits when it was unmatched at the end of its batch and its window is still open; that is a flag of the row.
+When it is matched in a later batch, its number goes into a small table of its own, since rows are never changed.
+Nothing else is ever written, and all of it is dropped by time, each row by that of its own domain (law 3): a partition
+that is quiet keeps nothing of the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.rows.columns import bools, ints, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
@@ -63,7 +63,7 @@ class WindowRows:
         self._state = state
         stores = sum(kept.shown for kept in context.kept)
         self.shared = stores == 1
-        tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+        tables = [operator_table(context, state, number) for number in range(len(context.kept))]
         self._tables = [tables[0], tables[stores - 1]]
         self._matched = tables[stores] if len(tables) > stores else None
         self.arrivals = int(state.get_scalar("arrivals", 0))
@@ -106,7 +106,7 @@ class WindowRows:
         return self._tables[side].gather(hits, ["hash", "key", "ts", "arrival", "domain", "value"])
 
     def matched_between(self, low: int, high: int) -> Int64s:
-        """Numbers of stored rows that were matched, of those whose window closes in [low, high)."""
+        """Numbers of stored rows that were matched, of those with a window that closes in [low, high)."""
         assert self._matched is not None
         return ints(self._matched.gather(list(self._matched.due(low, high)), ["key"]), "key")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.windows.partitions import time_of
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, operator_table
 from watersmeet._engine.rows.columns import ints, valid
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
@@ -28,12 +28,12 @@ from watersmeet._plan.operators.lasting.distinct import UNTIL, DistinctParams, D
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
     events = Events(context, inputs, sides=1)
-    table, within = kept_table(context, state), context.params(DistinctParams).within_ms
+    table, within = operator_table(context, state), context.params(DistinctParams).within_ms
     if within is None:
         yield from _results(context, events, _for_ever(events, table))
         return
     times = Times(context, inputs, events, state, sides=1)
-    yield from _results(context, events, _Within(events, times, within).passing(table))
+    yield from _results(context, events, _BatchRecords(events, times, within).passing(table))
     table.expire(times.by_domain(times.end))
     times.store(state)
 
@@ -63,7 +63,7 @@ def _for_ever(events: Events, table: Table) -> Bools:
     return passing
 
 
-class _Within:
+class _BatchRecords:
     """A batch's records by key, in order; places are meant by their number in this."""
 
     def __init__(self, events: Events, times: Times, within: int) -> None:
@@ -114,7 +114,7 @@ class _Within:
         return found
 
     def _put(self, table: Table, places: Int64s) -> None:
-        """What is known of keys behind these records of theirs."""
+        """The state of keys after these records of theirs."""
         places = places[valid(self._events.key)[self._rows[places]]]
         rows = self._rows[places]
         columns = {"hash": self._events.hash[rows], UNTIL: self._until[places]}
@@ -125,7 +125,7 @@ class _Within:
 
 
 def _reached(starts: Int64s, onwards: Int64s) -> Int64s:
-    """What is reached from these places, each of which leads to a later one, or behind all; ascending.
+    """The places reached from these places, each of which leads to a later one, or behind all; ascending.
 
     Each turn doubles how far is jumped, so there are as many turns as a key's longest chain has doublings.
     """

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.windows.partitions import time_of
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
-from watersmeet._engine.operators.processors.timer_positions import Places
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
+from watersmeet._engine.operators.processors.timer_positions import TimerPositions
 from watersmeet._engine.rows.columns import ints, position_columns
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked
@@ -31,10 +31,10 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     params = context.params(ExpiryParams)
     events = Events(context, inputs, sides=1)
     times = Times(context, inputs, events, state, sides=1)
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     held = HeldRows(context, table, times, {})
     # the last moment of each row; of one that is over when it comes there is none
-    now = np.array(Places(context, events, times, placed=True).stream_time, dtype=np.int64)
+    now = np.array(TimerPositions(context, events, times, placed=True).stream_time, dtype=np.int64)
     due = (events.ts if params.of_record else now) + params.ttl_ms - 1
     lasts = events.present & (due >= now)
     _Lasting(events, times, now, due, lasts).hold(held, table)

@@ -1,9 +1,9 @@
 """foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; docs/semantics, section 11).
 
 Keeps the left rows under (foreign key, left key) and the right rows. A message of `foreign_key_send` is
-answered with the right row as it stands at its position; a change of a right row is told to all left rows
-that refer to it, in byte order of their keys. Results are keyed by the left key, but sharded by the foreign
-key: what reads them sorts by position first.
+answered with the right row as it stands at its position; a change of a right row goes to all left rows that refer to
+it, in byte order of their keys. Results are keyed by the left key, but sharded by the foreign key: what reads them
+sorts by position first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     last = Ordered(events.groups).last_of_each(events.side == RIGHT)
     store_last(events, RIGHT, last, values.prior, table)
     yield from _answers(events, values, left[emitted], right[emitted])
-    yield from _told(events, rights, values, subscriptions)
+    yield from _results_of_rights(events, rights, values, subscriptions)
 
 
 def _suppressed(context: OperatorContext, events: Events, values: SideValues) -> Bools:
@@ -92,9 +92,11 @@ def _answers(events: Events, values: SideValues, rows: Int64s, right: Int64s) ->
     yield from events.context.in_pieces(out | {"joined": pa.array(called)})
 
 
-def _told(events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions) -> Iterator[pa.Table]:
+def _results_of_rights(
+    events: Events, rights: Rights, values: SideValues, subscriptions: Subscriptions
+) -> Iterator[pa.Table]:
     """Results of right changes: one for each left row that refers to it, in pieces."""
-    for piece in subscriptions.told(rights, ~events.silent[rights.rows]):
+    for piece in subscriptions.results_of_rights(rights, ~events.silent[rights.rows]):
         rows, versions = piece.events, piece.subscribers
         present = events.present[rows]
         called = np.full(len(rows), True) if events.context.params(JoinParams).how == "left" else present

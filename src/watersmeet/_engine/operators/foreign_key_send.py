@@ -18,7 +18,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import equal_keys, hash_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, keep_rows, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, keep_rows, operator_table
 from watersmeet._engine.rows.columns import gather, joined, valid
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State
@@ -32,7 +32,7 @@ PUT, TELL, KNOWN = 1, 2, 4
 class _KeyChanges:
     """Per row: pointers to the new and the old foreign key (-1 none), what is there, and how they compare.
 
-    What is not `counted` changes nothing: with the record cache all but a key's last row of the batch.
+    Rows that are not `counted` change nothing: with the record cache all but a key's last row of the batch.
     """
 
     keys: pa.Array
@@ -54,7 +54,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
         yield from run(context, keep_rows(inputs, events, kept_rows), state)
         return
     (name, kind), *_ = context.extras
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     schema = table.schema
     groups = events.groups
     lookup = table.point(events.hash[groups.first], events.key.take(pa.array(groups.first)))
@@ -72,7 +72,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 
 def _lost(events: Events) -> Bools:
-    """Rows whose deletion nobody sent: lookups see none when their input record is finished (KAFKA-6443).
+    """Rows with a deletion that nobody sent: lookups see none when their input record is finished (KAFKA-6443).
 
     Kafka Streams looks the left row up before it answers, so nobody hears of such a row again.
     """

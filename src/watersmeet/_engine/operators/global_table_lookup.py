@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.keys.keys import KeyGroups, group_keys, hash_keys
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, kept_table, sent
+from watersmeet._engine.operator import Events, OperatorContext, operator_table, sent
 from watersmeet._engine.operators.global_lookup import results
 from watersmeet._engine.operators.global_view import LEFT, View
 from watersmeet._engine.rows.columns import gather, joined
@@ -39,7 +39,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 def _stood(context: OperatorContext, events: Events, state: State, called: Bools) -> tuple[KeyGroups, Bools]:
     """The rows by the table's own keys, and whether a result stands before each; what stands at last is stored."""
     (_, kind), *_ = context.extras
-    table = kept_table(context, state, -1)
+    table = operator_table(context, state, -1)
     keys = gather(joined([events.tables[LEFT].column("left_key")], kind), events.own)
     hashes = hash_keys(keys)
     groups = group_keys(hashes, keys)

@@ -16,7 +16,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, operator_table, store_last
 from watersmeet._engine.rows.columns import gather, joined
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
@@ -28,7 +28,7 @@ LEFT = 0
 
 @dataclass(frozen=True)
 class FoundKeys:
-    """What the rows of the left side find in one table: the key looked up, and where its row is (-1: nowhere)."""
+    """The lookups of the left side's rows in one table: the key looked up, and where its row is (-1: nowhere)."""
 
     keys: pa.Array
     values: SideValues
@@ -65,7 +65,9 @@ class View:
 
 def tables(context: OperatorContext, state: State) -> tuple[Table, ...]:
     """The shard's copies of the tables, in the order of a lookup."""
-    return tuple(kept_table(context, state, number) for number in range(1 + len(context.params(LookupParams).views)))
+    return tuple(
+        operator_table(context, state, number) for number in range(1 + len(context.params(LookupParams).views))
+    )
 
 
 def _setting_of(context: OperatorContext, number: int) -> OperatorContext:

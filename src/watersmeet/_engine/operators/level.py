@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Drops
-from watersmeet._engine.operator import Dropped, Failed, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Failed, OperatorContext, operator_table
 from watersmeet._engine.operators import (
     distinct,
     expiry,
@@ -28,10 +28,10 @@ from watersmeet._engine.operators.aggregates import (
     aggregate,
     session_window_aggregate,
     sliding_window_aggregate,
-    suppress,
     time_window_aggregate,
 )
 from watersmeet._engine.operators.processors import process
+from watersmeet._engine.operators.suppress import suppress
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices
@@ -73,7 +73,7 @@ def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
     """The tables that an operator keeps in a shard's state, but for rows that are only appended."""
     for number, kept in enumerate(context.kept):
         if not kept.appended:
-            yield kept_table(context, state, number)
+            yield operator_table(context, state, number)
 
 
 def run_operator(

@@ -86,7 +86,7 @@ def _of_one(events: Events, rights: Rights, values: SideValues, subscriptions: S
     if not events.context.operator.cached:
         # with the cache there are only such as change something
         wanted = (events.present | (Sides(events, [values, values]).own_before() >= 0))[rights.rows]
-    for piece in subscriptions.told(rights, wanted):
+    for piece in subscriptions.results_of_rights(rights, wanted):
         rows, versions = piece.events, piece.subscribers
         called = events.present[rows]
         keys = _combined(events.key.take(pa.array(rows)), subscriptions.left_keys(versions))

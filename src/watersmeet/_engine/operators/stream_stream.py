@@ -108,7 +108,7 @@ class _StreamJoin:
         return now
 
     def _window_emission(self, close: Int64s) -> Iterator[pa.Table]:
-        """Results of records whose window closes in this batch, in order of position."""
+        """Results of records with a window that closes in this batch, in order of position."""
         if not self._rules.waits:
             return iter(())
         closes = self._unmatched & (close < self._times.end[self._times.of_row])
@@ -146,7 +146,7 @@ class _StreamJoin:
         """Per domain, the ts below which no record to come can meet a row of this side."""
         rules, times = self._rules, self._times
         needed = times.end - rules.grace - max(rules.ahead[side], 0)
-        return np.minimum(needed, times.reach_end(side) - rules.retention + 1)
+        return np.minimum(needed, times.side_time_at_end(side) - rules.retention + 1)
 
     # -- results -------------------------------------------------------------------------------------------
 

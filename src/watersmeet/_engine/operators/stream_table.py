@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
 from watersmeet._engine.matching.match import Ordered
-from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, operator_table, store_last
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.spec import JoinParams
@@ -26,7 +26,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     values = SideValues(events, TABLE, table)
     found = Sides(events, [values, values]).other_side()
     last = Ordered(events.groups).last_of_each(events.side == TABLE)

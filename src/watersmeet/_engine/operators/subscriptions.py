@@ -1,11 +1,10 @@
-"""Subscriptions of left rows to right keys: who is told of a right row's change, in which order, how often.
+"""Subscriptions of left rows to right keys: which left rows get a right row's change, in which order, how often.
 
 The kernel of `foreign_key_receive` and `one_to_many`. A **version** is a left row under a foreign key, from
 the message that put it to the next message of the same row under the same key. A right row's change tells
 the versions that stand at its position and have not seen it: so each version meets each right value at most
-once, and nothing is stale (law 1). In a group of one key the right rows that a version is told of lie side
-by side, so a batch is matched by counting, and the results of a right row with a million subscribers are
-made in pieces (law 9).
+once, and nothing is stale (law 1). In a group of one key the right rows of a version lie side by side, so a batch is
+matched by counting, and the results of a right row with a million subscribers are made in pieces (law 9).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from watersmeet._engine.operator import (
     Events,
     OperatorContext,
     SideValues,
-    kept_table,
+    operator_table,
 )
 from watersmeet._engine.operators.foreign_key_send import KNOWN, PUT
 from watersmeet._engine.rows import sizes
@@ -41,7 +40,7 @@ PIECE = 65_536
 
 def tables(context: OperatorContext, state: State) -> tuple[Table, Table]:
     """Left rows by foreign key and left key, and the right rows."""
-    return kept_table(context, state, 0), kept_table(context, state, 1)
+    return operator_table(context, state, 0), operator_table(context, state, 1)
 
 
 class Rights:
@@ -66,7 +65,7 @@ class Rights:
         self.first = np.append(0, counts)[events.groups.starts]
         self.before = np.empty(len(events), dtype=np.int64)
         self.before[order] = counts - is_right
-        self.seen = _seen(events) if operator.shared_root else self.before
+        self.seen = _visible_rights(events) if operator.shared_root else self.before
 
     def before_record(self, events: Events, rows: Int64s) -> Int64s:
         """Right rows in earlier groups, or in the group of the given events before their input record."""
@@ -110,7 +109,7 @@ def _last_changes(events: Events, values: SideValues) -> Bools:
     return kept
 
 
-def _seen(events: Events) -> Int64s:
+def _visible_rights(events: Events) -> Int64s:
     """Right rows that are visible at each event: every row stands as a lookup, right rows as updates too."""
     rights = np.flatnonzero(events.side == RIGHT)
     rows = np.concatenate([rights, np.arange(len(events))])
@@ -175,7 +174,7 @@ class Subscriptions:
         return hashes, pair
 
     def _spans(self, rights: Rights) -> tuple[Int64s, Int64s]:
-        """First and behind-the-last right row that each version is told of; none for a removal."""
+        """First and behind-the-last right row of each version; none for a removal."""
         group, count = self._groups, len(self._groups)
         order, following = self._entries.order, np.full(count, -1, dtype=np.int64)
         follows = np.ones(count, dtype=np.bool_)
@@ -200,7 +199,7 @@ class Subscriptions:
         return low, np.maximum(high, low)
 
     def _unanswered(self, rights: Rights, versions: Int64s, following: Int64s, low: Int64s, high: Int64s) -> Int64s:
-        """Where versions end whose followers give no result: a row that stays as it was hears all of that record.
+        """The ends of versions with followers that give no result: an unchanged row gets all changes of that record.
 
         Kafka Streams tells stale answers by the left value's hash, so an answer to an equal value is not stale.
         """
@@ -223,7 +222,7 @@ class Subscriptions:
 
     # -- who is told -----------------------------------------------------------------------------------------
 
-    def told(self, rights: Rights, wanted: Bools) -> Iterator[SubscriberResults]:
+    def results_of_rights(self, rights: Rights, wanted: Bools) -> Iterator[SubscriberResults]:
         """The results of the right rows that `wanted` marks, in pieces, each in order of (position, left key)."""
         versions = np.flatnonzero(self._high > self._low)
         if not len(versions) or not wanted.any():
@@ -244,7 +243,7 @@ class Subscriptions:
                 yield from self._bounded(told)
 
     def _bounded(self, told: SubscriberResults) -> Iterator[SubscriberResults]:
-        """The same in pieces whose left values fit into memory."""
+        """The same in pieces, with left values that fit into memory."""
         spans = list(cut(self._value_bytes[told.subscribers], sizes.RESULT_BYTES))
         if len(spans) <= 1:
             yield told

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.matching.lookup import Sides
-from watersmeet._engine.operator import Events, OperatorContext, SideValues, kept_table, sent, store_last
+from watersmeet._engine.operator import Events, OperatorContext, SideValues, operator_table, sent, store_last
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.operators.table import TableParams
@@ -23,7 +23,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=1)
     if not len(events):
         return
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     values = SideValues(events, 0, table)
     old = Sides(events, [values, values]).own_before()
     new = np.where(events.present, events.own, -1)

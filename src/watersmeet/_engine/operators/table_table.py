@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.matching.lookup import SeenRows, Sides
+from watersmeet._engine.matching.lookup import Sides, VisibleRows
 from watersmeet._engine.matching.match import Ordered
 from watersmeet._engine.operator import (
     Events,
     OperatorContext,
     SideValues,
     keep_rows,
-    kept_table,
+    operator_table,
     sent,
     store_last,
 )
@@ -46,7 +46,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    tables = [kept_table(context, state, side) for side in (0, 1)]
+    tables = [operator_table(context, state, side) for side in (0, 1)]
     values = [SideValues(events, side, tables[side]) for side in (0, 1)]
     seen = Sides(events, values)
     old = seen.own_before()
@@ -98,7 +98,9 @@ def _results(events: Events, values: list[SideValues], changes: _SideChanges) ->
         ts = np.maximum(ts, values[0].ts(np.where(by_left, -1, other)))
     out = events.meta(rows, ts)
     if operator.emits_views:
-        out |= _seen_at(events, rows, events.position) | {"silent": pa.array(np.zeros(len(rows), dtype=np.bool_))}
+        out |= _visible_columns(events, rows, events.position) | {
+            "silent": pa.array(np.zeros(len(rows), dtype=np.bool_))
+        }
     if operator.emits_stored_ts:
         out["stored_ts"] = pa.array(np.maximum(values[0].ts(left), values[1].ts(right)))
     called = joins[rows]
@@ -111,7 +113,7 @@ def _results(events: Events, values: list[SideValues], changes: _SideChanges) ->
 
 
 def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
-    """What lookups see wherever that changes: silent rows, where each change became visible.
+    """The changes for lookups: silent rows, where each change became visible.
 
     Where one record changes both sides, what is sent lacks what each side left to the other (KAFKA-6443); Kafka
     Streams does not notice, since it looks the result up in the stores of the inputs.
@@ -119,11 +121,11 @@ def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
     operator, rows = events.context.operator, np.arange(len(events))
     how = events.context.params(JoinParams).how
     visible = events.visible()
-    seen = SeenRows(events, visible)
+    seen = VisibleRows(events, visible)
     left, right = (seen.pointers(side, values[side]) for side in (0, 1))
     called = {"inner": (left >= 0) & (right >= 0), "left": left >= 0, "outer": (left >= 0) | (right >= 0)}[how]
     ts = np.where(called, np.maximum(values[0].ts(left), values[1].ts(right)), events.ts)
-    out = events.meta(rows, ts) | _seen_at(events, rows, visible)
+    out = events.meta(rows, ts) | _visible_columns(events, rows, visible)
     out |= dict(zip(path_columns(events.context.slots), _paths(events, rows, visible), strict=True))
     out["silent"] = pa.array(np.ones(len(rows), dtype=np.bool_))
     if operator.emits_stored_ts:
@@ -135,7 +137,7 @@ def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
     yield from events.context.in_pieces(out)
 
 
-def _seen_at(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
+def _visible_columns(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
     """The columns that say from where lookups see results, where they are wanted."""
     if not events.context.operator.emits_visible:
         return {}

@@ -1,4 +1,4 @@
-"""Unmatched rows of a windowed join whose window closes in a batch, as a source of `time.held`.
+"""Unmatched rows of a windowed join with a window that closes in a batch, as a source of `time.held`.
 
 They lie in the join's own tables, where a flag says which of them wait; those of the batch itself join them.
 """
@@ -82,7 +82,7 @@ class UnmatchedRows:
 
     def _placed(self, batch: pa.RecordBatch, rows: Int64s, ts: Int64s, domain: Int64s) -> WaitingRows:
         """These rows with where they stand: of one time the right side's come first."""
-        stands, latest = self._times.stands(domain, self._rules.close(ts, self._side))
+        stands, latest = self._times.release_positions(domain, self._rules.close(ts, self._side))
         place = self._rules.place(ts, np.full(len(ts), self._side)) + self._context.time.hold_back
         return WaitingRows(batch, rows, stands, np.minimum(place, latest), 2 * ts + (1 - self._side))
 

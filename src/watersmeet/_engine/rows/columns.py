@@ -1,6 +1,6 @@
 """The columns of the engine's frames, and how they are read without copies.
 
-A frame is an Arrow table whose metadata columns have fixed names. Every operator, the exchange and the
+A frame is an Arrow table with metadata columns of fixed names. Every operator, the exchange and the
 runners use these names and nothing else to speak of position, time and key.
 
 order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
@@ -130,7 +130,7 @@ def valid(values: pa.Array | pa.ChunkedArray) -> Bools:
 
 
 def gather(values: pa.Array | pa.ChunkedArray, pointers: Int64s) -> pa.Array:
-    """`values[pointers]`; a pointer of -1 gives null. What is gathered must fit into one array (`sizes`)."""
+    """`values[pointers]`; a pointer of -1 gives null. The result must fit into one array (`sizes`)."""
     if isinstance(values, pa.ChunkedArray) and values.num_chunks > 1 and values.nbytes > ARRAY_BYTES:
         return _gather_by_chunks(values, pointers)
     missing = pointers < 0

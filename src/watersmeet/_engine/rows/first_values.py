@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.rows.python_values import kept_as
+from watersmeet._engine.rows.python_values import stored_value_of
 from watersmeet.errors import FunctionError
 
 
@@ -18,12 +18,12 @@ def of_type(given: Any, kind: pa.DataType) -> Any:
     FunctionError : it is not of the type.
     """
     try:
-        return kept_as(kind)(given)
+        return stored_value_of(kind)(given)
     except FunctionError as error:
         raise FunctionError(
-            "The initializer gives a value that is not of the aggregate's type.",
+            "The initializer's value is not of the aggregate's type.",
             given=error.given,
-            hint="Give a value of that type; or say the type in the aggregator: wm.python(function, returns=...).",
+            hint="Return a value of that type; or name the type in the aggregator: wm.python(function, returns=...).",
         ) from None
 
 
@@ -51,11 +51,11 @@ def is_known(kind: pa.DataType) -> bool:
 
 
 def unknown_type(given: str) -> FunctionError:
-    """What is raised where nothing says the type of an aggregate."""
+    """The error if nothing gives the type of an aggregate."""
     return FunctionError(
         "The initializer's value does not say the type of the aggregate.",
         given=given,
-        hint="Say it in the aggregator: wm.python(function, returns='map<string, long>'), 'array<string>', "
+        hint="Name it in the aggregator: wm.python(function, returns='map<string, long>'), 'array<string>', "
         "'struct<n: long>'; or give a Column of the type: F.array().cast('array<string>').",
     )
 

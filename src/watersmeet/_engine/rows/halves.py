@@ -10,7 +10,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def outcomes(step: Callable[[int, int], T], count: int, *kinds: type[E]) -> Iterator[tuple[int, T | E]]:
-    """What a step gives for spans of rows, or raises for a single one, and which row is the first, in order of rows.
+    """The results of a step for spans of rows, or its error for a single one, and the first bad row, in order of rows.
 
     It is asked for all, and where it raises for halves, so that few rows that raise cost few calls.
 

@@ -1,4 +1,4 @@
-"""Columns of numbers as differences in as few bytes as hold them: what every shard is told of many moments.
+"""Columns of numbers as differences in as few bytes as hold them: the form of many times that go to every shard.
 
 In an orderly stream there is a moment to tell for every millisecond that has a record; this way one takes about two
 bytes. They are read only where they are asked for.

@@ -62,8 +62,8 @@ def ranks(held: pa.Array) -> Int64s:
     return rank.astype(np.int64)
 
 
-def places_of(columns: Sequence[Int64s], held: pa.Array | None) -> list[tuple[int | bytes, ...]]:
-    """Positions as tuples whose order is that of `order_by`."""
+def position_tuples(columns: Sequence[Int64s], held: pa.Array | None) -> list[tuple[int | bytes, ...]]:
+    """Positions as tuples in the order of `order_by`."""
     keys = [b""] * len(columns[0]) if held is None else held.fill_null(b"").to_pylist()
     before, rest = columns[:BEFORE_KEY], columns[BEFORE_KEY:]
     parts = [*(c.tolist() for c in before), keys, *(c.tolist() for c in rest)]

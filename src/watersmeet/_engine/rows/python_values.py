@@ -49,12 +49,12 @@ def keeping(step: Step | None, kind: pa.DataType) -> Step | None:
     """
     if step is None or not step.plain:
         return step
-    function, kept = step.function, kept_as(kind)
-    return replace(step, function=lambda *arguments: kept(function(*arguments)))
+    function, stored = step.function, stored_value_of(kind)
+    return replace(step, function=lambda *arguments: stored(function(*arguments)))
 
 
-def kept_as(kind: pa.DataType) -> Kept:
-    """What gives a value as it is read back from an array of this type.
+def stored_value_of(kind: pa.DataType) -> Kept:
+    """A function that returns a value as an array of this type would return it.
 
     Raises
     ------
@@ -72,17 +72,17 @@ def kept_as(kind: pa.DataType) -> Kept:
         return _integer(kind)
     own = next((python for is_of, python in _AS_THEY_ARE if is_of(kind)), None)
 
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         return value if value is None or type(value) is own else _converted(value, kind)
 
-    return kept
+    return stored
 
 
 def _struct(kind: pa.DataType) -> Kept:
-    fields = [(field.name, kept_as(field.type)) for field in kind]
+    fields = [(field.name, stored_value_of(field.type)) for field in kind]
     names = {name for name, _ in fields}
 
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         if value is None:
             return None
         given = value.asDict() if hasattr(value, "asDict") else value  # a Row of Spark's
@@ -90,13 +90,13 @@ def _struct(kind: pa.DataType) -> Kept:
             raise not_of(kind, repr(value))
         return {name: of(given.get(name)) for name, of in fields}
 
-    return kept
+    return stored
 
 
 def _map(kind: pa.DataType) -> Kept:
-    of_key, of_item = kept_as(kind.key_type), kept_as(kind.item_type)
+    of_key, of_item = stored_value_of(kind.key_type), stored_value_of(kind.item_type)
 
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         if value is None:
             return None
         try:
@@ -107,20 +107,20 @@ def _map(kind: pa.DataType) -> Kept:
             raise not_of(kind, repr(value))
         return made
 
-    return kept
+    return stored
 
 
 def _list(kind: pa.DataType) -> Kept:
-    of_item = kept_as(kind.value_type)
+    of_item = stored_value_of(kind.value_type)
 
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
             raise not_of(kind, repr(value))
         return [of_item(item) for item in value]
 
-    return kept
+    return stored
 
 
 def _integer(kind: pa.DataType) -> Kept:
@@ -128,21 +128,21 @@ def _integer(kind: pa.DataType) -> Kept:
     bits = kind.bit_width - signed
     least, most = -(2**bits) if signed else 0, 2**bits - 1
 
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         if type(value) is int and least <= value <= most:
             return value
         return None if value is None else _converted(value, kind)
 
-    return kept
+    return stored
 
 
 def _decimal(kind: pa.DataType) -> Kept:
-    def kept(value: Any) -> Any:
+    def stored(value: Any) -> Any:
         if type(value) is Decimal and value.is_finite() and value.as_tuple().exponent == -kind.scale:
             return value
         return None if value is None else _converted(value, kind)
 
-    return kept
+    return stored
 
 
 def _converted(value: Any, kind: pa.DataType) -> Any:
@@ -156,9 +156,9 @@ def _converted(value: Any, kind: pa.DataType) -> Any:
 
 
 def not_of(kind: pa.DataType, given: object) -> FunctionError:
-    """What is raised where a plain function gives a value that is not of the aggregate's type."""
+    """The error if a plain function returns a value that is not of the aggregate's type."""
     return FunctionError(
-        "A plain Python function gave a value that is not of the aggregate's type.",
+        "A plain Python function returned a value that is not of the aggregate's type.",
         given=f"{given}; the type is {kind}",
-        hint="wm.python(function, returns=...) says the type of its result.",
+        hint="wm.python(function, returns=...) declares the type of its result.",
     )

@@ -1,7 +1,7 @@
 """A shard's batch in ranges of hashes: what an operator needs beside its input follows from a slice, not the batch.
 
-Law 9. All records of a key are in one slice, so this is for operators whose results follow from their key's records
-alone (`Spec.by_key`). Results come in order of position within a slice; whoever reads them sorts (law 2).
+Law 9. All records of a key are in one slice, so this is for operators with results that follow from their key's records
+alone (`Spec.by_key`). Results come in order of position within a slice; their reader sorts them (law 2).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def slices(inputs: Mapping[int, pa.Table], limit: int | None = None) -> Iterator
         yield {side: pa.Table.from_batches(found) for side, found in filled.items() if found}
 
 
-def told_slices(inputs: Mapping[int, pa.Table]) -> Iterator[Mapping[int, pa.Table]]:
-    """The same for an operator that goes by time: what it is told of that comes with every slice."""
+def slices_with_time(inputs: Mapping[int, pa.Table]) -> Iterator[Mapping[int, pa.Table]]:
+    """The same for an operator that goes by time: the rows of time come with every slice."""
     told = {side: table for side, table in inputs.items() if side < 0}
     for part in slices({side: table for side, table in inputs.items() if side >= 0}):
         yield {**part, **told}
 
 
 class _Cut:
-    """A batch whose rows are taken slice by slice: so they lie twice in memory for one slice alone.
+    """A batch with rows taken slice by slice: so they lie twice in memory for one slice alone.
 
     Rows in order of their hashes, as large frames are packed, are not even copied for that: a slice is a view.
     """

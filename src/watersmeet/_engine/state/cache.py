@@ -6,11 +6,11 @@ another result. Runs are immutable and their ids are unique over checkpoints, so
 A sum in a file does not keep out who may write the file: a folder that is not this user's alone is not used.
 
 A file is a header of 64 bytes (magic, version, length and CRC of the rest, run id) and an uncompressed Arrow
-stream. A process checks the CRC once and then knows the file by inode, size and modification time. What is altered
-without changing these, as by a disk that fails, is found in the background (`watch`): what was read of it meanwhile may
-be wrong, so that is the one error that this cache raises. Files are
-written beside and renamed, so readers see a whole file or none, and two processes that write one run write
-the same. Law 9: what is kept follows what lies in the folder, and that has a limit in bytes.
+stream. A process checks the CRC once and then knows the file by inode, size and modification time. A change that leaves
+these as they are, as by a disk that fails, is found in the background (`watch`): rows that were read meanwhile may be
+wrong, so that is the one error that this cache raises. Files are written beside and renamed, so readers see a whole
+file or none, and two processes that write one run write the same. Law 9: what is kept follows what lies in the folder,
+and that has a limit in bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What the cache did so far in this process."""
+    """The counts of the cache so far in this process."""
 
     hits: int = 0
     opened: int = 0
@@ -65,8 +65,8 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
         wrong = _what_lets_others_in(status)
         if wrong is not None:
             raise ConfigError(
-                "A folder of this process alone is needed.",
-                given=f"{folder}, {wrong}",
+                f"The cache folder {folder} is not private: {wrong}.",
+                given=folder,
                 hint="Remove it, or name another one, in a folder where no one else may write.",
             )
     folder.chmod(0o700)
@@ -175,7 +175,7 @@ class RunCache:
                     os.unlink(self._path(run_id))
 
     def let_go(self) -> None:
-        """Forget the runs whose files are gone, whoever removed them: their bytes lie on the disk as long as a map."""
+        """Forget the runs with removed files, by whatever process: their bytes lie on the disk as long as a map."""
         with self._lock:
             for run_id in {*self._mapped, *self._checked}:
                 try:
@@ -213,7 +213,7 @@ class RunCache:
         path, self._altered = self._altered, None
         if path is not None:
             raise CorruptData(
-                "A file of the cache was altered while it was in use, and keeps its size and time: by a failing disk?",
+                "A file of the cache has changed while it was in use. Its disk may fail.",
                 given=path,
                 hint="The file is removed, and the next start fetches its rows anew. Results of the last batches may "
                 "be wrong: where that counts, restore a copy of the checkpoint from before, and check the disk, or "

@@ -1,8 +1,8 @@
 """A shard's state made of what other operators, or the same, had there before the topology was changed.
 
-Runs are taken over as they are: their ids say what is in them, whoever has them. Only where stored values are to be
-read as wider types, or rows begin or end to have headers, are rows written anew (law 9: some megabytes at a time). Law
-10: who gets what is said by names.
+Runs are taken over as they are: their ids depend on their content alone, not on the shard. Only where stored values are
+to be read as wider types, or rows begin or end to have headers, are rows written anew (law 9: some megabytes at a
+time). Law 10: who gets what is said by names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from watersmeet._plan.operators.spec import TableSchema
 
 @dataclass(frozen=True)
 class CarriedTables:
-    """What a shard takes over from one that there was.
+    """The tables that a shard takes over from a former one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a commit will write of a table: rows to put and to delete, as pointers to where their values lie.
+"""The writes of a commit to a table: rows to put and to delete, as pointers to their values.
 
 Law 9: values are gathered once, when the commit writes them, in the order of the run and a piece at a time; until then
 a change holds what names and sorts its rows, and pointers.

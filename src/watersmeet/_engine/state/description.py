@@ -1,4 +1,4 @@
-"""What a run is made of: the list of its chunks, which lies before the first of them.
+"""The description of a run: the list of its chunks, which lies before the first of them.
 
 The manifest knows a run by its id alone, which is the checksum of this list, and the list has the checksums of all
 chunks: so every byte is still checked, and a manifest does not grow with what its runs hold. The list has no value of

@@ -1,7 +1,7 @@
-"""What time has passed: which rows a merge may leave out, and which runs are dropped without being read.
+"""Expired rows: those that a merge may leave out, and runs that are dropped without being read.
 
 Law 3: each row is judged by the floor of its own time domain, so that a quiet domain keeps nothing of the others. Rows
-below their floor may be found until a merge or a drop removes them: whoever looks them up goes by time as well.
+below their floor may be found until a merge or a drop removes them: lookups go by time as well.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class TableLayout:
 
     @property
     def stored(self) -> pa.Schema:
-        """What the manifest says of the table: the columns, and how rows are told apart, sorted and let go."""
+        """The layout of the table in the manifest: the columns, and how rows are told apart, sorted and let go."""
         retention = (self.time, self.domain) if self.retained else None
         said: dict[str, Any] = {"identity": self.identity, "order": self.order, "retention": retention, "due": self.due}
         if self.ends is not None:
@@ -115,7 +115,7 @@ def with_due(rows: pa.RecordBatch, layout: TableLayout) -> pa.RecordBatch:
 
 
 def contradiction(rows: pa.RecordBatch, layout: TableLayout) -> str | None:
-    """What is wrong with the rows of a run that lookups and merges take for granted; None: nothing."""
+    """The fault of a run's rows, if they break an assumption of lookups and merges; None: no fault."""
     numbers = ("hash", TOMBSTONE, *layout.order, *filter(None, (layout.time, layout.domain)))
     missing = [name for name in numbers if rows.column(name).null_count]
     if missing:

@@ -1,4 +1,4 @@
-"""What lookups give: rows found in runs, each by its place, so that values are gathered as late as can be.
+"""Results of lookups: rows found in runs, each by its place, so that values are gathered as late as possible.
 
 Law 9: a lookup holds places and numbers; values are read a piece at a time where they may be many.
 """
@@ -44,7 +44,7 @@ class Lookup:
 class FoundRows:
     """Any number of rows for each query, found but not yet read.
 
-    Rows of a table whose rows are replaced come in order of query, then of the table's order columns, then in one that
+    Rows of a table of replaced rows come in order of query, then of the table's order columns, then in one that
     depends on their identity alone; appended rows come in no particular order.
 
     Attributes

@@ -7,8 +7,8 @@ id, from which all checksums follow (`description`), and the range of hashes: it
 A table is a list of **levels**, newest first. A settled level is one **layer**: pieces of runs in ascending, disjoint
 ranges of hash (a hot hash may go on in the next piece). A level that is being merged has several layers, newest first,
 and `done`, the layer of what is merged already. Merging goes up the hashes: rows that were merged are cut off from the
-front of the layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and whoever reads can
-take all layers of all levels in order without knowing of merges.
+front of the layers (`Piece.start`), so a hash lies in `done` or in the layers, never in both, and a reader can take all
+layers of all levels in order without knowing of merges.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is still to be seen of a run: its rows from `start` on, whose hashes are `low` or more."""
+    """The live rest of a run: its rows from `start` on, with hashes of `low` or more."""
 
     run: Run
     start: int

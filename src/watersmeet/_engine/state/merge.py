@@ -81,7 +81,7 @@ def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tupl
 
 
 def _group_begin(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
-    """The newest level of a group due to be merged whose oldest level is `last`; None if there is none."""
+    """The newest level of a group due to be merged with `last` as its oldest level; None if there is none."""
     if levels[last].merging:
         return None
     tier = _tier(levels[last], policy)
@@ -107,7 +107,7 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, ch
     """Whether a merge would leave at most half of some layers' rows, judged by some of them.
 
     The sample is all rows between the hashes of two rows of the oldest layer, others at each commit: the same for
-    whoever replays the commit. It is chosen by rows since some tables' hashes lie close together.
+    in every replay of the commit. It is chosen by rows since some tables' hashes lie close together.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Rows of runs: read from the store or the cache, written at a commit in chunks that the store can bear.
 
-Law 5 (state is plain Arrow bytes) and law 9 (no value above the limit). What is read from the store is
-checked against the manifest's checksums; the cache checks its own files.
+Law 5 (state is plain Arrow bytes) and law 9 (no value above the limit). Chunks from the store are checked against the
+manifest's checksums; the cache checks its own files.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def _altered(run: Run, what: str) -> CorruptData:
 class RunWriter:
     """The runs of one commit.
 
-    Most of what a commit brings is small and used up by its own merges, so it waits in memory until that is clear. What
-    merges make, and what is beyond `HELD`, is stored when it is made (law 9).
+    Most of what a commit brings is small and used up by its own merges, so it waits in memory until that is clear.
+    Results of merges, and chunks beyond `HELD`, are stored when they are made (law 9).
     """
 
     def __init__(self, store: ChunkStore, reader: RunReader, commit: int, chunk_bytes: int) -> None:
@@ -198,7 +198,7 @@ class RunWriter:
     def store_levels(self, levels: Iterable[RunLayer]) -> tuple[RunLayer, ...]:
         """Store the new runs that are left, and give them their names."""
         return tuple(
-            replace(level, layers=tuple(map(self._settled, level.layers)), done=self._settled(level.done))
+            replace(level, layers=tuple(map(self._finished, level.layers)), done=self._finished(level.done))
             for level in levels
         )
 
@@ -210,7 +210,7 @@ class RunWriter:
                 remove(self._store, run)
                 self._reader.forget(run)
 
-    def _settled(self, layer: Layer) -> Layer:
+    def _finished(self, layer: Layer) -> Layer:
         return tuple(
             replace(piece, run=self._stored.get(piece.run.id) or self._store_run(piece.run))
             if piece.run.id in self._made

@@ -2,8 +2,8 @@
 
 Law 5 (bulk verbs, plain bytes) and law 9 (a batch costs O(batch x log state)). Lookups see the state as it
 was at the last commit; changes are buffered, and nothing is written before `commit`, which makes one level of
-each table's changes, does the merging that is due, and writes the manifest last. What a commit does is a
-function of the state and the changes, so a batch replayed after a crash writes the same. Operators call this.
+each table's changes, does the merging that is due, and writes the manifest last. A commit is a function of the state
+and the changes, so a batch replayed after a crash writes the same. Operators call this.
 
 >>> from watersmeet._engine.keys.keys import hash_keys
 >>> from watersmeet._engine.state.store import MemoryChunkStore
@@ -77,7 +77,7 @@ class State:
 
     @property
     def manifest(self) -> Manifest:
-        """What the last commit wrote."""
+        """The writes of the last commit."""
         return self._manifest
 
     def table(self, declared: TableSchema) -> Table:
@@ -154,7 +154,7 @@ class State:
             table.forget_changes()
 
     def _begun(self) -> RunWriter:
-        """What writes the runs of the next commit."""
+        """The writer of the next commit's runs."""
         if self._writer is None:
             self._writer = RunWriter(self._store, self._reader, self._manifest.commit + 1, self._chunk_bytes)
         return self._writer
@@ -224,7 +224,7 @@ def _all_layers(levels: Iterable[RunLayer]) -> list[mf.Layer]:
 
 def _changed(name: str, stored: pa.Schema, asked: pa.Schema) -> StateError:
     return StateError(
-        f"the table {name!r} is stored with other columns than it is asked for",
+        f"the table {name!r} is stored with other columns than the operator reads",
         given=f"asked {_columns(asked)}; stored {_columns(stored)}",
         hint="a checkpoint keeps the columns it was started with: start a new one, or undo the change",
     )

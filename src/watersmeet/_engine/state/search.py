@@ -1,8 +1,7 @@
 """Finding keys in layers of runs: binary search of the batch's hashes, then comparison of the keys.
 
 A hash may belong to several keys, so a row found by its hash is only a candidate. Layers come newest first,
-and the first row of a key decides, tombstones included. Only runs whose range of hashes is asked for are
-loaded.
+and the first row of a key decides, tombstones included. Only runs with a requested range of hashes are loaded.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
             yield Hits(batch, rows[equal], places[equal])
 
 
-def find_within(
+def find_range(
     queries: Queries, layers: Sequence[Layer], load: Load, order: str, low: Int64s, high: Int64s
 ) -> Iterator[Hits]:
     """Every row that has the key of a query and a value of `order` from the query's `low` to its `high`.
@@ -102,7 +101,7 @@ def find_within(
 def find_last(
     queries: Queries, layers: Sequence[Layer], load: Load, order: str, at: Int64s, asking: Int64s
 ) -> Iterator[Hits]:
-    """For the queries in `asking`, in each run the last row of the key whose value of `order` is at most `at`."""
+    """For the queries in `asking`, in each run the last row of the key with a value of `order` of at most `at`."""
     for layer in layers:
         for batch, begin, end in _overlaps(queries.hashes[asking], layer, load):
             mine = asking[begin:end]
@@ -122,7 +121,7 @@ def find_last(
 
 
 def where_equal(hits: Iterator[Hits], queries: Queries, columns: Mapping[str, pa.Array]) -> Iterator[Hits]:
-    """The hits whose rows have, in these columns too, what their queries ask for."""
+    """The hits with rows that match their queries in these columns too."""
     for hit in hits:
         equal = np.ones(len(hit.rows), dtype=np.bool_)
         for name, asked in columns.items():

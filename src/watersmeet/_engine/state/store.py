@@ -22,7 +22,7 @@ from typing import Protocol
 
 
 class ChunkStore(Protocol):
-    """What state needs of the place it is kept in."""
+    """The interface of state to its store."""
 
     def get_manifest(self) -> bytes | None:
         """The manifest, or None where nothing was ever stored."""
@@ -47,7 +47,7 @@ class ChunkStore(Protocol):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What crossed the border of a store so far: calls and bytes, which is what state costs on Spark."""
+    """The traffic of a store so far: calls and bytes, which is the cost of state on Spark."""
 
     reads: int = 0
     writes: int = 0

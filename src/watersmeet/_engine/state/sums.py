@@ -21,14 +21,14 @@ Identity = tuple[int, int, int]
 
 
 class Checked(Protocol):
-    """What has files to be checked."""
+    """Files to check."""
 
     def check_next(self) -> float:
         """Check one of them, all in turn; the seconds that it took."""
 
 
 def identity_of(stat: os.stat_result) -> Identity:
-    """What a file is known by."""
+    """The identity of a file."""
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 

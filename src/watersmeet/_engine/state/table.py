@@ -2,7 +2,7 @@
 
 Rows are routed by the hash of their key, told apart by their identity, sorted within a hash by the order columns, and
 let go by their domain's time. A lookup asks for many keys at once and sees the last commit: `point` one row of an
-identity, `rows` all of a key, `range` those whose first order column lies in an interval, `as_of` the last one up to a
+identity, `rows` all of a key, `range` those with the first order column in an interval, `as_of` the last one up to a
 value; `due` finds rows of all keys by time. `put` and `expire` take effect at the next commit. A tombstone keeps
 what names and sorts its row, and no value.
 """
@@ -41,7 +41,7 @@ from watersmeet._engine.state.search import (
     find_all,
     find_last,
     find_newest,
-    find_within,
+    find_range,
     first_of_each,
     latest_of_each,
     where_equal,
@@ -95,7 +95,7 @@ class Table:
             hits = find_all(queries, self._layers(), self.load)
         else:
             at = _in_order(queries, asked[first].to_numpy(zero_copy_only=False))
-            hits = find_within(queries, self._layers(), self.load, first, at, at)
+            hits = find_range(queries, self._layers(), self.load, first, at, at)
         return self._lookup(queries, first_of_each(where_equal(hits, queries, asked), len(queries.hashes)), columns)
 
     def rows(self, hashes: npt.ArrayLike, keys: Keys) -> FoundRows:
@@ -104,7 +104,7 @@ class Table:
         return self._found(queries, find_all(queries, self._layers(), self.load))
 
     def range(self, hashes: npt.ArrayLike, keys: Keys, low: Int64s, high: Int64s) -> FoundRows:
-        """The rows of distinct keys whose first order column lies between the query's `low` and `high`, both included.
+        """The rows of distinct keys with the first order column between the query's `low` and `high`, both included.
 
         In a hot key this costs what is found.
         """
@@ -115,7 +115,7 @@ class Table:
         first, layers = self.layout.order[0], self._layers()
         if first == self.layout.time:
             layers = self._reaching(int(low.min()), int(high.max()))
-        return self._found(queries, find_within(queries, layers, self.load, first, low, high))
+        return self._found(queries, find_range(queries, layers, self.load, first, low, high))
 
     def as_of(self, hashes: npt.ArrayLike, keys: Keys, at: Int64s, columns: Sequence[str] | None = None) -> Lookup:
         """For each of some keys the row with the largest value of the order column that is at most `at`.
@@ -188,7 +188,7 @@ class Table:
             self._changes.append(PutRows.of(self.layout, given, deleted))
 
     def expire(self, floors: Mapping[int, int]) -> None:
-        """Rows whose time is below the floor of their domain are not wanted any more."""
+        """Rows below the floor of their domain are not wanted any more."""
         self._floors = Floors(dict(floors))
 
     @property
@@ -340,5 +340,5 @@ def _flat(column: Keys) -> pa.Array:
 
 
 def _in_order(queries: Queries, values: Int64s) -> Int64s:
-    """What each query brings, in the order of the sorted queries."""
+    """The columns of each query, in the order of the sorted queries."""
     return values if queries.order is None else values[queries.order]

@@ -6,8 +6,8 @@ gives `release` its **sources**, each of which says which of its rows are due in
 them:
 
 * a windowed join: its unmatched rows lie in the join's own tables, with a flag (`operators.unmatched_rows`);
-* an aggregate that emits on close: its windows lie in its own table (key, window start), whose `due` finds those that
-  close; what they are due at is the window's end and the grace;
+* an aggregate that emits on close: its windows lie in its own table (key, window start), with `due` to find those that
+  close; they are due at the window's end plus the grace;
 * suppress (until a time limit, until the window closes): `HeldRows` with a table of its own, one row of each key and
   due time, which later changes of the key replace; it keeps its place;
 * a stream-table join with grace: `HeldRows`, rows only appended; what is released is then looked up.
@@ -200,7 +200,7 @@ def _results(
 
 
 class _Values:
-    """What one source's rows bring, found but not gathered yet."""
+    """The rows of one source, found but not gathered yet."""
 
     def __init__(self, source: HeldSource, picked: _Picks, number: int, of_row: Int64s) -> None:
         hits = [Hits(part.batch, part.rows, part.rows) for own, part in picked if own == number]

@@ -1,7 +1,7 @@
 """Rows that wait in a table of their own, declared by `held_schema`: a source of `time.held` for any operator.
 
 A row is due at the last moment of its wait: it goes when the time of its domain is later. Rows that are due in the
-batch that brings them are not stored. What has gone is not deleted row by row: its time is below the floor then.
+batch that brings them are not stored. Released rows are not deleted row by row: its time is below the floor then.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HeldRows:
 
         Parameters
         ----------
-        rows : the table's columns but `due` and `domain`; of a table whose rows are replaced each key, due time and
+        rows : the table's columns but `due` and `domain`; of a table of replaced rows each key, due time and
             domain once in a batch, with the `arrival` that decides among equal keys.
         due : the last moment at which each waits, no earlier than the time of its domain at the batch's start.
         domain : its domain's number.
@@ -104,7 +104,7 @@ class HeldRows:
         index = times.index(domain)
         goes = times.passes(index, due)
         rows, due, index = rows[goes], due[goes], index[goes]
-        stands, latest = times.stands(index, due)
+        stands, latest = times.release_positions(index, due)
         return WaitingRows(batch, rows, stands, np.minimum(due + self._lag, latest), 2 * due)
 
 

@@ -1,9 +1,9 @@
 """Time that goes on while the input rests, where the option `idle_after` asks for it.
 
 A domain rests when for so long no record has told its time. From then on its time is the last one that
-records told, plus the wall clock that has gone by since. What that clock shows comes in rows of a source of
-the query, whose offsets are in the checkpoint, and never from a worker's clock: so a replayed batch gives the
-same. Written by the packs, read by `times`.
+records told, plus the wall clock that has gone by since. That clock comes in rows of a source of the query, with
+offsets in the checkpoint, and never from a worker's clock: so a replayed batch gives the same. Written by the packs,
+read by `times`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUIET = "quiet"
 
 
 def clock_row(wall: int, *, piped: bool = False) -> pa.Table:
-    """What every shard of an operator that keeps time is told of the wall clock, in ms; `piped`: in a test driver."""
+    """The wall clock for every shard of an operator that keeps time, in ms; `piped`: in a test driver."""
     names = ("order_ts", "time") if piped else ("order_ts",)
     return pa.table({"srcpart": pa.array([CLOCK])} | {name: pa.array([wall]) for name in names})
 

@@ -1,7 +1,7 @@
-"""What a shard is told of time in a batch: of each source partition the last time, or every record that moves it.
+"""The rows of time of a shard in a batch: of each source partition the last time, or every record that moves it.
 
 In a test driver all inputs are one partition and order_ts is the number of the piped record, so that records are
-processed as they were piped; then times are told beside.
+processed as they were piped; then times come beside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARTITION = (1 << PARTITION_BITS) - 1
 _NEVER = -(2**62)
 
 
-def told_last(rows: pa.Table) -> pa.Table:
+def last_times(rows: pa.Table) -> pa.Table:
     """Of each source partition of a frame the last time."""
     order_ts, srcpart = ints(rows, "order_ts"), ints(rows, "srcpart")
     order = np.lexsort((order_ts, srcpart))
@@ -31,7 +31,7 @@ def told_last(rows: pa.Table) -> pa.Table:
     return pa.table({"srcpart": pa.array(srcpart[last]), "order_ts": pa.array(order_ts[last])})
 
 
-def told_moves(rows: pa.Table) -> pa.Table:
+def time_moves(rows: pa.Table) -> pa.Table:
     """Of each source partition of a frame every record that moves its time: a row with the first, and differences."""
     names = [name for name in ("order_ts", "offset", "time") if name in rows.column_names]
     columns = {name: ints(rows, name) for name in names}
@@ -48,20 +48,20 @@ def told_moves(rows: pa.Table) -> pa.Table:
     return pa.concat_tables(told)
 
 
-def told_ends(told: pa.Table | None, lag: int) -> tuple[Int64s, Int64s]:
+def last_time_by_partition(told: pa.Table | None, lag: int) -> tuple[Int64s, Int64s]:
     """(partition, the operator's last time of it) of what the rows of `TIME_SIDE` say, but for the wall clock's.
 
-    What is told of every record that moves time is not unpacked for it, unless in a test driver.
+    Rows for every record that moves time are not unpacked for it, except in a test driver.
     """
     if told is None or not len(told) or "time_first" in told.column_names:
-        every = Told.of(told, lag)
+        every = TimeUpdates.of(told, lag)
         return every.partition, every.time
     return ints(told, "srcpart") & _PARTITION, ints(told, "order_ts") - lag
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a shard is told, in order of position.
+class TimeUpdates:
+    """The rows of time of a shard, in order of position.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class Told:
     piped: bool
 
     @classmethod
-    def of(cls, told: pa.Table | None, lag: int) -> Told:
-        """What the rows of `TIME_SIDE` say, but for the wall clock's."""
+    def of(cls, told: pa.Table | None, lag: int) -> TimeUpdates:
+        """The rows of `TIME_SIDE`, except the wall clock's."""
         if told is None or not len(told):
             nothing = np.zeros(0, dtype=np.int64)
             return cls((nothing,) * len(ROOT_POSITION), nothing, nothing, nothing, lag, piped=False)
@@ -99,7 +99,7 @@ class Told:
         reached = np.maximum.accumulate(time[rows]) if piped else time[rows]
         return cls(position, position[1] & _PARTITION, reached - lag, _numbered(position), lag, piped)
 
-    def only(self, wanted: Bools) -> Told:
+    def only(self, wanted: Bools) -> TimeUpdates:
         """Some of it."""
         position = tuple(column[wanted] for column in self.position)
         return replace(
@@ -128,9 +128,9 @@ class Told:
         both = [np.concatenate(pair) for pair in zip(self.position, places, strict=True)]
         asks = np.repeat(np.array([0, 1]), [len(self.time), len(places[0])])
         known = np.maximum.accumulate(np.append(start, self.time))
-        return known[_seen(both, asks, 1 - asks)], known[_seen(both, asks, asks)]
+        return known[_updates_before(both, asks, 1 - asks)], known[_updates_before(both, asks, asks)]
 
-    def behind(self, partition: Int64s, time: Int64s) -> Told:
+    def behind(self, partition: Int64s, time: Int64s) -> TimeUpdates:
         """With times that no record told, but the wall clock: those of domains that rest."""
         if not len(time):
             return self
@@ -154,7 +154,7 @@ def _numbered(position: Sequence[Int64s]) -> Int64s:
     return np.cumsum(fresh)
 
 
-def _seen(both: Sequence[Int64s], asks: Int64s, last: Int64s) -> Int64s:
+def _updates_before(both: Sequence[Int64s], asks: Int64s, last: Int64s) -> Int64s:
     """How many that tell stand before each that asks; of those at one position `last` has 0 for the first."""
     order = np.lexsort((last, *reversed(both)))
     so_far = np.cumsum(1 - asks[order])

@@ -3,8 +3,8 @@
 Law 3: such a result stands directly before the record (or the moment of the wall clock) that moves the time of its
 domain past the end of its wait, whatever batch that record comes in. Among those that one record lets go the order is:
 the time of the sources that operators see at them, their turn (of a windowed join timestamp, right before left), key
-bytes, the operator (that which was written down first), arrival. Time is the first number of their paths, turn and key
-go with the row (`held_key`): so the order stays, whatever key the row gets later and however many shards there are.
+bytes, the operator (the one that was declared first), arrival. Time is the first number of their paths, turn and key
+go with the row (`held_key`): so the order does not depend on a later key of the row or on the number of shards.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _path(context: OperatorContext, part: Int64s, number: Int64s) -> list[Int64s
 
 
 def _partition(context: OperatorContext, rows: pa.Table) -> Int64s:
-    """What stands in the second path slot where the results' number does not: the partition they belong to.
+    """The second path slot, if it does not hold the results' number: the partition they belong to.
 
     Operators below ask for it where partitions have times of their own (`partitions`).
     """

@@ -30,19 +30,19 @@ from watersmeet._engine.rows.narrow import packed, unpacked
 from watersmeet._engine.rows.position import order_by
 
 
-def told_reach(
+def bounds_by_case(
     rows: pa.Table, cases: Int64s | None, slots: int, *, nulls: bool = False
 ) -> Iterator[tuple[int, pa.Table]]:
-    """(case, what every shard is told) of how far rows with key and value reach; `nulls`: with a key."""
+    """(case, rows for every shard) of the time bounds of rows with key and value; `nulls`: with a key."""
     stored = valid(rows.column("key"))
     stored = stored if nulls else stored & valid(rows.column("value"))
     cases = np.zeros(len(rows), dtype=np.int64) if cases is None else cases
     for case in np.unique(cases[stored]):
         chosen = pa.array(np.flatnonzero(stored & (cases == case)))
-        yield int(case), _told(rows.take(chosen), position_columns(slots))
+        yield int(case), _bounds_table(rows.take(chosen), position_columns(slots))
 
 
-def _told(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+def _bounds_table(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     columns, held = [ints(rows, name) for name in names], held_keys(rows)
     order = order_by(columns, held)
     part = partitions(columns)

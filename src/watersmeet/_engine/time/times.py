@@ -1,10 +1,9 @@
 """Stream time inside an operator: per time domain, at each row, at the start and at the end of the batch.
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
-back; no shard needs to hear of another's records for it. What a shard must be told (`watermark`) is the time
-at the end of the batch; where results are held back, or come that were, every record that moves time (`told`); and,
-since stored rows disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side
-reach.
+back; no shard needs to hear of another's records for it. A shard must get (`watermark`) the time at the end of the
+batch; where results are held back, or come that were, every record that moves time (`told`); and, since stored rows
+disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side reach.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from watersmeet._engine.rows.columns import LET_GO, ROOT_POSITION, held_together
 from watersmeet._engine.rows.position import order_by
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.idle import Quiet, split
-from watersmeet._engine.time.partition_times import Told, told_ends
+from watersmeet._engine.time.partition_times import TimeUpdates, last_time_by_partition
 from watersmeet._engine.time.time_bounds import Steps, furthest_before
 from watersmeet._engine.time.turns import turns
-from watersmeet._plan.physical import TIME_SIDE, reach_side
+from watersmeet._plan.physical import TIME_SIDE, bounds_side
 
 TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
@@ -54,11 +53,11 @@ class Times:
         told, wall = split(inputs.get(TIME_SIDE))
         self.wall = wall
         self._rows_told, lag = told, context.time.hold_back
-        partition, last = told_ends(told, lag)
+        partition, last = last_time_by_partition(told, lag)
         told_domain = self._domain(partition)
         stored = {int(d): t for d, t in state.get_scalar(TIME, {}).items()}
         mine = self._domain(partitions(events.position))
-        self._told_reach = [inputs.get(reach_side(s)) for s in range(sides)]
+        self._told_reach = [inputs.get(bounds_side(s)) for s in range(sides)]
         reaching = [self._domain(ints(told, "partition")) for told in self._told_reach if told is not None]
         known = np.array(sorted(stored), dtype=np.int64)
         self.domains = np.unique(np.concatenate([mine, told_domain, known, *reaching]))
@@ -67,7 +66,7 @@ class Times:
         gone = let_go(events.position)
         piped = told is not None and "time_first" in told.column_names
         order_ts = events.position[0]
-        self.now = Told.of(told, lag).time_at(order_ts) if piped else order_ts - lag
+        self.now = TimeUpdates.of(told, lag).time_at(order_ts) if piped else order_ts - lag
         self.end = np.array(self.start)
         np.maximum.at(self.end, self.of_row[~gone], self.now[~gone])
         np.maximum.at(self.end, self.index(told_domain), last)
@@ -81,9 +80,9 @@ class Times:
         ]
 
     @cached_property
-    def _told(self) -> Told:
+    def _updates(self) -> TimeUpdates:
         """Every record that moves time, and the wall clock where domains rest; unpacked where somebody asks."""
-        told = Told.of(self._rows_told, self._context.time.hold_back)
+        told = TimeUpdates.of(self._rows_told, self._context.time.hold_back)
         return told.behind(self.domains[self._rests], self.end[self._rests])
 
     def _rest(self, state: State, wall: int | None, told_domain: Int64s, last: Int64s) -> Quiet:
@@ -117,9 +116,9 @@ class Times:
         """
         at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
         domain, place = self.of_row[rows], [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
-        told_domain = self.index(self._domain(self._told.partition))
+        told_domain = self.index(self._domain(self._updates.partition))
         for d in np.unique(domain):
-            own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            own, mine = self._updates.only(told_domain == d), np.flatnonzero(domain == d)
             before, through = own.around([column[mine] for column in place], int(self.start[d]))
             at[mine] = np.minimum(np.maximum(at[mine], before), through)
         return at
@@ -147,38 +146,38 @@ class Times:
     @property
     def movers(self) -> list[Int64s]:
         """Positions of the records that move time in this batch, in order; the wall clock's moment is the last."""
-        return self._told.movers
+        return self._updates.movers
 
-    def stands(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
+    def release_positions(self, domain: Int64s, close: Int64s) -> tuple[Int64s, Int64s]:
         """Where results stand that are let go when the time of their domain is past `close`, in this batch.
 
         Returns the number of the record in `movers` that each stands before, and the last moment of the sources before
         that record.
         """
         stands, latest = np.zeros(len(close), dtype=np.int64), np.zeros(len(close), dtype=np.int64)
-        told_domain = self.index(self._domain(self._told.partition))
+        told_domain = self.index(self._domain(self._updates.partition))
         for d in np.unique(domain):
-            own, rows = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            own, rows = self._updates.only(told_domain == d), np.flatnonzero(domain == d)
             at = np.searchsorted(own.time, close[rows], side="right")
             stands[rows], latest[rows] = own.number[at], own.time[at] - 1 + self._context.time.hold_back
         return stands, latest
 
     def moves(self, domain: int) -> tuple[Int64s, Int64s]:
         """(time, number in `movers`) of all that moves the time of a domain, by its place in `domains`, in order."""
-        own = self._told.only(self.index(self._domain(self._told.partition)) == domain)
+        own = self._updates.only(self.index(self._domain(self._updates.partition)) == domain)
         return own.time, own.number
 
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only where every record that moves time is told (`told`). Where the wall clock moves several domains, what an
-        operator above has let go then comes at its own moment in all of them.
+        Only if the shard gets every record that moves time (`told`). Where the wall clock moves several domains, rows
+        that an operator above has let go come at their own time in all of them.
         """
-        now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._told.partition))
+        now, told_domain = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._updates.partition))
         place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
         moment = self._moment(rows)
         for d in np.unique(domain):
-            own, mine = self._told.only(told_domain == d), np.flatnonzero(domain == d)
+            own, mine = self._updates.only(told_domain == d), np.flatnonzero(domain == d)
             before, through = own.around([column[mine] for column in place], int(self.start[d]))
             now[mine] = np.minimum(np.maximum(moment[mine], before), through)
         return now
@@ -189,7 +188,7 @@ class Times:
         at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
         return np.where(gone, at, np.iinfo(np.int64).min)
 
-    def reach_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
+    def side_time_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""
         result = self._reached[side][domain]
         if self._told_reach[side] is None:
@@ -202,7 +201,7 @@ class Times:
             result[asking] = furthest_before(step_rank[own], steps.reach[own], event_rank[rows[asking]], start)
         return result
 
-    def reach_end(self, side: int) -> Int64s:
+    def side_time_at_end(self, side: int) -> Int64s:
         """How far the rows of a side reach in each domain after the batch; -1 for not at all."""
         result = np.array(self._reached[side])
         told = self._told_reach[side]
@@ -214,7 +213,7 @@ class Times:
         """Keep what the next batch starts with."""
         names = [str(d) for d in self.domains]
         state.set_scalar(TIME, dict(zip(names, self.end.tolist(), strict=True)))
-        reached = [dict(zip(names, self.reach_end(s).tolist(), strict=True)) for s in range(self._sides)]
+        reached = [dict(zip(names, self.side_time_at_end(s).tolist(), strict=True)) for s in range(self._sides)]
         state.set_scalar(REACH, reached)
         if self._quiet is not None:
             self._quiet.store(state, self.domains)
@@ -224,7 +223,7 @@ class Times:
 
     @cached_property
     def _steps(self) -> dict[int, Steps]:
-        """The steps of each side that was told any, unpacked for late records only."""
+        """The steps of each side that has any, unpacked for late records only."""
         slots = self._context.slots
         return {side: Steps(told, slots) for side, told in enumerate(self._told_reach) if told is not None}
 

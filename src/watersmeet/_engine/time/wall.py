@@ -1,8 +1,8 @@
 """The wall clock as an operator knows it that has timers of it.
 
-What it shows comes in rows of a source of the query (`idle`), whose offsets are in the checkpoint, and never from a
-worker's clock: a replayed batch gives the same. A batch is told at its beginning: what falls due by it stands at the
-moment `AT_FIRST`, before all records of the batch.
+It comes in rows of a source of the query (`idle`), with offsets in the checkpoint, and never from a worker's clock: a
+replayed batch gives the same. A batch gets it at its beginning: rows due by it are at the time `AT_FIRST`, before all
+records of the batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TURN = -(2**62)
 
 
 class WallClock:
-    """What it shows before a batch and in it, in ms; it never goes back.
+    """Its time before a batch and in it, in ms; it never goes back.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What becomes of a checkpoint's tables, inputs and outputs when its topology is changed."""
+"""The fate of a checkpoint's tables, inputs and outputs under a changed topology."""

@@ -1,4 +1,4 @@
-"""What a change of topology does to a checkpoint, said before it is done.
+"""The effects of a change of topology on a checkpoint, listed in advance.
 
 Law 10: what is kept is found by name. An operator of a node takes over the tables of the operator that stood there;
 a store that the user has named, the rows of the store of that name. All else starts empty, or is dropped.
@@ -16,14 +16,14 @@ What = Literal["store", "node", "source", "sink", "settings"]
 
 @dataclass(frozen=True)
 class Item:
-    """What becomes of one thing.
+    """The effect on one thing.
 
     Parameters
     ----------
     what : "store", "node" (between inputs, tables and outputs), "source", "sink" or "settings".
     name : its name.
     outcome : what happens to it.
-    node : of a store the node whose operator keeps it.
+    node : of a store the node of its operator.
     reason : why, where that is to be said.
     hint : what to do, where there is anything to do.
     """
@@ -63,7 +63,7 @@ class TakenTable:
 
 @dataclass(frozen=True)
 class Change:
-    """What a start with `evolve=True` does to a checkpoint.
+    """The effects of a start with `evolve=True` on a checkpoint.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class Change:
     taken: tuple[TakenTable, ...] = ()
 
     @property
-    def kept(self) -> tuple[Item, ...]:
-        """What goes on as it is."""
+    def unchanged(self) -> tuple[Item, ...]:
+        """The items that stay as they are."""
         return self._of("kept")
 
     @property
@@ -95,17 +95,17 @@ class Change:
 
     @property
     def dropped(self) -> tuple[Item, ...]:
-        """What is gone."""
+        """The items that are gone."""
         return self._of("dropped")
 
     @property
     def widened(self) -> tuple[Item, ...]:
-        """Stores whose rows are read as wider types."""
+        """Stores with rows that are read as wider types."""
         return self._of("widened")
 
     @property
     def refused(self) -> tuple[Item, ...]:
-        """What stands against the change."""
+        """The reasons against the change."""
         return self._of("refused")
 
     @property

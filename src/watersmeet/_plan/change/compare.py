@@ -18,7 +18,7 @@ _ANEW = "Give the node another name=, under which it starts empty; or change it 
 
 
 def compare(old: Described, new: Described) -> Change:
-    """What a change from `old` to `new` does, both as `described` gives them."""
+    """The effects of a change from `old` to `new`, both as `described` gives them."""
     stores, taken = _stores(old, new)
     items = [*stores, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
     return Change((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
@@ -52,7 +52,7 @@ def _stores(old: Described, new: Described) -> tuple[list[Item], list[TakenTable
             continue
         if before is not None:
             _taken_over(before, operator, items, taken)
-        elif operator["node"] in nodes and operator["tables"] and not _stands(new, operator["node"], places):
+        elif operator["node"] in nodes and operator["tables"] and not _had_operators(new, operator["node"], places):
             items.append(_of_another_kind(operator, nodes[operator["node"]]))
         else:
             _found_by_store(operator, tables, items, taken)
@@ -73,7 +73,7 @@ class _Tables:
     Parameters
     ----------
     named : by name the place, the table, and whether it is one that time lets nothing go of.
-    copies : by the table whose rows they have, the places of those that have them as they are.
+    copies : by table, the places of the tables that have its rows as they are.
     old, new : what stands above the nodes of both plans.
     """
 
@@ -95,7 +95,7 @@ class _Tables:
         return cls(named, copies, _lineage(plan), new)
 
     def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> LineageReading:
-        """What two tables are of, each with its node: those of which they have the rows, or all that the node reads."""
+        """The contents of two tables, each with its node: the tables with the same rows, or all that the node reads."""
         sides = []
         for plan, (node, table) in ((self.old, was), (self.new, now)):
             copied = table["copies"]
@@ -108,13 +108,13 @@ def _lineage(plan: Described) -> Lineage:
 
 
 def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[LineageReading, str]]:
-    """What the nodes read whose operators, with tables, would go on."""
+    """The inputs of nodes with operators, with tables, that would continue."""
     nodes = {place[0] for place, each in _by_place(new).items() if place in places and each["tables"]}
     return {node: (LineageReading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
 
 
 def _as_read(reading: LineageReading, node: str) -> Item | None:
-    """What is to be said of an operator that would go on, and reads something else, something more, or less."""
+    """The items of an operator that would continue, and reads something else, something more, or less."""
     if reading.against:
         return Item("node", node, "refused", reason=reading.against, hint=reading.hint)
     return Item("node", node, "changed", reason=reading.noted) if reading.noted else None
@@ -124,7 +124,7 @@ def _by_place(plan: Described) -> dict[tuple[str, str], Mapping[str, Any]]:
     return {(each["node"], each["operator"]): each for each in plan["operators"]}
 
 
-def _stands(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
+def _had_operators(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
     """Whether another operator of the node is one that stood there: it has got one more, and is what it was."""
     mine = {place for place in _by_place(plan) if place[0] == node}
     return bool(mine & places.keys())
@@ -164,14 +164,14 @@ def _taken_over(
 
 
 def _pairs(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Each table with the one whose rows it has: of its name, else in order of those whose names are gone; or None."""
+    """Each table with its former one: of its name, else in order of those with names that are gone; or None."""
     named, kept = {table["name"]: table for table in before}, {table["name"] for table in now}
     others = iter([table for table in before if table["name"] not in kept]) if len(before) == len(now) else iter(())
     yield from ((named.get(table["name"]) or next(others, None), table) for table in now)
 
 
 def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
-    """What differs in an operator so that it cannot go on."""
+    """The difference of an operator that cannot continue."""
     if len(before["tables"]) != len(operator["tables"]) and not operator.get("grows"):
         return f"it kept {len(before['tables'])} tables, and now keeps {len(operator['tables'])}"
     for name in dict.fromkeys((*before["params"], *operator["params"])):
@@ -241,7 +241,7 @@ def _go_on_by_name(
     items: list[Item],
     taken: list[TakenTable],
 ) -> None:
-    """A store whose name another operator's had."""
+    """A store with the former name of another operator's store."""
     place, was, plain = found
     node, name = operator["node"], table["name"]
     plain = plain and operator["time"] is None and operator["widens"]
@@ -274,7 +274,7 @@ def _dropped(
 
 
 def _name_it(operator: Mapping[str, Any]) -> str:
-    """What to do about an operator whose name was made up from what comes into it."""
+    """The cure for an operator with a name made up from its inputs."""
     if operator["named"]:
         return ""
     return f"Its name is made up: name={operator['node']!r} keeps it, whatever its inputs are called later."
@@ -301,7 +301,7 @@ def _sources(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
         elif name in old and old[name]["origin"] != each["origin"]:
             yield Item("source", name, "changed", reason=f"was {old[name]['origin']}, is {each['origin']}")
         else:
-            yield Item("source", name, "kept", reason="goes on where it is")
+            yield Item("source", name, "kept", reason="continues where it is")
     now = {_place(name, each) for name, each in new.items()}
     for name, each in old.items():
         if _place(name, each) not in now:

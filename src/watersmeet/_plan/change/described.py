@@ -1,6 +1,6 @@
 """A plan as a checkpoint records it, so that another topology can be compared with it (law 10: by names).
 
-What is recorded is plain JSON: the program that made it may be gone when it is read.
+The record is plain JSON: the program that made it may be gone when it is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Texts = Mapping[str, Mapping[str, str]]
 
 
 def described(physical: Physical, origins: Mapping[str, str], functions: Texts | None = None) -> dict[str, Any]:
-    """What a change is judged by.
+    """The facts by which a change is judged.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def _called(plan: Plan, node: Node) -> str | None:
 
 
 def _step(plan: Plan, node: Node, functions: Texts) -> str | None:
-    """What a step is known by: its name if it is the user's, else what it does; None where it only passes on."""
+    """The identity of a step: its name if it is the user's, else its action; None if it only passes on."""
     if not _is_made_up(plan, node):
         return f"node {node.name}"
     if not plan.functions_of(node) and not node.details():

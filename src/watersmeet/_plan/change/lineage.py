@@ -1,10 +1,10 @@
-"""What a node reads in two plans, and whether its rows are of what it reads now (law 10).
+"""The inputs of a node in two plans, and whether its rows are of its present inputs (law 10).
 
-A name says which rows go on; it does not say whose they are. So what stands above a node is compared, side by side. An
+A name identifies the rows that continue, but not their inputs. So the nodes above a node are compared, side by side. An
 input is known by its topic, or by its name where it is a DataFrame; a node by its name; a step without a name of the
-user's by what it does, where that is recorded. What leaves records as they are is not counted. Steps may come and go,
-and a side may read something more, or no longer all. It may not read one thing in place of another, nor what another
-side of the node has read: its rows would be taken for those of something else.
+user's by what it does, where that is recorded. Steps that leave records as they are do not count. Steps may come and
+go, and a side may read something more, or no longer all. It may not read one thing in place of another, nor what
+another side of the node has read: its rows would be taken for those of something else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Identities = frozenset[str]
 
 @dataclass(frozen=True)
 class Lineage:
-    """What is above each node of a plan, as a checkpoint records it.
+    """The nodes above each node of a plan, as a checkpoint records them.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class Lineage:
     sources: Mapping[str, str]
 
     def inputs(self, node: str) -> tuple[str, ...]:
-        """What a node reads; an input reads itself."""
+        """The inputs of a node; an input reads itself."""
         return (node,) if node in self.sources else tuple(self.reads[node]["inputs"])
 
     def above(self, nodes: Iterable[str]) -> Identities:
-        """What nodes, and all that is above them, are known by."""
+        """The identities of nodes and of all nodes above them."""
         found: set[str] = set()
         for node in nodes:
             if node in self.sources:
@@ -47,7 +47,7 @@ class Lineage:
 
     @cached_property
     def everything(self) -> Identities:
-        """What all nodes are known by."""
+        """The identities of all nodes."""
         return self.above((*self.reads, *self.sources))
 
     def called(self, node: str) -> str:
@@ -62,7 +62,7 @@ class Lineage:
 
 @dataclass(frozen=True)
 class LineageReading:
-    """What sides of an operator, or of what keeps a table, read in two plans.
+    """The inputs of an operator's sides, or of a table's keeper, in two plans.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ class LineageReading:
         was, now = _listed(self.old, self.before), _listed(self.new, self.after)
         if was == now:
             # what differs lies further above, or has no name
-            gone, come = (", ".join(sorted(map(_told, each))) for each in self._changed)
+            gone, come = (", ".join(sorted(map(_user_name, each))) for each in self._changed)
             was, now = f"{was} (with {gone} above)", f"{now} (with {come} above)"
         said = "its inputs have changed places: " if self.exchanged else ""
         return f"{said}it read {was}, it reads {now}"
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """The cure."""
         if self.exchanged:
             return (
                 "Write its inputs in the order in which they were; or give it another name=, under which it begins "
@@ -133,15 +133,15 @@ class LineageReading:
 
     @property
     def noted(self) -> str:
-        """What is read in addition, or no more, where what is kept goes on."""
+        """The inputs that are added or removed while the state continues."""
         inputs = {*self.old.sources.values(), *self.new.sources.values()}
         gone, come = (sorted(each & inputs) for each in self._changed)
         said = [f"reads {', '.join(come)}, too, from now on"] if come else []
         return "; ".join([*said, *([f"reads {', '.join(gone)} no more: what came of it stays"] if gone else [])])
 
 
-def _told(identity: str) -> str:
-    """What something is known by, as a user knows it: of a step without a name, what it is."""
+def _user_name(identity: str) -> str:
+    """The name that a user knows it by: of a step without a name, its action."""
     kind, _, rest = identity.partition(" ")
     if kind in ("topic", "rows"):
         return identity

@@ -15,7 +15,7 @@ from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, Sl
 class RegroupNode(Node):
     """Changes of a table as messages to groups: what leaves one ("old"), and what comes into one ("new").
 
-    A change whose group stays is one message, which brings the old value beside the new one. The two halves stand side
+    A change within its group is one message, which brings the old value beside the new one. The two halves stand side
     by side, so that the old one comes first.
 
     Parameters
@@ -47,7 +47,7 @@ class RegroupNode(Node):
 
 @dataclass(frozen=True)
 class ArgumentsNode(Node):
-    """What aggregates by name work on: a struct of their arguments in place of the value; of a message, of both."""
+    """The input of aggregates by name: a struct of their arguments in place of the value; of a message, of both."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
     of_messages: bool = field(kw_only=True)
@@ -107,7 +107,7 @@ class TableAggregateNode(AggregatedNode):
 
 @dataclass(frozen=True)
 class WindowAggregateNode(AggregatedNode):
-    """Base of the aggregates of a grouped stream by key and window: a table whose keys are structs of both.
+    """Base of the aggregates of a grouped stream by key and window: a table with structs of both as keys.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class SuppressNode(Node):
         ):
             return
         raise TopologyError(
-            "Only a table by windows that close can be suppressed until they do.",
+            "Suppressed.until_window_closes() needs a table of windows that close.",
             given=f"{self.inputs[0]!r}" + ("" if self.windows is None else f", by {self.windows}"),
             hint="Aggregate by TimeWindows, SlidingWindows or SessionWindows first, and suppress what the aggregate "
             "returns; or use Suppressed.until_time_limit(...).",

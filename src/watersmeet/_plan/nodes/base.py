@@ -1,4 +1,4 @@
-"""What every node is, and what the plan asks it; what an operator does is asked of its spec (`_plan/operators`)."""
+"""Base of all nodes, with the questions of the plan; the operator's spec answers the others (`_plan/operators`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ of; from its store, where it has one; from what its operator remembers anyway; f
 
 @dataclass(frozen=True)
 class Shape:
-    """What flows on an edge: the kind of thing, and the types of key and value."""
+    """The records of an edge: the kind of handle, and the types of key and value."""
 
     kind: Kind
     key: Any
@@ -87,7 +87,9 @@ class Node:
             )
         if self.history_ms is not None and self.history_ms < 0:
             raise TopologyError(
-                "A table's history cannot be negative.", given=f"{self.history_ms} ms", hint='history="1 day"'
+                f"The history of a table must not be negative: {self.history_ms} ms.",
+                given=f"{self.history_ms} ms",
+                hint='history="1 day"',
             )
 
     def details(self) -> tuple[tuple[str, str], ...]:
@@ -101,7 +103,7 @@ class Node:
 
     @property
     def place(self) -> Any:
-        """What it reads or writes outside of the topology; None for what stands within."""
+        """Its topic, table or frame outside of the topology; None for an inner node."""
         return None
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
@@ -117,7 +119,7 @@ class Node:
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """The inputs whose keys its records have; none where it makes keys of its own."""
+        """The inputs that its keys come from; none if it makes keys of its own."""
         return self.inputs
 
     @property

@@ -179,7 +179,7 @@ class ReferenceNode(JoinNode):
 
     @property
     def referring(self) -> str:
-        """Name of the table whose rows refer."""
+        """Name of the table of rows that refer."""
         return self.inputs[self.referring_side]
 
     @property

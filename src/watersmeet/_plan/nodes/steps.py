@@ -13,9 +13,9 @@ from watersmeet._plan.nodes.base import Function, Node, Shape, UserFunction, of_
 class SourceNode(Node):
     """An input, read as a stream or as a table; `input` is its name to the test driver.
 
-    `dead_letters_of` names the input whose bad records are this one's rows; it reads nothing itself. `bootstrap` is
-    what it begins with: a table's `Snapshot`, or a `Backfill`. `timestamp` is the function of key and value that gives
-    its records' times in ms, where these are not their own.
+    `dead_letters_of` names the input of its rows, which are bad records; it reads nothing itself. `bootstrap` is its
+    beginning: a table's `Snapshot`, or a `Backfill`. `timestamp` is the function of key and value that gives its
+    records' times in ms, where these are not their own.
     """
 
     input: str = field(kw_only=True)

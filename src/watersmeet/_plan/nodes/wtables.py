@@ -90,7 +90,7 @@ class WTableWTableNode(WTableJoinNode):
         super().__post_init__()
         if self.how == "outer" and (self.distance or self.window_of is not None):
             raise TopologyError(
-                "An outer join with a shift has no key for a right row that meets none.",
+                "An outer join with a shift has no key for an unmatched right row.",
                 given=f"{self.inputs[0]!r} and {self.inputs[1]!r}",
                 hint="Use left_join, or an outer join of equal windows: leave shift= out.",
             )

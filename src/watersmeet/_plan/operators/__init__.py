@@ -71,7 +71,7 @@ def operators_of(node: Node) -> tuple[Spec[Any], ...]:
 
 
 def keeper_of(node: Node) -> Spec[Node]:
-    """What keeps the table that a node is, where none of its own operators does."""
+    """The operator that keeps the table of a node, if none of its own operators does."""
     return TABLE if node.history_ms is None else VERSIONED_TABLE
 
 

@@ -98,7 +98,7 @@ class ForeignKeyReceiveSpec(Spec[Node]):
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         return True
 
 

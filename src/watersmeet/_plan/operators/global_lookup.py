@@ -51,7 +51,7 @@ class GlobalLookupSpec(Spec[Node]):
         return Reads(site.input(1).shape.key, (driving, *_tables(site)))
 
     def inputs_of(self, site: SpecSite[Node]) -> tuple[str, ...]:
-        """What drives it, and the tables behind a view, in the order of a lookup."""
+        """The driving input, and the tables behind a view, in the order of a lookup."""
         driving, looked_up = site.node.inputs
         return (driving, *(table.name for table in tables_of(site.plan, looked_up)))
 
@@ -100,11 +100,11 @@ class GlobalTableLookupSpec(GlobalLookupSpec):
     cacheable = True
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """The same, and the keys whose result stands."""
+        """The same, and the keys with a present result."""
         materialized = TableSchema(f"{site.node.name}.materialized", (("key", site.input(0).shape.key),))
         return (*super().keeps(site, taken), materialized)
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         return True
 
 

@@ -1,4 +1,4 @@
-"""What the specs of joins share: pairs of a left and a right value, and the joiner that makes one value of them."""
+"""Base of the specs of joins: pairs of a left and a right value, and the joiner that makes one value of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def side_names(site: SpecSite[Any], sides: tuple[int, ...]) -> tuple[str, ...]:
 
 
 class KeyJoinSpec(Spec[N]):
-    """What joins of two inputs by their common key share; see `Spec`."""
+    """Base of the specs of joins of two inputs by their common key; see `Spec`."""
 
     keeps_partition = True
     by_key = True

@@ -92,7 +92,7 @@ class ProcessSpec(Spec[Node]):
         return ResultColumns((("value", site.node.shape.value),))
 
     def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
-        """What timers send has their time, so it holds nothing back for longer than they are due."""
+        """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         node = site.node
         waits = node.timers or node.wall_timers or any(store.ttl_ms is not None for store in node.stores)
         return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=False, by_wall=node.wall_timers)

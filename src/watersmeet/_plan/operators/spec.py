@@ -1,4 +1,4 @@
-"""What an operator answers for: one frozen spec for each stem, asked by the rewrite, the runners and the engine.
+"""The spec of an operator: one frozen class for each stem, asked by the rewrite, the runners and the engine.
 
 A spec says what the operator reads (sides, key, what rows carry, what ends on the way in), what it gives (columns,
 and which functions make values of them), what it keeps (tables), and what it promises. Nobody else asks which
@@ -111,7 +111,7 @@ class SpecSide:
 
     @property
     def function(self) -> Function | None:
-        """The user's function whose result rows bring: their key, or a column beside it."""
+        """The user's function with results in the rows: their key, or a column beside it."""
         return self.key or next((each.function for each in self.carries if each.function is not None), None)
 
     @property
@@ -127,7 +127,7 @@ class SpecSide:
 
 @dataclass(frozen=True)
 class Reads:
-    """What an operator reads: rows grouped by a key of this type, on these sides."""
+    """The input of an operator: rows grouped by a key of this type, on these sides."""
 
     key: Any
     sides: tuple[SpecSide, ...]
@@ -163,7 +163,7 @@ class Made:
 
 @dataclass(frozen=True)
 class ResultColumns:
-    """What an operator gives: columns beside the key, and what is made of them, in this order.
+    """The results of an operator: columns beside the key, and the node's rows made of them, in this order.
 
     In the end there is `value`, and `old` where old values are sent.
     """
@@ -201,7 +201,7 @@ class TableSchema:
     Parameters
     ----------
     name : the store's name.
-    columns : in order; the first one, `key`, is the one by whose hash rows are routed.
+    columns : in order; rows are routed by the hash of the first one, `key`.
     identity : the columns that tell rows apart, `key` first; of rows that are only appended there are none.
     order : columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by
         which rows of a key are looked up in ranges.
@@ -210,9 +210,9 @@ class TableSchema:
     due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
         them if there are no flags; None: none are.
     shown : whether it is one of the stores that users see.
-    copies : name of the node, a table, whose rows it has as they are: others that do have the same ones.
+    copies : name of the node, a table, that it copies: other tables that copy it have the same rows.
 
-    What tells versions of one row apart must not change from one to the next: so in a table whose rows are replaced
+    The columns that tell versions of one row apart must not change from one to the next: so in a table of replaced rows
     the first of `order` and the retention's time belong to the identity.
     """
 
@@ -274,7 +274,7 @@ class TimeOfSpec:
     ----------
     hold : how long it can hold a result back, in ms; None: it never does.
     dropped_move : whether records that end on the way in, without key or value, move its time all the same.
-    reaches : whether every shard is told how far the rows of each side reach; or of which sides.
+    reaches : whether every shard gets the time bounds of each side's rows; or of which sides.
     elsewhere : whether a record is judged by the time of another partition than its own, too, where partitions have
         times of their own.
     by_wall : whether it goes by the wall clock, too.
@@ -286,14 +286,14 @@ class TimeOfSpec:
     elsewhere: bool = False
     by_wall: bool = False
 
-    def tells_reach(self, side: int) -> bool:
-        """Whether every shard is told how far the rows of a side reach."""
+    def broadcasts_bounds(self, side: int) -> bool:
+        """Whether every shard gets the time bounds of a side's rows."""
         return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
 
 
 @dataclass(frozen=True)
 class Spec(Generic[N]):
-    """What an operator of one stem answers for; the answers here are the usual ones.
+    """The spec of an operator of one stem, with the usual answers.
 
     A spec has no state: all that differs from place to place comes with the `SpecSite`.
     """
@@ -327,11 +327,11 @@ class Spec(Generic[N]):
         return input
 
     def reads(self, site: SpecSite[N]) -> Reads:
-        """What comes in."""
+        """The input."""
         raise NotImplementedError
 
     def inputs_of(self, site: SpecSite[N]) -> tuple[str, ...]:
-        """Names of the nodes whose records it works on, in the order of the node's sides."""
+        """Names of the nodes that it reads, in the order of the node's sides."""
         return site.node.inputs
 
     def meets(self, site: SpecSite[N]) -> bool:
@@ -354,7 +354,7 @@ class Spec(Generic[N]):
         """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
         raise NotImplementedError
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
         return False
 

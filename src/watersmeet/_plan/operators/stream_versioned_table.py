@@ -39,7 +39,7 @@ class AsOfParams(JoinParams):
 
 
 class AsOfJoinSpec(Spec[N]):
-    """What both share; see `Spec`."""
+    """Base of both specs; see `Spec`."""
 
     keeps_partition = True
     drop_reasons = VersionedTableSpec.drop_reasons
@@ -97,6 +97,6 @@ class StreamTableGraceSpec(AsOfJoinSpec[GraceNode]):
     def timed(self, site: SpecSite[GraceNode]) -> TimeOfSpec:
         """The last moment in which a record waits is one before the end of the grace.
 
-        It is told every time: a record that it lets go sees the table's changes before the record that moves time.
+        It gets every time: a record that it lets go sees the table's changes before the record that moves time.
         """
         return TimeOfSpec(hold=site.node.grace_ms - 1, dropped_move=False, reaches=(TABLE,))

@@ -52,5 +52,5 @@ class TableSpec(Spec[Node]):
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         return True

@@ -20,10 +20,10 @@ class TableTableSpec(KeyJoinSpec[Node]):
         )
         return Reads(site.node.shape.key, tuple(sides))
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         """Two tables of one source that do not change at once: the join is seen going from one result to the next.
 
-        One of them came by a foreign key, whose results come behind all else.
+        One of them came by a foreign key: such results come after all others.
         """
         left, right = site.node.inputs
         return not self.meets(site) and bool(site.plan.ancestors[left] & site.plan.ancestors[right])

@@ -1,6 +1,6 @@
 """Views of global tables: joins of global tables that keep nothing and are resolved at each lookup.
 
-A view is keyed by its left table, whose rows say which row of the right one belongs to them; its right side may
+A view is keyed by its left table; each of its rows refers to a row of the right one; its right side may
 be a view again. The joins that look a view up keep copies of all tables behind it and go from one to the next,
 in one level: the key of the next table is a column of the row before, made by the user's function when that row
 came (law 4), not a column of anything joined.

@@ -58,7 +58,7 @@ class WindowJoinParams(JoinParams):
 
 
 class WindowJoinSpec(Spec[N]):
-    """What the joins with windows share; see `Spec`."""
+    """Base of the specs of joins with windows; see `Spec`."""
 
     keeps_partition = True
 
@@ -117,7 +117,7 @@ class WindowJoinSpec(Spec[N]):
     def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         """Lookups see what has been sent."""
         return True
 
@@ -127,7 +127,7 @@ class WindowJoinSpec(Spec[N]):
 
 
 def by_window(name: str, key: object, columns: Named, *, shown: bool = True) -> TableSchema:
-    """A table by key and window, whose rows go when time has passed their windows' ends."""
+    """A table by key and window, with rows that expire after their windows' ends."""
     return TableSchema(
         name,
         (("key", key), ("end", NUMBER), ("start", NUMBER), *columns, ("domain", NUMBER)),

@@ -64,7 +64,7 @@ class Drawn:
 
 
 def lines(box: Box) -> tuple[str, ...]:
-    """What is written in a box; of stores that are called by it only what is their own."""
+    """The text of a box; of stores that have its name only their own part."""
     return (cut(box.name), cut(box.about), *(cut(_own(store, box.name)) for store in box.stores))
 
 
@@ -85,7 +85,7 @@ def cut(text: str) -> str:
 def laid_out(picture: Picture) -> Drawn:
     """The picture with places."""
     rows = _rows(picture)
-    ways = _ways(picture, rows)
+    ways = _arrow_points(picture, rows)
     count = len(picture.boxes)
     row_of = [*rows, *(row for way in ways for row, _ in way)]
     sizes = [_size(box) for box in picture.boxes]
@@ -127,7 +127,7 @@ def _rows(picture: Picture) -> list[int]:
     return [place[each] for each in zip(bands, depth, strict=True)]
 
 
-def _ways(picture: Picture, rows: Sequence[int]) -> list[list[tuple[int, int]]]:
+def _arrow_points(picture: Picture, rows: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Of each arrow (row, number) of the points in the rows between its boxes; numbers follow those of the boxes."""
     found, number = [], len(rows)
     for arrow in picture.arrows:
@@ -148,7 +148,7 @@ def _neighbours(chains: Sequence[Sequence[int]], count: int) -> tuple[list[list[
 
 
 def _ordered(row_of: Sequence[int], chains: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What stands in each row, from left to right."""
+    """The boxes of each row, from left to right."""
     order: list[list[int]] = [[] for _ in range(max(row_of, default=-1) + 1)]
     for at, row in enumerate(row_of):
         order[row].append(at)

@@ -1,4 +1,4 @@
-"""What a picture of a topology shows: boxes of inputs, steps, operators and outputs, levels, and the arrows between."""
+"""A picture of a topology: boxes of inputs, steps, operators and outputs, levels, and the arrows between."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _box(
 
 
 def _about(node: Node, stem: str, alone: bool) -> str:
-    """What a node does, or one of its operators, by their stems: of a join also how it joins."""
+    """The action of a node, or of one of its operators, by their stems: of a join also how it joins."""
     how = dict(node.details()).get("type", "")
     part = f"{stem}_".removeprefix(f"{node.stem}_")
     if how not in ("inner", "left", "outer") or not (alone or len(part) <= len(stem)):

@@ -117,7 +117,7 @@ def _column(nodes: Sequence[Mapping[str, Any]], handle: _Handle, ansi: bool) -> 
 
 
 class _NotRead(Exception):
-    """What is not known here."""
+    """An expression that is not known here."""
 
 
 class _Handle:
@@ -264,7 +264,7 @@ def _arrow(described: Any) -> pa.DataType:
 
 
 def special(kind: DataType) -> str | None:
-    """What of the type Arrow has another for: the kernels would not know what its values are."""
+    """The part of the type with another type in Arrow: the kernels would not know its values."""
     if isinstance(kind, VariantType | UserDefinedType) or (isinstance(kind, StringType) and kind != StringType()):
         return f"the type {kind.simpleString()}"
     inner: list[DataType] = []

@@ -52,24 +52,25 @@ _STAR = Flaw(
     "A function gets its Columns as arguments: name what you want of them. group_by_key().count() counts records.",
 )
 _CHANCE = Flaw(
-    "gives another result whenever it is evaluated",
+    "returns another result at each evaluation",
     "A batch that is run again must write what it wrote: make the value from the record, as F.xxhash64(...) or "
     "F.sha2(...) in place of a random number, F.sha1 in place of a uuid. A UDF that always gives the same must not be "
     "marked asNondeterministic().",
 )
 _OF_NOW = Flaw(
     "reads the clock",
-    "A record gives the same whenever it is read: let whoever writes the record put the time into a field of it.",
+    "A record must give the same result at each reading: put the time into a field of the record when it is written.",
     ("current_timestamp", "current_date", "current_time"),
 )
 _OF_SESSION = Flaw(
     "reads who runs the query, and where",
-    "A record gives the same whoever runs the query: take it from a field of the record, as value['user'], or give it "
+    "A record must give the same result for all users: take it from a field of the record, as value['user'], or "
+    "give it "
     "as a constant, F.lit(...).",
     ("user", "current_user", "session_user"),
 )
 _OF_OTHERS = Flaw(
-    "asks a query of its own", "What it finds would depend on the batch: read the other data as a table, and join it."
+    "asks a query of its own", "Its result would depend on the batch: read the other data as a table, and join it."
 )
 _OF_NULL = Flaw(
     "compares with None, which is null for every record and neither true nor false",

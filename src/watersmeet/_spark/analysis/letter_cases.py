@@ -1,4 +1,4 @@
-"""What `upper` and `lower` make of each character: asked of Spark, whose tables and language are those of its JVM.
+"""The results of `upper` and `lower` for each character, from Spark: its tables and language are those of its JVM.
 
 The level's own are these, so that both make the same of a text. Where a language has rules of its own for neighbours
 (Greek, Turkish, Azeri, Lithuanian), Spark keeps these functions.

@@ -34,7 +34,8 @@ def of_columns(function: Function, kind: DataType, *, pair: bool) -> Function:
     """
     if pair and (not isinstance(kind, StructType) or len(kind.fields) != 2):
         raise FunctionError(
-            f"The mapper gives a key and a value, and returns={kind.simpleString()!r:.80} is no struct of two fields.",
+            f"The mapper must return a key and a value, and returns={kind.simpleString()!r:.80} is no struct of "
+            "two fields.",
             hint="wm.python(lambda value: (key, value), 'struct<key: string, value: long>').",
         )
     name = getattr(own(function), "__name__", "function")
@@ -54,7 +55,7 @@ def of_columns(function: Function, kind: DataType, *, pair: bool) -> Function:
 
 
 def plain_call(udf: Any) -> PlainCall | None:
-    """What a UDF in Spark's plan calls, if it is a plain function of ours.
+    """The function that a UDF in Spark's plan calls, if it is a plain function of ours.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What a checkpoint holds beside Spark's state: who wrote it, and what must not change."""
+"""A checkpoint's records beside Spark's state: who wrote it, and the facts that must not change."""

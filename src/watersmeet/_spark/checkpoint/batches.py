@@ -24,7 +24,7 @@ _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<numbe
 
 
 def last_planned(checkpoint: Folder, levels: int) -> int:
-    """Number of the last batch whose plan is in the checkpoint; -1: none.
+    """Number of the last batch with a plan in the checkpoint; -1: none.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _check_metadata(checkpoint: Folder, files: dict[str, bytes]) -> None:
 
 
 def _check_schemas(checkpoint: Folder, entries: list[Any], files: dict[str, bytes]) -> None:
-    """What the state's metadata names is there; Spark's own complaint of an empty one says nothing."""
+    """The files that the state's metadata names exist; Spark's own error for an empty one has no reason."""
     stores = entries[0].get("stateStoreInfo", ())
     named = [path for store in stores for path in store.get("stateSchemaFilePaths", ())]
     for name in ("/".join(path.split("/")[-5:]) for path in named):  # state/K/_stateSchema/store/file
@@ -135,7 +135,7 @@ def _entries(checkpoint: Folder, log: str, files: dict[int, bytes], number: int)
 
 
 def _goes_back(before: Any, end: Any) -> bool:
-    """Whether a source's end lies before its last one, for the sources whose ends are known never to fall."""
+    """Whether a source's end lies before its last one, for the sources with ends that never fall."""
     old, new = _numbers(before), _numbers(end)
     return any(name not in new or new[name] < number for name, number in old.items()) if new else False
 
@@ -158,7 +158,7 @@ def _broken(path: str) -> CorruptData:
 
 def _unfit(checkpoint: Folder, what: str) -> CorruptData:
     return CorruptData(
-        "Files of the checkpoint are missing: what is left of it does not fit together.",
+        "Files of the checkpoint are missing: the remaining ones do not fit together.",
         given=f"{checkpoint}: {what}",
         hint=RESTORE,
     )

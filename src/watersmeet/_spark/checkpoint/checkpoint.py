@@ -1,8 +1,8 @@
-"""What watersmeet itself keeps in a checkpoint: who wrote it, and everything that must not change under it.
+"""The records of watersmeet in a checkpoint: who wrote it, and everything that must not change under it.
 
 Rows lie under `<checkpoint>/watersmeet/topology`, on any file system that Spark knows (`files`); the last of them
-holds. A restart with anything else is refused before the first batch. What is recorded binds from the first batch on: a
-start that came to nothing leaves nothing behind.
+holds. A restart with anything else is refused before the first batch. Records bind from the first batch on: a start
+without a batch leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from typing import Any
 from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
 from watersmeet._spark.checkpoint import topic_ids
-from watersmeet._spark.checkpoint.facts import CheckpointFacts, carried_over, changed_functions, changed_settings, told
+from watersmeet._spark.checkpoint.facts import (
+    CheckpointFacts,
+    carried_over,
+    changed_function,
+    changed_functions,
+    changed_settings,
+)
 from watersmeet._spark.checkpoint.files import Folder, foreign
 from watersmeet._spark.fencing.records import holding
 from watersmeet._spark.session.warned import warn
@@ -29,15 +35,13 @@ VERSION = 2
 CHANGED = "watersmeet/changed"
 """Where Spark's logs and state lie from the first change of topology on, each time in a folder of its own."""
 _ANEW = (
-    "Start it with a new checkpoint; or change it back: what is kept in the old checkpoint fits what began it alone."
+    "Start it with a new checkpoint; or change it back: the state of the old checkpoint fits only the topology "
+    "that began it."
 )
-_STAYS = (
-    "with allow_changed_functions=True: what the old one has left in state then stays, and meets what the new one "
-    "gives."
-)
+_STAYS = "with allow_changed_functions=True: old results stay in the state, and the new function adds to them."
 _REASONS = {
     "topology": ("another topology", "State, plans and outputs belong to its nodes by their names."),
-    "generation": ("another generation of semantics", "What is kept follows the rules of its generation."),
+    "generation": ("another generation of semantics", "The state follows the rules of its generation."),
     "shards": ("another number of shards", "Rows of state lie by shard: leave shards= out, it is then as recorded."),
     "tasks": (
         "another number of tasks",
@@ -112,7 +116,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """What lies in a checkpoint's folder.
+    """The files in a checkpoint's folder.
 
     Parameters
     ----------
@@ -192,7 +196,7 @@ class CheckpointFiles:
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
 
     def change(self, facts: CheckpointFacts) -> Change | None:
-        """What a change to these facts does to what is kept; None: they are of the topology that is recorded.
+        """The effects of a change to these facts on the state; None: they are of the topology that is recorded.
 
         Raises
         ------
@@ -204,7 +208,7 @@ class CheckpointFiles:
             if old.topology == facts.topology:
                 return None
             raise ConfigError(
-                "The checkpoint does not say how its topology may change: an earlier watersmeet has written it.",
+                "An earlier watersmeet wrote the checkpoint. It does not record how the topology may change.",
                 given=self.folder,
                 hint="Start it once with the topology that it has.",
             )
@@ -212,7 +216,7 @@ class CheckpointFiles:
         return compare(old.described, facts.described) if changed else None
 
     def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
-        """What a change to these facts does, with what stands against it besides; `kept` as in `fitting`."""
+        """The effects of a change to these facts, with other reasons against it; `kept` as in `fitting`."""
         assert self.last is not None
         old = self.last.facts
         found = self.change(facts) or compare(facts.described, facts.described)
@@ -221,7 +225,7 @@ class CheckpointFiles:
                 "node",
                 node,
                 "refused" if (node, role) in kept else "changed",
-                reason=told(node, role, *texts),
+                reason=changed_function(node, role, *texts),
                 hint=_STAYS if (node, role) in kept else "",
             )
             for (node, role), texts in changed_functions(carried_over(old, facts), facts).items()
@@ -269,7 +273,7 @@ def started_in(folder: Folder) -> Checkpoint:
 
 
 def not_started(folder: Folder) -> ConfigError:
-    """What is raised where a checkpoint is asked for, and nothing has been started upon the folder."""
+    """The error for a folder in which no topology has been started."""
     return ConfigError(
         "No topology of watersmeet has been started with this checkpoint.",
         given=folder,
@@ -278,7 +282,7 @@ def not_started(folder: Folder) -> ConfigError:
 
 
 def look(folder: Folder) -> CheckpointFiles:
-    """What the folder holds, read once.
+    """The content of the folder, read once.
 
     Raises
     ------
@@ -329,14 +333,14 @@ def _identity(record: Mapping[str, Any]) -> str:
 
 
 def _check_columns(folder: Folder, old: CheckpointFacts, new: CheckpointFacts) -> None:
-    """Refuse tables that keep other columns, under a topology that is told alike."""
+    """Refuse tables that keep other columns, under a topology with the same description."""
     others = other_columns(old.described, new.described) if old.described and new.described else []
     if others:
         raise ChangedTopology(
-            "The checkpoint's tables keep other columns than this topology's.",
+            "The tables of the checkpoint have other columns than the tables of this topology.",
             given="\n".join([str(folder), *others]),
-            hint="Start it once with evolve=True: what can go on is taken over. "
-            "wm.plan_change(checkpoint, topology) says before what that does.",
+            hint="Start it once with evolve=True: all state that fits is taken over. wm.plan_change(checkpoint, "
+            "topology) lists the changes in advance.",
         )
 
 
@@ -348,14 +352,14 @@ def _check_functions(
     refused = {at: pair for at, pair in changed.items() if at in kept}
     if refused:
         raise ChangedTopology(
-            "A function is another than the one that the checkpoint's state was made with.",
-            given="\n".join([str(folder), *(told(*at, *pair) for at, pair in refused.items())]),
+            "A function has changed since it computed the checkpoint's state.",
+            given="\n".join([str(folder), *(changed_function(*at, *pair) for at, pair in refused.items())]),
             hint=f"Start it with a new checkpoint; or {_STAYS}",
         )
     for at, pair in changed.items():
         warn(
-            f"A function is another than at the last start: {told(*at, *pair)}",
-            "nothing that is kept depends on it; a batch that was not finished is run again with the new one.",
+            f"A function has changed since the last start: {changed_function(*at, *pair)}",
+            "no state depends on it; an unfinished batch runs again with the new function.",
         )
 
 

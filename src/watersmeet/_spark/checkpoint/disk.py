@@ -57,7 +57,7 @@ class Disk:
         return True
 
     def read(self, path: str) -> str:
-        """What a file holds; "" where it is not there."""
+        """The content of a file; "" for a missing one."""
         files, place = self._at(path)
         if not files.exists(place):
             return ""
@@ -78,7 +78,7 @@ class Disk:
         return bool(files.hasPathCapability(place, _CONDITIONAL))
 
     def names(self, path: str) -> list[str]:
-        """Names of what lies in a folder; none, where there is no such folder."""
+        """Names of a folder's entries; none for a missing folder."""
         files, place = self._at(path)
         return [each.getPath().getName() for each in files.listStatus(place)] if files.exists(place) else []
 

@@ -1,4 +1,4 @@
-"""What a checkpoint depends on, recorded in it, and how two such records differ."""
+"""The facts that a checkpoint depends on, recorded in it, and how two such records differ."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class CheckpointFacts:
-    """What a checkpoint depends on.
+    """The facts that a checkpoint depends on.
 
     Parameters
     ----------
     topology : its text, with what is known of its inputs; no secrets.
-    generation : the Kafka version whose rules it follows.
+    generation : the Kafka version of its rules.
     shards, tasks : how it is spread.
     formats : version of each format that is kept: blobs, state.
     partitions : partition count of each topic that is read.
     clock : whether the wall clock is a source of the query.
     effects : what else a batch's results depend on, and may be another from batch to batch.
     functions : what each node's functions come to.
-    spark : the version of Spark that says so.
+    spark : the version of Spark that defines this.
     addresses : the labels of each node's tables, by range of the hash: where the state lies.
     stores : what is shown of each table that users see, by its name.
     described : operators, inputs and outputs, as a change of the topology is judged by them.
     inputs : the name of each of Spark's sources, in the order of its plans.
     begins : what inputs begin with, by the input's name.
     topics : the id of each topic that is read or written, where Kafka says it.
-    marks : the topic whose offsets mark the batches that Kafka has; it stays, whatever outputs are added.
+    marks : the topic with offsets that mark the batches in Kafka; it stays when outputs are added.
     """
 
     topology: str
@@ -83,7 +83,7 @@ class CheckpointFacts:
         text += [f"format of {name}: {version}" for name, version in sorted(self.formats.items())]
         text += [f"partitions of {name}: {count}" for name, count in sorted(self.partitions.items())]
         text += [
-            "time: the wall clock is told (idle_after, or timers by it)" if self.clock else "time: that of the records"
+            "time: the wall clock is read (idle_after, or timers by it)" if self.clock else "time: that of the records"
         ]
         return text + self.topology.splitlines()
 
@@ -99,7 +99,7 @@ def changed_functions(old: CheckpointFacts, new: CheckpointFacts) -> dict[tuple[
 
 
 def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
-    """What still binds when the topology changes: settings, and what both topologies have."""
+    """The facts that still bind when the topology changes: settings, and the nodes of both topologies."""
     topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
     functions = {
         node: {role: old.functions.get(node, {}).get(role, text) for role, text in texts.items()}
@@ -109,7 +109,7 @@ def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
 
 
 def changed_settings(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
-    """What may not change with a topology either."""
+    """The facts that may not change with a topology either."""
     differ = [name for name in ("generation", "shards", "tasks", "clock", "formats") if _differ(old, new, name)]
     return [
         Item(
@@ -127,6 +127,6 @@ def _differ(old: CheckpointFacts, new: CheckpointFacts, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
 
 
-def told(node: str, role: str, before: str, now: str) -> str:
+def changed_function(node: str, role: str, before: str, now: str) -> str:
     """A function that is another, as text."""
     return f"{role} of {node!r}: it was {before or 'unknown'}, it is {now or 'unknown'}"

@@ -34,7 +34,7 @@ _SUMS = struct.Struct(">4sI")
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder, most of all a checkpoint's; whoever has it needs no session besides.
+    """A folder, usually a checkpoint's; its users need no session besides.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Folder:
         return Folder(self.spark, f"{self.path.rstrip('/')}/{name}")
 
     def contents(self, *patterns: str) -> dict[str, bytes]:
-        """What the files below it hold that the patterns name, by their path.
+        """The contents of the files below it that the patterns name, by their path.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Folder:
         return found if len(listed) == len(found) else dict.fromkeys(listed, b"") | found
 
     def text(self, name: str) -> str:
-        """What one file below it holds, read without a job; "" where it is not there."""
+        """The content of one file below it, read without a job; "" for a missing one."""
         here = self.here()
         if here is None:
             return Disk(self.spark).read(self.below(name).path)
@@ -176,7 +176,7 @@ def on_this_machine(path: str) -> Folder | None:
 
 
 def _put(file: Path, text: str, *, lasting: bool = False) -> None:
-    """Write a file so that whoever reads finds all of it, or what was there."""
+    """Write a file so that readers find all of it, or the previous content."""
     beside = file.with_name(f".{file.name}.new")
     beside.write_text(f"{text}\n", encoding="utf-8")
     if lasting:
@@ -185,7 +185,7 @@ def _put(file: Path, text: str, *, lasting: bool = False) -> None:
 
 
 def _checked(file: Path) -> bytes:
-    """What a file holds, with the sums that Hadoop keeps beside it, where it does."""
+    """The content of a file, with the checksums that Hadoop keeps beside it, if it does."""
     content, beside = file.read_bytes(), file.with_name(f".{file.name}.crc")
     if beside.exists():
         sums = beside.read_bytes()

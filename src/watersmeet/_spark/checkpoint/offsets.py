@@ -45,8 +45,8 @@ def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: M
     version, said, *ends = plan.rstrip("\n").split("\n")
     if len(ends) != len(old):
         raise CorruptData(
-            "A plan of the checkpoint has another number of sources than its topology.",
-            given=f"{len(ends)} and {len(old)}",
+            f"A plan of the checkpoint has {len(ends)} sources, and its topology has {len(old)}.",
+            given=None,
             hint="Restore the whole checkpoint from one copy.",
         )
     known = dict(zip(numbered(old), ends, strict=True))
@@ -69,7 +69,7 @@ class Begin:
 
 
 def _of_topics(end: str, begin: Begin | None) -> str:
-    """What a source has read, without topics that are gone, and where those begin that are new."""
+    """The offsets of a source, without topics that are gone, and with the beginnings of new ones."""
     if begin is None or end == VOID:
         return end
     kept = {name: parts for name, parts in json.loads(end).items() if name in begin.topics}
@@ -79,7 +79,7 @@ def _of_topics(end: str, begin: Begin | None) -> str:
     return json.dumps({**kept, **(begin.at(added) if added else {})}, separators=(",", ":"))
 
 
-def places(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+def source_indexes(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """The place of each source that goes on, by the one that it had."""
     now = {at: place for place, at in enumerate(numbered(new))}
     return {place: now[at] for place, at in enumerate(numbered(old)) if at in now}

@@ -27,7 +27,7 @@ class Plans:
     ----------
     logs : where Spark's logs lie.
     topology : digest of what makes results.
-    lease : the query's, whose epoch is asked for when a batch is written; None: nothing will be.
+    lease : the query's; its epoch is checked when a batch is written. None: nothing will be written.
     untold_up_to : the last batch that an earlier watersmeet can have planned, which marked it by its number alone.
     """
 

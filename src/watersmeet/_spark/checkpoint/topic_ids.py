@@ -25,7 +25,7 @@ Ask = Callable[[], Mapping[str, str]]
 
 
 class TopicFacts(Protocol):
-    """What a checkpoint has recorded of topics (`checkpoint.facts`)."""
+    """The records of a checkpoint about topics (`checkpoint.facts`)."""
 
     @property
     def topics(self) -> Mapping[str, str]:
@@ -33,14 +33,14 @@ class TopicFacts(Protocol):
 
     @property
     def marks(self) -> str:
-        """The topic whose offsets mark the batches."""
+        """The topic with offsets that mark the batches."""
 
 
 def asking(kafka: Kafka, topics: Iterable[str]) -> Ask | None:
     """Asks for the ids of topics, by their names; None: Kafka's Python client is not there, or cannot log in.
 
-    What it is not told is left out: a topic that is not there, or that this user may not see; all of them, where Kafka
-    does not answer.
+    Unknown topics are left out: a missing topic, or one that this user may not see; all of them, if Kafka does not
+    answer.
     """
     names = sorted(set(topics))
     java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
@@ -67,7 +67,7 @@ def _id(answer: Any) -> str | None:
 
 
 def others(known: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The topics whose ids are others than those that are known."""
+    """The topics with other ids than the known ones."""
     return sorted(name for name, text in known.items() if now.get(name, text) != text)
 
 
@@ -108,7 +108,7 @@ def _say_outputs(known: Mapping[str, str], now: Mapping[str, str], outputs: Iter
         if name in written:
             warn(
                 f"The topic {name!r}, which this query writes, was deleted and made anew: its id was {known[name]}, it "
-                f"is {now[name]}. What was written before is not in it.",
+                f"is {now[name]}. It does not have the records that were written before.",
                 "where that is needed, begin a new checkpoint, which writes all results again.",
             )
 
@@ -138,7 +138,7 @@ class TopicIds:
         return None if self.kafka is None else asking(self.kafka, self.read | self.written)
 
     def facts(self, stored: TopicFacts | None, *, ask: bool) -> dict[str, Any]:
-        """What a checkpoint records of them.
+        """The record of them in a checkpoint.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class TopicIds:
         return {"topics": ids, "marks": marks or min(self.written, default="")}
 
     def watch(self, facts: TopicFacts) -> Callable[[int], None]:
-        """What looks before each batch whether they are still the same."""
+        """The check before each batch that they are still the same."""
         if self._ask is None:
             return lambda batch: None
         return TopicWatch(self._ask, dict(facts.topics), self.read, self.written - self.read)

@@ -71,7 +71,9 @@ class _Delta:
         history = spark.sql(f"DESCRIBE HISTORY {table} LIMIT {self.looked_at}")
         said = history.filter(F.col("userMetadata").startswith(begin)).select("userMetadata")
         return max(
-            (_told(writer, text.removeprefix(begin)) for (text,) in said.collect()), key=_number, default=_none(writer)
+            (_mark_of(writer, text.removeprefix(begin)) for (text,) in said.collect()),
+            key=_number,
+            default=_none(writer),
         )
 
 
@@ -103,8 +105,8 @@ def _none(writer: str) -> Mark:
     return Mark(writer, -1)
 
 
-def _told(writer: str, text: str) -> Mark:
-    """What the history says of a batch: its number, and its plan."""
+def _mark_of(writer: str, text: str) -> Mark:
+    """The number and the plan of a batch in the history."""
     batch, _, plan = text.partition(" ")
     return Mark(writer, int(batch), plan)
 
@@ -132,12 +134,16 @@ class MergedTable:
         self._table = ".".join(map(quoted, target.table.split(".")))
 
     def begin(self, planned: int | None) -> None:
-        """See `TableWriter`; the table is made by whoever chooses how it is stored."""
+        """See `TableWriter`; the user makes the table, and chooses how it is stored."""
         wanted = [(column.name, spark_type(column.kind).simpleString()) for column in self._columns]
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted)
         statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
         if not self._is_there():
-            raise ConfigError("The catalog has no such table.", given=repr(self._target), hint=f"Make it: {statement}")
+            raise ConfigError(
+                f"Unknown table {self._target!r}: the catalog does not have it.",
+                given=repr(self._target),
+                hint=f"Create it: {statement}",
+            )
         self._format = self._found_format(statement)
         check_columns(self._target, wanted, self._given(), _fits, statement)
         take_over(self, self._target, self._identity, planned)
@@ -159,7 +165,7 @@ class MergedTable:
         return self._spark.table(self._table).isEmpty()
 
     def mark(self) -> Mark | None:
-        """What it has; None: nobody has written it."""
+        """The mark of the table; None: nobody has written it."""
         writer = self._writer(self._spark)
         return None if writer is None else self._format.last(self._spark, self._table, writer)
 
@@ -209,7 +215,8 @@ class MergedTable:
         provider = next((str(row["data_type"]) for row in described.collect()), "none")
         if provider.lower() not in _FORMATS:
             raise ConfigError(
-                "Tables of this format are not merged into: they keep no number of a batch with the rows.",
+                f"watersmeet cannot merge into tables of the format {provider}: they do not store the batch's "
+                "number with the rows.",
                 given=f"{self._target!r}: {provider}",
                 hint=f"Delta and Iceberg do: {statement}. Or append changes: wm.Writer(...), and read wm.latest(...).",
             )

@@ -2,7 +2,7 @@
 
 The tasks hand back the last change of each key (`changes`): what is little with the job itself, what is much stays with
 Spark and comes a task at a time while the transaction is open, so that the driver holds no more than one task's. A
-batch that is run again finds its number and changes nothing; a query whose table another one has taken over fails.
+batch that is run again finds its number and changes nothing; a query fails if another one has taken its table over.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from watersmeet.io.databases import DatabaseTable
 _INTO_JSON = (ArrayType, MapType, StructType, VariantType)
 
 
-class KeptTable:
+class DatabaseTableWriter:
     """A table of a database, as a `TableWriter`.
 
     Parameters
@@ -99,7 +99,7 @@ class KeptTable:
 
 
 def _large(pieces: DataFrame) -> Iterator[bytes]:
-    """What is not little, a task at a time."""
+    """Large changes, a task at a time."""
     rows: Any = pieces.filter(~F.col("small")).select("changes").toLocalIterator()
     for row in rows:
         yield bytes(row["changes"])
@@ -111,7 +111,7 @@ def _check_json(target: DatabaseTable, value: DataType) -> None:
     for field in fields:
         if isinstance(field.dataType, _INTO_JSON) and not readable(field.dataType):
             raise TopologyError(
-                "A value of this type cannot be kept as JSON.",
+                f"The field {field.name!r} is {field.dataType.simpleString():.200}, which JSON cannot hold.",
                 given=f"{field.name!r}: {field.dataType.simpleString()}",
                 hint="JSON has maps by strings, and no variants or intervals: table.map_values(lambda value: ...).",
             )

@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.carry import CarriedTables, carry
-from watersmeet._spark.dataflow.level_variables import light
+from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.state import SparkChunkStore
 
@@ -81,7 +81,7 @@ class TakesOver(StatefulProcessor):
 
 @dataclass(frozen=True)
 class Carry:
-    """What is handed over, and how many levels there are.
+    """The state to hand over, and the number of levels.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Carry:
         # as the rows of a query are: state knows whether its key may be null
         frame: DataFrame = pieces.withColumn("label", F.coalesce("label", F.lit(0)))
         for level in range(1, self.levels + 1):
-            keeps = light(TakesOver(level, self.parts.get(level, {})))
+            keeps = pickled_small(TakesOver(level, self.parts.get(level, {})))
             frame = frame.groupBy("label").transformWithStateInPandas(
                 statefulProcessor=keeps, outputStructType=PIECE, outputMode="append", timeMode="None"
             )

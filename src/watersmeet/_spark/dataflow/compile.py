@@ -30,12 +30,12 @@ from watersmeet._engine.rows.columns import HELD_KEY
 from watersmeet._plan.dead_letters import letter_sources
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, told
+from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, started_engines
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
-from watersmeet._spark.dataflow.level_variables import light
-from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, packed_columns, peeks_of
-from watersmeet._spark.dataflow.processor import LevelProcessor
-from watersmeet._spark.dataflow.roots import global_roots, letter_roots, roots_of, watermarks_of
+from watersmeet._spark.dataflow.level_variables import pickled_small
+from watersmeet._spark.dataflow.outlets import columns_of, packed_columns
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources import wall_clock
@@ -48,7 +48,7 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.packing import Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import outliving, ways_of
+from watersmeet._worker.wire.dead_letters import dead_letter_routes, outliving
 from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.sequence import SEQUENCE
@@ -76,7 +76,7 @@ class SparkLayout:
     direct_sinks : whether all sinks can be written from wire rows.
     numbered : whether the sinks' rows have the column `sequence`.
     measured : whether workers count more than dropped records (`measures`).
-    written : name of the observation that counts the rows of sinks whose columns Spark makes; None: they are not
+    written : name of the observation that counts the rows of sinks with columns made by Spark; None: they are not
         counted, since Spark looks at each row for that.
     """
 
@@ -117,7 +117,7 @@ def compile_plan(
     """The plan over these inputs, and the wall clock where time goes on by it."""
     compiler = _Compiler(inputs, physical, layout)
     compiled = compiler.run(inputs, clock)
-    for line in told(physical, compiler.fusion):
+    for line in started_engines(physical, compiler.fusion):
         LOG.info(line)
     return compiled
 
@@ -137,7 +137,7 @@ class _Compiler:
             layout.labels,
             self._metrics,
             Measures.of(physical, len(self._metrics)) if layout.measured else None,
-            ways_of(physical, begun, piped=layout.cases),
+            dead_letter_routes(physical, begun, piped=layout.cases),
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
@@ -145,7 +145,7 @@ class _Compiler:
         refuse_behind(self._physical, self.fusion)
         wires = [self._packed_source(each) for each in inputs]
         if clock is not None:
-            wires.append(wall_clock.told(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
+            wires.append(wall_clock.clock_rows(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
@@ -166,7 +166,7 @@ class _Compiler:
         return self._layout.direct_sinks and (self._physical.ordered_exit or self.fusion.exit)
 
     def _passes_ends(self, level: int) -> bool:
-        """Whether what reads a level's rows is told when they are all there; of level 0, what the sources have."""
+        """Whether the reader of a level's rows learns that they are complete; of level 0, the sources' rows."""
         return self._writes_directly or (level < self._physical.levels and self._gathers)
 
     # -- stages --------------------------------------------------------------------------------------------
@@ -193,27 +193,21 @@ class _Compiler:
         extraction: Extraction | None = None,
     ) -> DataFrame:
         order, snapshot = (source.order, source.snapshot) if source else ((), False)
-        ways = self._common.ways
-        outlets = outlets_of(self._physical, stage, number, exits=self._physical.ordered_exit)
-        peeks = peeks_of(self._physical, stage)
-        columns_told = [*columns_of(outlets, peeks), *(ways.needed if ways and source else ())]
+        routes = self._common.dead_letters
+        times = number == 0 and not snapshot
+        facts = packed_stage(self._physical, stage, number, exits=self._physical.ordered_exit, times=times)
+        columns_told = [*columns_of(facts.outlets, facts.peeks), *(routes.needed if routes and source else ())]
         policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
         frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
-            outlets=outlets,
+            stage=facts,
             common=self._common,
-            slots=self._physical.slots,
-            roots=roots_of(stage),
             sources=number == 0,
             order=order,
             program=program or Program(),
-            peeks=peeks,
-            watermarks=watermarks_of(self._physical, stage) if number == 0 and not snapshot else (),
-            first=global_roots(self._physical),
             snapshot=snapshot,
             deserializers=deserializers,
             ends=number == 0 and self._passes_ends(0),
-            letters=letter_roots(self._physical, stage),
             outliving=policies,
             extraction=extraction,
         )
@@ -224,7 +218,7 @@ class _Compiler:
     def _reading(
         self, stage: Stage, source: Scan | None, program: Program | None, told: Sequence[str]
     ) -> tuple[DataFrame, list[str], Deserializers | None]:
-        """The frame that packing reads, its columns that are told of, and what it has to decode in it."""
+        """The frame that packing reads, the columns it gets, and the columns to decode in it."""
         order = source.order if source else ()
         if source is None or program is None:
             columns = packed_columns(stage.frame.columns, told, self._physical.slots, order)
@@ -234,7 +228,7 @@ class _Compiler:
         return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
-        """What becomes of records for which a function of a source stage raises."""
+        """The policies for records for which a function of a source stage raises."""
         policies = outliving(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
@@ -251,22 +245,23 @@ class _Compiler:
     def _level(self, wire: DataFrame, level: int) -> DataFrame:
         operators = [o for o in self._physical.operators if o.level == level]
         fused = {o.id: found for o in operators if (found := self.fusion.fused(o)) is not None}
+        settings = {
+            o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
+        }
         processor = LevelProcessor(
-            {o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators},
-            self._physical.side_of,
+            LevelOperators(settings, self._physical.side_of, fused),
             self._common,
-            self._layout.cache_root,
-            fused,
+            cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
             passes_ends=self._passes_ends(level),
         )
         ran = wire.groupBy("label").transformWithStateInPandas(
-            statefulProcessor=light(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
+            statefulProcessor=pickled_small(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
         return self._layout.observe(ran, f"level{level}", self._metrics)
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
-        """Operators of the level whose results meet columns; those of the others go straight on."""
+        """Operators of the level with results for columns; results of the others go straight on."""
         return [o for o in self._physical.operators if o.level == level and self.fusion.fused(o) is None]
 
     def _unpacked(self, wire: DataFrame, level: int) -> DataFrame:
@@ -345,7 +340,7 @@ class _Compiler:
             value = BinaryType() if "value" in encoded else shape.value
             fields += [(f"k{number}_key", shape.key), (f"k{number}_value", value)]
             fields += [(f"k{number}_{ENCODED_KEY}", BinaryType())] if "key" in encoded else []
-            fields += [(letter_headers(number), HEADERS)] if self._is_letters(sink) else []
+            fields += [(letter_headers(number), HEADERS)] if self._is_dead_letters(sink) else []
         schema = StructType([StructField(name, kind, True) for name, kind in fields])
         arrow = arrow_schema(schema)
         unpack_exits = UnpackExits(arrow, Exits.of(self._physical, self._layout.labels))
@@ -357,7 +352,7 @@ class _Compiler:
         return CompiledFrame(frame, selectors, "sink")
 
     def _selection(self, sink: str, condition: Column, key: str, value: str) -> Selection:
-        headers = key.replace("_key", "_headers") if self._is_letters(sink) else None
+        headers = key.replace("_key", "_headers") if self._is_dead_letters(sink) else None
         combined = sink in self._physical.plan.combined
         return Selection(condition, key, value, combined, headers, self._encoded(sink))
 
@@ -365,12 +360,12 @@ class _Compiler:
         """Key or value, where the frame has the bytes of the sink's."""
         return () if self._layout.cases else self._parts.get(sink, ())
 
-    def _is_letters(self, sink: str) -> bool:
+    def _is_dead_letters(self, sink: str) -> bool:
         return self._physical.plan.by_name[sink].inputs[0] in letter_sources(self._physical.plan)
 
 
 def context_of(physical: Physical, operator: Operator, fused: Fused | None = None, *, headers: bool) -> OperatorContext:
-    """What the operator needs to know of its plan, with Arrow types, and of what is done with its results."""
+    """The facts of the plan that the operator needs, with Arrow types, and the steps on its results."""
     reads = physical.reads(operator)
     extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
     kept = tuple(each.typed(arrow_type) for each in operator.keeps)

@@ -22,7 +22,7 @@ from watersmeet.errors import ConfigError
 _COLUMN = re.compile(r"([foe])(\d+)_")
 
 
-def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
+def planned_engines(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> Iterator[str]:
     """A line for each function of a topology that is not started.
 
     Parameters
@@ -32,7 +32,7 @@ def places(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> It
     fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
     for names, are_topics in _frames(physical):
         fusion.of_sources(names, _schema(physical.plan.sources, names), decodes=are_topics)
-    yield from told(physical, fusion)
+    yield from started_engines(physical, fusion)
     for operator in physical.operators:
         fold = getattr(operator.params, "fold", None)
         if fold is not None and (how := how_it_runs(fold.typed(_arrow))) is not None:
@@ -53,7 +53,7 @@ def _frames(physical: Physical) -> Iterator[tuple[frozenset[str], bool]]:
 
 
 def check_outlived(spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
-    """What a start would refuse, of a topology that is not started: a record is to outlive what only Spark evaluates.
+    """Refuse a topology before its start if a record is to outlive a function that only Spark evaluates.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def check_outlived(spark: SparkSession, physical: Physical, *, direct_sinks: boo
     refuse_behind(fusion.physical, fusion)
 
 
-def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
+def started_engines(physical: Physical, fusion: Fusion) -> Iterator[str]:
     """A line for each function, when all sources have been asked for."""
     verdicts: dict[str, dict[str, None]] = {}
     for name, flow in _used(physical):
@@ -80,11 +80,11 @@ def told(physical: Physical, fusion: Fusion) -> Iterator[str]:
     for node in physical.plan.nodes:
         if node.name in verdicts:
             for given in physical.plan.functions_of(node):
-                lines[f"{given.role} of {_shown(node)}: {'; '.join(verdicts[node.name])}"] = None
+                lines[f"{given.role} of {_display_name(node)}: {'; '.join(verdicts[node.name])}"] = None
     yield from lines
 
 
-def _shown(node: Node) -> str:
+def _display_name(node: Node) -> str:
     """A node's name as the user knows it: of a group's two halves, the group's."""
     return node.name.removesuffix("-old") if getattr(node, "half", None) == "old" else node.name
 
@@ -94,7 +94,7 @@ def _arrow(kind: DataType) -> Any:
 
 
 def _used(physical: Physical) -> Iterator[tuple[str, Flow]]:
-    """Nodes whose functions are evaluated in a flow's stage, and the flow."""
+    """Nodes with functions in a flow's stage, and the flow."""
     for flow in physical.flows:
         made = flow.operator is not None and physical.results(physical.operators[flow.operator]).made
         if flow.operator is None or made:
@@ -117,7 +117,7 @@ def _verdict(physical: Physical, fusion: Fusion, node: str, flow: Flow) -> str:
 
 
 def _node_of(physical: Physical, why: NotFused) -> str | None:
-    """The node whose function has to be Spark's."""
+    """The node with a function for Spark."""
     found = _COLUMN.match(why.column)
     if found is None:
         return None
@@ -166,11 +166,11 @@ def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion:
         _refuse(physical, fusion, ", ".join(each.source for each in policies.values()))
 
 
-def _refuse(physical: Physical, fusion: Fusion, whose: str, shown: Sequence[str] = ()) -> None:
-    by_spark = [*(line for line in told(physical, fusion) if "by Spark" in line), *shown]
+def _refuse(physical: Physical, fusion: Fusion, owner: str, shown: Sequence[str] = ()) -> None:
+    by_spark = [*(line for line in started_engines(physical, fusion) if "by Spark" in line), *shown]
     raise ConfigError(
         "A function that Spark evaluates fails the query, whatever on_error says.",
-        given=f"on_error of {whose}; {'; '.join(by_spark)}",
-        hint="Write it with functions that the workers know; or leave on_error out: topology.describe() says where "
-        "each runs, and why.",
+        given=f"on_error of {owner}; {'; '.join(by_spark)}",
+        hint="Write it with functions that the workers know; or leave on_error out: topology.describe() lists "
+        "where each runs, and why.",
     )

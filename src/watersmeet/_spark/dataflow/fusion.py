@@ -61,7 +61,7 @@ class NotFused:
 
 @dataclass(frozen=True)
 class AtSources:
-    """What makes the columns of sources' functions where their rows are packed.
+    """The programs of sources' functions in packing.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Fusion:
         return self._direct_sinks and all(isinstance(self._found.get(o.id), Fused) for o in last)
 
     def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | None:
-        """What makes the columns of sources' functions where their rows are packed; None where Spark does.
+        """The programs of sources' functions in packing; None if Spark evaluates them.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Fusion:
         return found if isinstance(found, NotFused) else AtSources(found, stage, timing)
 
     def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
-        """What makes the times of these sources' records, where a function does; or why Spark has to."""
+        """The programs of these sources' times, if a function makes them; or the reason for Spark."""
         plan = self._physical.plan
         columns = [time_column(number) for number, _ in timed(plan, names)]
         if not columns:
@@ -200,13 +200,13 @@ class Fusion:
         return self._physical.plan.within.outlives(operator.node) and not told
 
 
-def program_of(stage: Stage, columns: list[str], whose: str) -> Program | NotFused:
-    """What makes these columns of the stage's own; or why Spark has to."""
-    return _program(stage.frame, columns, whose, stage.needed(columns))
+def program_of(stage: Stage, columns: list[str], owner: str) -> Program | NotFused:
+    """The program of these columns of the stage; or the reason for Spark."""
+    return _program(stage.frame, columns, owner, stage.needed(columns))
 
 
-def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[str]) -> Program | NotFused:
-    """What makes these columns of a frame; `read`: those that something reads behind it."""
+def _program(frame: DataFrame, columns: list[str], owner: str, read: Collection[str]) -> Program | NotFused:
+    """The program of these columns of a frame; `read`: those that something reads after it."""
     layers = layers_of(frame)
     for each in layers:
         if isinstance(whole := each.get(""), Unread):
@@ -223,7 +223,7 @@ def _program(frame: DataFrame, columns: list[str], whose: str, read: Collection[
             made.append((name, expression))
         kept.append(tuple(made))
     left = reduced(kept, columns)
-    return Program(left, whose, _gone(left, read))
+    return Program(left, owner, _gone(left, read))
 
 
 def _gone(layers: Sequence[Columns], wanted: Collection[str]) -> frozenset[str]:

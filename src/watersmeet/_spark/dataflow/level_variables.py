@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from watersmeet._worker.state import CHUNKS, MANIFEST, MAP, VALUE
 
 
-def light(level: StatefulProcessor) -> StatefulProcessor:
+def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
     """The level, unpickled when its first rows come; it keeps its state in the variables of a `SparkChunkStore`."""
 
     class Level(StatefulProcessor):

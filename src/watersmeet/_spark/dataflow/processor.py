@@ -10,7 +10,8 @@ from __future__ import annotations
 import getpass
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -35,7 +36,7 @@ from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.wire import END, output_port
@@ -45,16 +46,30 @@ DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
 
-class LevelProcessor(StatefulProcessor):
-    """Runs the operators of one level.
+@dataclass(frozen=True)
+class LevelOperators:
+    """The operators of one level, and the steps on their results.
 
     Parameters
     ----------
     settings : operators of the level, by number.
     sides : side of each edge, by port.
-    common : what all levels have alike.
+    fused : of operators with results that are packed here; those of the others go to `Unpack`.
+    """
+
+    settings: Mapping[int, OperatorContext]
+    sides: Mapping[int, int]
+    fused: Mapping[int, Fused]
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs the operators of one level.
+
+    Parameters
+    ----------
+    operators : the operators of the level.
+    common : the settings that all levels share.
     cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
-    fused : of operators whose results are packed here; those of the others go to `Unpack`.
     gathers : whether results that are packed here are held together until the ends come (`Gathered`).
     passes_ends : whether what reads the level's rows needs the ends.
     """
@@ -63,26 +78,22 @@ class LevelProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        settings: dict[int, OperatorContext],
-        sides: dict[int, int],
+        operators: LevelOperators,
         common: Common,
-        cache_root: str | None,
-        fused: dict[int, Fused],
         *,
+        cache_root: str | None = None,
         gathers: bool = False,
         passes_ends: bool = True,
     ) -> None:
         self._common = common
-        self._fused = fused
-        self._settings = settings
-        self._sides = sides
+        self._operators = operators
         self._cache_root = cache_root
         self._store: SparkChunkStore | None = None
         self._begun = False
         self._passes_ends = passes_ends
         self._gathered = Gathered() if gathers else None
         # made in the task: neither would come through a pickle
-        self._ended: tuple[Letters, Tally] | None = None
+        self._ended: tuple[DeadLetterWriter, Tally] | None = None
 
     def init(self, handle: Any) -> None:
         """Declare the state variables; Spark calls this on the driver as well."""
@@ -107,7 +118,7 @@ class LevelProcessor(StatefulProcessor):
             )
 
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
-        """What the label's rows become: results of its operator, or the rows as they are, where it has none here.
+        """The results of the label's rows: those of its operator, or the rows as they are, if it has none here.
 
         Parameters
         ----------
@@ -115,18 +126,22 @@ class LevelProcessor(StatefulProcessor):
         state_of : opens the label's state.
         """
         target, shard = self._common.labels.place(label)
-        context = self._settings.get(target)
+        context = self._operators.settings.get(target)
         if context is None:
             if label in self._common.labels.ends:
                 yield from self._rest(label)
                 given = given if self._passes_ends else iter(())
             yield from _passed_on(label, given)
             return
-        drops, tally, state = Letters(self._common.ways, shard // self._common.labels.shards), Tally(), state_of()
+        drops, tally, state = (
+            DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards),
+            Tally(),
+            state_of(),
+        )
         inputs = self._inputs(given)
         if self._common.measures is not None:
             self._common.measures.processed(context.operator, shard, inputs, tally)
-        results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
+        results, fused = run_operator(context, inputs, state, drops), self._operators.fused.get(target)
         # the operator lets them go when it has read them
         del inputs
         if self._common.measures is not None:
@@ -141,30 +156,32 @@ class LevelProcessor(StatefulProcessor):
                 if together is not None:
                     yield from self._fused_rows(together, fused, 0, context, *self._task())
         else:
-            for table in _in_one(results) if fused.tells_reach else results:
+            for table in _in_one(results) if fused.broadcasts_bounds else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
-            self._common.measures.kept(context.operator, shard, state, tally)
+            self._common.measures.note_state(context.operator, shard, state, tally)
             yield from self._common.measures.wire(tally, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
-        """What the task has held together until now, and what was counted of it."""
+        """The rows that the task has held together until now, and its counts."""
         if self._gathered is None:
             return
         drops, tally = self._task()
         for target, table in self._gathered.rest():
-            yield from self._fused_rows(table, self._fused[target], 0, self._settings[target], drops, tally)
+            yield from self._fused_rows(
+                table, self._operators.fused[target], 0, self._operators.settings[target], drops, tally
+            )
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
             yield from self._common.measures.wire(tally, label)
 
-    def _task(self) -> tuple[Letters, Tally]:
-        """What takes rows that end behind the operators, and counts, for all shards of the task."""
+    def _task(self) -> tuple[DeadLetterWriter, Tally]:
+        """The writer of rows that end after the operators, with counts, for all shards of the task."""
         if self._ended is None:
-            self._ended = Letters(self._common.ways), Tally()
+            self._ended = DeadLetterWriter(self._common.dead_letters), Tally()
         return self._ended
 
     def _state(self) -> State:
@@ -180,7 +197,13 @@ class LevelProcessor(StatefulProcessor):
         return kept
 
     def _fused_rows(
-        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: Letters, tally: Tally
+        self,
+        results: pa.Table,
+        fused: Fused,
+        shard: int,
+        context: OperatorContext,
+        drops: DeadLetterWriter,
+        tally: Tally,
     ) -> Iterator[WireRow]:
         """The results, packed here."""
         try:
@@ -203,7 +226,7 @@ class LevelProcessor(StatefulProcessor):
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = {}
         for port, content in given:
-            sides.setdefault(self._sides[port], []).append(blob.decode(content))
+            sides.setdefault(self._operators.sides[port], []).append(blob.decode(content))
         return {side: stacked(tables) for side, tables in sides.items()}
 
 
@@ -222,7 +245,7 @@ def _passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireR
 
 
 def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Rows together, as far as memory bears, so that every shard is told once how far they reach."""
+    """Rows together, as far as memory allows, so that every shard gets their time bounds once."""
     found: list[pa.Table] = []
     for table in tables:
         found.append(table)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from watersmeet._engine.exchange.outlets import FlowColumns, extra_column
-from watersmeet._plan.dead_letters import letters_of
+from watersmeet._plan.dead_letters import dead_letter_sources
 from watersmeet._plan.nodes import (
     ArgumentsNode,
     BranchNode,
@@ -55,7 +55,7 @@ class Stage:
     physical : the plan.
     stage : number of the stage.
     frame : the roots' columns: `s{n}_key`, `s{n}_value` of source n, or `o{n}_...` of operator n, and `root`.
-    roots : of stage 0, the sources that this frame reads, of others, the nodes whose results are in it.
+    roots : of stage 0, the sources that this frame reads, of others, the nodes with results in it.
     """
 
     def __init__(self, physical: Physical, stage: int, frame: DataFrame, roots: frozenset[str]) -> None:
@@ -66,7 +66,7 @@ class Stage:
         self._live: dict[int, _Live] = {}
         self._there: dict[str, Column] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
-        self._letters = frozenset(letters_of(physical.plan).values())
+        self._letters = frozenset(dead_letter_sources(physical.plan).values())
         flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
         self.flows = flows
         self._fans = any(f.fan for f in flows)
@@ -201,7 +201,7 @@ class Stage:
         self._live[flow.id] = replace(live, columns=replace(live.columns, **names))
 
     def _called(self, function: Function, flow: Flow, *operands: Column) -> Any:
-        """What a function of a flow's step gives; it gets the record, where it asks for it."""
+        """The result of a function of a flow's step; it gets the record, if it asks for it."""
         if record_of(function) is None:
             return function(*operands)
         root = self._physical.flows[flow.root]

@@ -1,4 +1,4 @@
-"""What functions see of a record besides key and value, in a stage: its time, and whether it is as it was read."""
+"""Facts of a record besides key and value, for functions of a stage: its time, and whether it is as it was read."""
 
 from __future__ import annotations
 

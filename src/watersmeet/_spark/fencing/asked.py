@@ -1,4 +1,4 @@
-"""What outputs ask before they commit: whether the checkpoint is still theirs, and by which plan a batch is made."""
+"""The questions of outputs before they commit: whether the checkpoint is still theirs, and the plan of a batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Nobodys:
 
 
 def untold(batch: int) -> BatchPlan:
-    """The plan of a batch whose plan nobody says."""
+    """The plan of a batch without a known plan."""
     return UNKNOWN
 
 

@@ -1,7 +1,7 @@
-"""The epochs of a checkpoint: who starts takes the next one, and with it the checkpoint from whoever had it.
+"""The epochs of a checkpoint: each start takes the next one, and with it the checkpoint from the former owner.
 
-An epoch is a file that is made only where it is not there yet. So of two that take one number, one is told that it is
-gone. Whoever has an epoch looks, before each commit, whether a later one has been taken; nothing depends on a clock.
+An epoch is a file that is made only where it is not there yet. So of two that take one number, one gets an error. The
+owner of an epoch checks, before each commit, whether a later one has been taken; nothing depends on a clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EpochFiles(Protocol):
         """Write a file that is not there yet, in one step; False: it is there."""
 
     def read(self, name: str) -> str:
-        """What a file holds; "" where it is not there."""
+        """The content of a file; "" for a missing one."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -59,7 +59,7 @@ class Epochs:
         self.is_fresh = False
 
     def take(self) -> None:
-        """Take the next epoch: whoever had the last one finds out before it commits.
+        """Take the next epoch: the former owner finds out before it commits.
 
         Raises
         ------

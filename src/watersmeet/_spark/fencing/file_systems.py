@@ -1,8 +1,8 @@
 """Where a checkpoint may lie: of two drivers that write one plan at once, one has to be refused.
 
 Spark writes its logs through a file manager, which looks whether a file is there and then puts another in its place. On
-a file system whose renaming refuses what is there, that is one step. On an object store without such a renaming it is
-two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races.
+a file system with a renaming that refuses existing files, that is one step. On an object store without such a renaming
+it is two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def check_place(checkpoint: str, kind: str, manager: str | None, *, conditional:
         return
     if not conditional:
         raise ConfigError(
-            "A checkpoint cannot lie on this object store: it does not refuse to write a file that is there.",
+            f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: Spark needs "
+            "conditional writes.",
             given=f"checkpoint={checkpoint!r}: {kind}",
             hint="Conditional writes need Hadoop 3.4.2 or later and fs.s3a.create.conditional.enabled=true; or put the "
             "checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
@@ -53,7 +54,7 @@ def check_place(checkpoint: str, kind: str, manager: str | None, *, conditional:
             "that plan one batch both would win, and results would be lost.",
             given=f"checkpoint={checkpoint!r}: spark.sql.streaming.checkpointFileManagerClass is "
             f"{'not set' if manager is None else manager}",
-            hint="Put the checkpoint on HDFS, or on a volume that all machines mount; outputs may lie on S3. Or name a "
-            "file manager of your own whose createAtomic(path, false) writes with If-None-Match "
+            hint="Put the checkpoint on HDFS, or on a volume that all machines mount; outputs may lie on S3. Or "
+            "name a file manager of your own: its createAtomic(path, false) must write with If-None-Match "
             "(docs/checkpoints.md).",
         )

@@ -27,7 +27,7 @@ def may_be_shared(*, has_lock: bool, is_fresh: bool, epoch: int) -> bool:
     """Whether somebody may still be about to write a record, who is yet to find out that the checkpoint is another's.
 
     Then a start writes its record again, so that it holds against one that comes late. Batches need nothing of the
-    kind: whoever is about to commit one has planned it before it asked for its epoch, so the plan is in the log.
+    kind: a query plans a batch before it asks for its epoch and commits, so the plan is in the log.
 
     Parameters
     ----------

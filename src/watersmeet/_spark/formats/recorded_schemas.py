@@ -1,4 +1,4 @@
-"""What a start settles about formats with a schema, and a checkpoint records: law 2, a replay writes the same bytes.
+"""Schemas of formats that a start fixes, and a checkpoint records: law 2, a replay writes the same bytes.
 
 A source without a schema goes on with the one that the checkpoint has, where its type is the same. A sink's schema is
 registered, or looked up, before the first batch; its number stands in front of each value.
@@ -85,7 +85,7 @@ def _read(form: SchemaFormat, known: Mapping[str, Any] | None, place: str) -> di
     if schemas.LANGUAGES[form.kind].type_of(known["schema"]) == schemas.type_of(form):
         return dict(known)
     raise ChangedTopology(
-        "The registry's latest schema is of another type than the one that the checkpoint reads by.",
+        "The registry's latest schema has another type than the schema in the checkpoint.",
         given=f"{place}: version {known['version']} of {known['subject']} in the checkpoint, {now['version']} now",
         hint=f"Read by the old one: wm.{form.kind}(registry=..., version={known['version']}); values of newer ones "
         "are read by it where they are compatible. Or begin a new checkpoint.",
@@ -104,7 +104,7 @@ def _written(form: SchemaFormat, kind: Any) -> dict[str, Any]:
     subject = form.subject_of(language.name_of(whole))
     if subject is None:
         raise ConfigError(
-            "A subject that is called by its record needs a schema with a name.",
+            f"subject_name_strategy={form.subject_name_strategy!r} needs a schema with a name.",
             given=f"subject_name_strategy={form.subject_name_strategy!r}, the {form.part}s of {form.topic!r}",
             hint='Take "TopicNameStrategy", or name it: subject="...".',
         )
@@ -119,8 +119,8 @@ def _id_of(form: SchemaFormat, subject: str, text: str) -> int:
         return client.id_of(subject, given, language.registered_as, register=form.auto_register)
     except Missing as error:
         raise ConfigError(
-            "The registry does not have the schema of a sink, and it is not to be registered.",
-            given=f"{error}; the schema is {language.shown(text)[:300]}",
+            "The registry does not have the schema of a sink, and auto_register=False forbids to register it.",
+            given=f"{error}; the schema is {language.display_text(text)[:300]}",
             hint="Register it, or leave out auto_register=False.",
         ) from None
 
@@ -161,8 +161,8 @@ def handed_registries(spark: SparkSession, sources: Sequence[SourceNode]) -> Ite
         yield Registries(half, tuple(found))
 
 
-def settled_sources(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
-    """The sources, whose formats have the schemas that were settled, and registries as tasks reach them."""
+def sources_with_schemas(sources: Sequence[SourceNode], known: Settled, registries: Registries) -> list[SourceNode]:
+    """The sources with the recorded schemas in their formats, and registries as tasks reach them."""
     made = []
     for source in sources:
         parts = {}
@@ -175,8 +175,8 @@ def settled_sources(sources: Sequence[SourceNode], known: Settled, registries: R
     return made
 
 
-def settled_sinks(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
-    """The sinks, whose formats have the schemas and the numbers that were settled."""
+def sinks_with_schemas(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
+    """The sinks with the recorded schemas and their numbers in their formats."""
     made = []
     for sink in sinks:
         parts = {}
@@ -195,4 +195,4 @@ def settled_sinks(sinks: Sequence[SinkNode], known: Settled) -> list[SinkNode]:
 
 def with_sinks(physical: Physical, known: Settled) -> Physical:
     """The same plan with these sinks."""
-    return replace(physical, plan=physical.plan.with_nodes(settled_sinks(physical.plan.sinks, known)))
+    return replace(physical, plan=physical.plan.with_nodes(sinks_with_schemas(physical.plan.sinks, known)))

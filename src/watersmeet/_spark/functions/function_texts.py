@@ -1,4 +1,4 @@
-"""What users' functions come to, as text: what Spark's analysis has made of their Columns.
+"""Users' functions as text: the result of Spark's analysis of their Columns.
 
 The text is the same at every start of the same program under one version of Spark, so that a checkpoint can tell that a
 function has changed; other versions may spell the same expression otherwise. The body of a Python UDF is not in it:
@@ -63,7 +63,7 @@ def expression_texts(frame: DataFrame, columns: Sequence[Column]) -> list[str]:
 
 
 def operand_columns(operands: Mapping[str, DataType]) -> StructType:
-    """Schema of a frame whose columns are a function's operands."""
+    """Schema of a frame with a function's operands as columns."""
     return StructType([StructField(name, kind) for name, kind in operands.items()])
 
 

@@ -89,7 +89,7 @@ class ColumnFunctions(RecordFunctions):
         (kind,) = self._analyse(function, arguments, role, count=1, elements=True)
         if not isinstance(kind, ArrayType):
             raise FunctionError(
-                f"The {role} returns no array but {kind.simpleString():.{_SHOWN}}.",
+                f"The {role} must return an array, not {kind.simpleString():.{_SHOWN}}.",
                 hint="Wrap it in F.array(...); a text becomes one with F.split(text, ',').",
             )
         return kind.elementType
@@ -98,7 +98,7 @@ class ColumnFunctions(RecordFunctions):
         """Types of the two fields of the array's structs."""
         if not isinstance(element, StructType) or len(element.fields) != 2:
             raise FunctionError(
-                f"The {role} returns no array of structs of a key and a value.",
+                f"The {role} must return an array of structs of a key and a value.",
                 given=element.simpleString(),
                 hint="F.array(F.struct(key, value), ...); flat_map_values keeps the key.",
             )
@@ -108,13 +108,13 @@ class ColumnFunctions(RecordFunctions):
 
     def where_they_run(self, physical: Any) -> Sequence[str]:
         """A line for each function: in the level, or by Spark, and then why."""
-        from watersmeet._spark.dataflow.function_engines import places
+        from watersmeet._spark.dataflow.function_engines import planned_engines
         from watersmeet._spark.sinks.sinks import can_be_direct
 
         spark = SparkSession.getActiveSession()
         if spark is None or not any(map(physical.plan.functions_of, physical.plan.nodes)):
             return ()
-        return tuple(places(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
+        return tuple(planned_engines(spark, physical, direct_sinks=can_be_direct(spark, physical.plan)))
 
     def check_outlived(self, physical: Any) -> None:
         """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
@@ -134,7 +134,7 @@ class ColumnFunctions(RecordFunctions):
         kind = self.value_type(function, arguments, role)
         if not isinstance(kind, BooleanType):
             raise FunctionError(
-                f"The {role} returns no condition but {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
+                f"The {role} must return a condition, not {kind.simpleString():.{_SHOWN}}.", hint=boolean_hint(kind)
             )
 
     def combined_type(self, prefix: DataType, suffix: DataType) -> DataType:
@@ -201,8 +201,8 @@ class ColumnFunctions(RecordFunctions):
         if why is None and not isinstance(made, Unread):
             return Evaluated(made, tuple(frame.columns))
         raise FunctionError(
-            f"The {role} gives what goes back into state, and holds what only Spark can evaluate.",
-            given=f"{why}, in {_shown([column])}",
+            f"The {role} computes state, and uses functions that only Spark can evaluate.",
+            given=f"{why}, in {_columns_text([column])}",
             hint="Write it as a plain Python function of values: wm.python(lambda value, aggregate: ...).",
         )
 
@@ -215,7 +215,9 @@ class ColumnFunctions(RecordFunctions):
             return nullable(DataType.fromDDL(str(given)))
         except (PySparkException, ValueError) as error:
             raise FunctionError(
-                "There is no such type.", given=repr(given), hint='Say it in Spark\'s words: "long", "array<string>".'
+                f"Unknown type {given!r:.120}.",
+                given=repr(given),
+                hint='Say it in Spark\'s words: "long", "array<string>".',
             ) from error
 
     def as_arrow(self, kind: DataType) -> Any:
@@ -257,7 +259,7 @@ class ColumnFunctions(RecordFunctions):
         results = _as_columns(result, role, count, function)
         flaw = flaw_of(frame, results)
         if flaw:
-            shown = given.told(_shown(results))
+            shown = given.with_names(_columns_text(results))
             raise FunctionError(
                 f"The {role} {flaw.what}.", given=_placed(shown, function), hint=given.hint_of(flaw, results)
             )
@@ -330,7 +332,7 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
             return [result]
         _refuse_method(role, function, result)
         raise FunctionError(
-            f"The {role} returns no Column but {type(result).__name__}: {result!r:.80}.",
+            f"The {role} must return a Column, not {type(result).__name__}: {result!r:.80}.",
             given=_placed("", function),
             hint=f"Write {value_slip(result, count)}.",
         )
@@ -341,7 +343,7 @@ def _as_columns(result: Any, role: str, count: int, function: Function) -> list[
         _refuse_method(role, function, each)
     more = f" Each is a Column: {value_slip(plain[0], count)}." if plain else ""
     raise FunctionError(
-        f"The {role} returns no pair of Columns but {result!r:.80}.",
+        f"The {role} must return a pair of Columns, not {result!r:.80}.",
         given=_placed("", function),
         hint=f"Return a pair: return key, value; as a lambda: lambda key, value: (key, value).{more}",
     )
@@ -371,7 +373,7 @@ def _slipped(role: str, slip: Slip) -> FunctionError:
 
 
 def _placed(shown: str, function: Function) -> str | None:
-    """What is given, and where the user's function begins."""
+    """The given value, and where the user's function begins."""
     place = place_of_function(own(function))
     return "; ".join(filter(None, (shown, "" if place is None else str(place)))) or None
 
@@ -392,7 +394,7 @@ def _unordered(kind: DataType) -> bool:
     return _unordered(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, MapType | VariantType)
 
 
-def _shown(columns: Sequence[Column]) -> str:
+def _columns_text(columns: Sequence[Column]) -> str:
     return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)[:_SHOWN]
 
 

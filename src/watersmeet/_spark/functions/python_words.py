@@ -1,4 +1,4 @@
-"""What of Python has another word among Columns: builtins, methods of texts and dictionaries, libraries."""
+"""Words of Python with another word among Columns: builtins, methods of texts and dictionaries, libraries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BUILTINS = {
     "hash": "F.xxhash64(a)",
     "hex": "F.hex(a)",
     "int": "a.cast('long')",
-    "isinstance": "the type of an input, which value_type of a stream or table says: a Column has one type",
+    "isinstance": "the type of an input, which is value_type of a stream or table: a Column has one type",
     "iter": _EACH,
     "len": "F.length(a) of a text, F.size(a) of an array or map",
     "list": f"F.array(a, b) makes an array; of what an array has: {_EACH}",
@@ -149,19 +149,19 @@ ANYTHING = "the functions of pyspark.sql.functions; what they do not have, F.udf
 
 
 def of_builtin(name: str) -> str | None:
-    """What stands for one of Python's builtins."""
+    """The replacement of one of Python's builtins."""
     return BUILTINS.get(name)
 
 
 def of_method(name: str) -> str:
-    """What stands for a method of a Python value."""
+    """The replacement of a method of a Python value."""
     if name in METHODS:
         return METHODS[name]
     return _of_same_name(name) or ANYTHING
 
 
 def of_library(name: str) -> str:
-    """What stands for a function of a library, as `module.function`."""
+    """The replacement of a function of a library, as `module.function`."""
     module, _, called = name.rpartition(".")
     if name in LIBRARIES:
         return LIBRARIES[name]

@@ -1,4 +1,4 @@
-"""What is asked of users' functions of Columns besides their types: that they give times, headers, names of topics."""
+"""Checks of users' functions of Columns besides their types: that they return times, headers, names of topics."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class RecordFunctions(ABC):
         kind = self.value_type(function, arguments, role)
         if not isinstance(kind, StringType):
             raise FunctionError(
-                f"The {role} gives no name but {kind.simpleString():.200}.",
-                hint="It gives a text for each record: lambda value: F.concat(F.lit('orders-'), value['country']).",
+                f"The {role} must return a name, not {kind.simpleString():.200}.",
+                hint="Return a text for each record: lambda value: F.concat(F.lit('orders-'), value['country']).",
             )
 
         def named(*columns: Column) -> Column:
@@ -64,7 +64,7 @@ class RecordFunctions(ABC):
         kinds = [each.dataType for each in entry.fields] if isinstance(entry, StructType) else []
         if kinds != [StringType(), BinaryType()]:
             raise FunctionError(
-                f"The {role} gives no headers but {kind.simpleString():.200}.",
+                f"The {role} must return headers, not {kind.simpleString():.200}.",
                 hint="Headers are an array of structs of a text and bytes: F.array(F.struct(F.lit('id').alias('key'), "
                 "value.cast('binary').alias('value'))), or F.concat(record['headers'], F.array(...)).",
             )

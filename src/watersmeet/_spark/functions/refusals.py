@@ -25,7 +25,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a function gets.
+    """The arguments of a function.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Arguments:
     names: Sequence[str]
     kinds: Sequence[DataType]
 
-    def told(self, text: str) -> str:
+    def with_names(self, text: str) -> str:
         """A text of Spark's, by these names."""
         return _ARGUMENT.sub(lambda found: self._name(int(found[1])), text)
 
@@ -49,7 +49,7 @@ class Arguments:
         return next((each for each, kind in named if isinstance(kind, StructType) and name in kind.names), None)
 
     def hint_of(self, flaw: Flaw, columns: Sequence[Column]) -> str:
-        """What to do about a flaw: how a field is read whose name Spark takes for a function, where there is one."""
+        """The hint for a flaw: how to read a field with a name that Spark takes for a function, if there is one."""
         for name in flaw.names:
             has = self.with_field(name)
             if has is not None and any(re.search(rf"(?<![\w.]){name}\b(?!\()", str(each)) for each in columns):
@@ -65,7 +65,7 @@ class Arguments:
 
     @property
     def hint(self) -> str:
-        """What a function gets, as a hint."""
+        """The arguments of a function, as a hint."""
         return f"It gets {self.listed}."
 
 
@@ -100,7 +100,7 @@ def _no_field(error: AnalysisException, said: Mapping[str, str], arguments: Argu
 
 
 def _no_fields(error: AnalysisException, said: Mapping[str, str], arguments: Arguments) -> Refusal:
-    base, kind = arguments.told(said.get("base", "")).strip('"'), said.get("other", "").strip('"')
+    base, kind = arguments.with_names(said.get("base", "")).strip('"'), said.get("other", "").strip('"')
     name = base.rpartition(".")[2]
     has = f" It is a field of {arguments.with_field(name)}." if arguments.with_field(name) else ""
     text = "A text that holds JSON is read with value=wm.json('id long, name string') where the topic is read, or with "
@@ -127,7 +127,7 @@ def _routine(error: AnalysisException, said: Mapping[str, str], arguments: Argum
 
 
 def _mismatch(error: AnalysisException, said: Mapping[str, str], arguments: Arguments) -> Refusal:
-    text = arguments.told(_message(error))
+    text = arguments.with_names(_message(error))
     return (
         f"does not fit its arguments. {text}",
         f"Take a field of the argument, or cast it: value['field'].cast('double'). {arguments.hint}",
@@ -143,7 +143,7 @@ def _over(error: AnalysisException, said: Mapping[str, str], arguments: Argument
 
 
 def _other(error: AnalysisException, arguments: Arguments) -> Refusal:
-    return f"does not fit its arguments. {arguments.told(_message(error))}", arguments.hint
+    return f"does not fit its arguments. {arguments.with_names(_message(error))}", arguments.hint
 
 
 def _message(error: AnalysisException) -> str:
@@ -184,7 +184,7 @@ def field_refusal(kind: DataType, text: str, arguments: Arguments) -> Refusal | 
                         "takes all columns, '*', and gets its Columns as arguments",
                         f"Name what you want: F.struct({_first(arguments)}, ...).",
                     )
-                return _unnamed(arguments.told(name), arguments.told(name))
+                return _unnamed(arguments.with_names(name), arguments.with_names(name))
             counted = made_up is not None and int(made_up[1]) == number and name not in own
             if counted and "struct(" in text and not re.search(rf"AS `?{name}\b|'{name}'", text):
                 return _unnamed(name, "name")
@@ -228,7 +228,7 @@ def _structs(kind: DataType) -> Iterator[StructType]:
 
 
 def boolean_hint(kind: DataType) -> str:
-    """What a predicate gives in place of a value of another type."""
+    """The result of a predicate that returns a value of another type."""
     if isinstance(kind, StringType):
         return "Return a boolean Column: value['field'] == 'text', or value['field'].isNotNull()."
     return "Return a boolean Column: value['field'] > 0, or value['field'].isNotNull()."

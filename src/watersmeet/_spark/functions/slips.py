@@ -1,7 +1,7 @@
 """Functions of the user's that treat a Column as a value of Python: what was written, and what to write instead.
 
 A Column stands for the values of all records, which are not there while a topology is built. So Python's `if`, `len`,
-`json.loads` and `.upper()` find nothing to work with; each error says so in words of its own.
+`json.loads` and `.upper()` find nothing to work with; each error has words of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AS_TEXT = re.compile(r"Column<\\*'")
 
 @dataclass(frozen=True)
 class Slip:
-    """What was done, as the end of a sentence that begins with the function's role; where; and what to write instead.
+    """The mistake, as the end of a sentence that begins with the function's role; its place; and the cure.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Slip:
 
 
 def slip_of(error: BaseException) -> Slip | None:
-    """What a function did to a Column that ended with this error; None where the error is about something else."""
+    """The mistake of a function with a Column that ended with this error; None if the error is about something else."""
     place = place_of(error)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     if condition == _IN:
@@ -140,7 +140,7 @@ def _of_truth(place: SourcePlace | None) -> Slip:
     for node in (place.node, *place.above):
         word = _word(node, within)
         if word is not None:
-            text = _shown(node, place)
+            text = _node_text(node, place)
             return _slip(place, f"uses Python's {word} on", words.CONDITIONS[word], text)
         within = node
     return _slip(place, "asks for the truth of", words.CONDITIONS["bool"])
@@ -161,7 +161,7 @@ def _word(node: ast.AST, within: ast.AST) -> str | None:
     return next((word for kind, word in kinds if isinstance(node, kind)), None)
 
 
-def _shown(node: ast.AST, place: SourcePlace) -> str:
+def _node_text(node: ast.AST, place: SourcePlace) -> str:
     """A node as text; of a statement, its condition."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
         word = "if" if isinstance(node, ast.If | ast.IfExp) else type(node).__name__.lower()
@@ -170,7 +170,7 @@ def _shown(node: ast.AST, place: SourcePlace) -> str:
 
 
 def _call(place: SourcePlace | None) -> ast.Call | None:
-    """The call that ended with the error, or within whose arguments it did."""
+    """The call that ended with the error, or with an argument that did."""
     if place is None or place.node is None:
         return None
     return place.node if isinstance(place.node, ast.Call) else None
@@ -196,7 +196,7 @@ def _of_call(place: SourcePlace | None, call: ast.Call) -> Slip | None:
 
 
 def _called(call: ast.Call, place: SourcePlace) -> tuple[str, Any]:
-    """(name, what it stands for) of what is called; None: it cannot be told without running it."""
+    """(name, its value) of the called object; None: unknown without running it."""
     if isinstance(call.func, ast.Name):
         name = call.func.id
         found = place.names.get(name, getattr(builtins, name, None))
@@ -228,7 +228,7 @@ def _library(function: Any) -> bool:
 
 
 def value_slip(result: Any, count: int) -> str:
-    """What to write in place of a result that is no Column."""
+    """The cure for a result that is no Column."""
     if result is None:
         return "F.lit(None).cast('string') for null; a function with def needs its return"
     if isinstance(result, dict):
@@ -240,7 +240,7 @@ def value_slip(result: Any, count: int) -> str:
     if isinstance(result, bool):
         return (
             f"a condition of Columns: value['field'] > 5, a.isNull() for `is None`, a.isNotNull() for its opposite, "
-            f"F.lit({result!r}) for a constant; a Column has one type, which value_type of a stream or table says"
+            f"F.lit({result!r}) for a constant; a Column has one type, which is value_type of a stream or table"
         )
     if isinstance(result, str | int | float):
         return f"F.lit({result!r}) for a constant"

@@ -36,7 +36,7 @@ def in_milliseconds(function: Function, kind: DataType, role: str, count: int) -
     if not isinstance(kind, TimestampType):
         place = place_of_function(own(function))
         raise FunctionError(
-            f"The {role} gives no time but {kind.simpleString():.200}.",
+            f"The {role} must return a time, not {kind.simpleString():.200}.",
             given=None if place is None else str(place),
             hint=f"A time is a timestamp, or a long of milliseconds since 1970: {_MADE.get(kind.typeName(), _USUAL)}.",
         )

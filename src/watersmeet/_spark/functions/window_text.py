@@ -35,7 +35,7 @@ def window_text(key: Any, window: Any = None) -> Any:
     """
     if not isinstance(key, Column):
         raise FunctionError(
-            f"The text of a window is made of a Column: window_text({key!r:.80}).",
+            f"window_text takes a Column, and not {key!r:.80}.",
             hint="Use it in a function: to_stream(key=wm.window_text), or select_key(lambda key, value: "
             "wm.window_text(key)).",
         )

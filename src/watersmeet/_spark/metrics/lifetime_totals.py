@@ -29,8 +29,8 @@ _FOLDER = "watersmeet/totals"
 
 
 @dataclass(frozen=True)
-class KeptMetrics:
-    """What is kept, as of the last batch that was committed.
+class StoredMetrics:
+    """The stored numbers, as of the last batch that was committed.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class KeptMetrics:
     at_ms: int
 
 
-def read(place: Checkpoint, counted: Counted | None = None) -> KeptMetrics | None:
-    """What a checkpoint has kept; None where nothing is, or nothing can be read: it is no reason not to start.
+def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | None:
+    """The stored numbers of a checkpoint; None if there are none or they cannot be read: that does not prevent a start.
 
     Parameters
     ----------
@@ -59,19 +59,19 @@ def read(place: Checkpoint, counted: Counted | None = None) -> KeptMetrics | Non
     return max((each for each in found if each is not None), key=lambda each: each.totals.last or 0, default=None)
 
 
-def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> KeptMetrics | None:
-    """What a file says; None where it was cut off, or is of another checkpoint or a batch to come, or not ours."""
+def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> StoredMetrics | None:
+    """The content of a file; None if it was cut off, or is of another checkpoint or a batch to come, or not ours."""
     try:
         with foreign(_FOLDER):
             body = _body(content)
             if body is None or body["id"] != identity or body["totals"]["last"] > committed:
                 return None
-            return KeptMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
+            return StoredMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
     except CorruptData:
         return None
 
 
-class KeptTotals:
+class LifetimeTotals:
     """Keeps the numbers of a query's batches with those of earlier starts.
 
     Parameters
@@ -97,7 +97,7 @@ class KeptTotals:
         self._lock = threading.Lock()
 
     def before_commit(self, batch: int) -> None:
-        """Count the batch whose thread this is, all of whose sinks have it."""
+        """Count the batch of this thread, which all its sinks have."""
         observed = observed_of(self._place.folder.spark, batch)
         if observed is not None:
             with self._lock:
@@ -115,7 +115,7 @@ class KeptTotals:
             self._changed = True
 
     def save(self) -> None:
-        """Write what was told behind commits; a checkpoint that is gone meanwhile stays so."""
+        """Write the numbers received after commits; a checkpoint that is gone meanwhile stays so."""
         with self._lock, suppress(OSError, PySparkException):
             if self._changed:
                 self._write()
@@ -133,7 +133,7 @@ def _text(totals: Totals, identity: str) -> str:
 
 
 def _body(content: bytes) -> Mapping[str, Any] | None:
-    """What a file says; None where it was cut off or is of another version."""
+    """The content of a file; None if it was cut off or is of another version."""
     digest, _, text = content.decode("utf-8", "replace").strip().partition(" ")
     if _digest(text) != digest:
         return None

@@ -34,13 +34,13 @@ def check() -> None:
     """
     if find_spec("tqdm") is None:
         raise ConfigError(
-            "A line that says how far the query is needs a package that is not installed: tqdm.",
+            "progress=True needs a package that is not installed: tqdm.",
             given="progress=True",
             hint=f"{installing('watch')}; or leave progress out and read query.metrics().",
         )
 
 
-def is_seen(out: TextIO) -> bool:
+def is_interactive(out: TextIO) -> bool:
     """Whether somebody looks: at a terminal, or in a notebook."""
     shell = sys.modules.get("IPython")
     kernel = shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {})
@@ -90,7 +90,7 @@ class Live:
 
 
 def text(now: Metrics, stages: int, ended: float) -> str:
-    """What is said beside the number of records.
+    """The text beside the number of records.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 """One line in the log for each batch: what came and went, what was dropped, how long it took, how far behind it is; and
-one more, for whoever debugs, with each operator, table and partition."""
+one more, for debugging, with each operator, table and partition."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def line(now: Metrics) -> str:
 
 
 def details(now: Metrics) -> str:
-    """What the line adds up, one by one: operators and tables since the start, lag by partition."""
+    """The sums of the line, one by one: operators and tables since the start, lag by partition."""
     said = [f"{name} {each.processed:,} in, {each.forwarded:,} out" for name, each in now.operators.items()]
     said += [f"{name} {table.rows:,} rows, {table.bytes:,} bytes" for name, table in now.tables.items()]
     said += [f"{name} {rows:,} held back" for name, rows in now.held.items()]

@@ -18,7 +18,7 @@ _QUERY = "sql.streaming.queryId"
 
 
 def observed_of(spark: SparkSession, batch: int) -> Mapping[str, Any] | None:
-    """The observed metrics of the batch whose thread asks, all of whose jobs have ended, as its progress will say them.
+    """The observed metrics of the batch of this thread, after all its jobs have ended, as its progress will have them.
 
     Parameters
     ----------

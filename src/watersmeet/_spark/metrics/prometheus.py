@@ -33,7 +33,7 @@ class Endpoint:
     def __init__(self, address: Address, application: str) -> None:
         if find_spec("prometheus_client") is None:
             raise ConfigError(
-                "Numbers for Prometheus need a package that is not installed: prometheus-client.",
+                f"metrics_port={_text(address)} needs a package that is not installed: prometheus-client.",
                 given=f"metrics_port={_text(address)}",
                 hint=f"{installing('watch')}; or leave metrics_port out and read query.metrics().",
             )
@@ -46,10 +46,10 @@ class Endpoint:
             self._server, self._thread = start_http_server(port, host, registry)
         except OSError as error:
             raise ConfigError(
-                "Nothing can be served there: " + (error.strerror or str(error)) + ".",
+                f"metrics_port={_text(address)} cannot be served: " + (error.strerror or str(error)) + ".",
                 given=f"metrics_port={_text(address)}",
-                hint="Each query has a port of its own; metrics_port=0 takes a free one, which "
-                "query.metrics_port then says.",
+                hint="Give each query a port of its own; metrics_port=0 takes a free one, and query.metrics_port "
+                "has its number.",
             ) from None
         registry.register(self._collector)
 

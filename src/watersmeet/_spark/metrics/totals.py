@@ -42,7 +42,7 @@ Sizes = Mapping[tuple[Measure, int], int]
 
 @dataclass(frozen=True)
 class Counted:
-    """What the progress of a query counts.
+    """The numbers in the progress of a query.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class Counted:
 
     @classmethod
     def of(cls, physical: Physical, drops: tuple[tuple[str, str], ...], *, blind: bool) -> Counted:
-        """What the progress of a plan's query counts."""
+        """The numbers in the progress of a plan's query."""
         return cls(drops, Measures.of(physical, len(drops)), blind)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What one batch has counted: to be added, the largest, of the last word of each place, of the workers."""
+    """The numbers of one batch: to be added, the largest, the last of each place, of the workers."""
 
     drops: Mapping[tuple[str, str], int]
     sums: Counter[Measure]
@@ -74,7 +74,7 @@ class _Read:
 
 @dataclass
 class Totals:
-    """What batches have counted so far.
+    """The numbers of all batches so far.
 
     Attributes
     ----------
@@ -100,16 +100,16 @@ class Totals:
 
     def take(self, progress: Any) -> None:
         """Add a batch's progress."""
-        self._add(int(progress["batchId"]), self._read(*_told(progress)))
+        self._add(int(progress["batchId"]), self._read(*_observed(progress)))
         self.tell(progress)
 
     def count(self, number: int, observed: Mapping[str, Any]) -> None:
-        """Add what a batch has observed, whose progress is to come."""
+        """Add the observed numbers of a batch with its progress still to come."""
         self._add(number, self._read(observed, _UNKNOWN))
 
     def tell(self, progress: Any) -> None:
         """Take from a batch's progress what only this says: how long it took, how far the sources are."""
-        read = self._read(*_told(progress))
+        read = self._read(*_observed(progress))
         self._state_bytes = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         self.batch = BatchMetrics(
             int(progress["batchId"]),
@@ -243,7 +243,7 @@ class Totals:
         )
 
     def _read(self, observed: Mapping[str, Any], output: int) -> _Read:
-        """What a batch has observed, and the rows that Spark says its sink has; `_UNKNOWN`: it does not say."""
+        """The observed numbers of a batch, and the rows of its sink by Spark's count; `_UNKNOWN`: unknown."""
         sums: Counter[Measure] = Counter()
         largest: dict[Measure, int] = {}
         places: dict[tuple[Measure, int], int] = {}
@@ -305,8 +305,8 @@ def _by_node(counts: Mapping[Measure, int], kind: str) -> dict[str, int]:
     return {measure.node: count for measure, count in counts.items() if measure.kind == kind}
 
 
-def _told(progress: Any) -> tuple[dict[str, Any], int]:
-    """What a progress says was observed, and how many rows the sink has."""
+def _observed(progress: Any) -> tuple[dict[str, Any], int]:
+    """The observed numbers of a progress, and the number of the sink's rows."""
     observed = {name: _as_mapping(row) for name, row in progress["observedMetrics"].items()}
     return observed, int(progress["sink"]["numOutputRows"])
 

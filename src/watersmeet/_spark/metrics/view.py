@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.metrics.live import Live, check, is_seen
+from watersmeet._spark.metrics.live import Live, check, is_interactive
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.prometheus import Address, Endpoint
 
 
 class MetricsView:
-    """What shows the numbers of one query; nothing, as a rule.
+    """The view of one query's numbers; usually none.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class MetricsView:
         """Show these numbers."""
         if self._endpoint is not None:
             self._endpoint.serve(read)
-        if self._progress and is_seen(sys.stderr):
+        if self._progress and is_interactive(sys.stderr):
             self._live = Live(spark, self._application, read, sys.stderr)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What made a query fail, as one of watersmeet's errors where it is one, and where Spark met a broken checkpoint.
+"""The cause of a query's failure, as one of watersmeet's errors if it is one, or if Spark met a broken checkpoint.
 
 Spark reports a failure as a text with everything in it: an error of watersmeet that was raised in a worker or by a
 column, or Spark's own complaint about a file.
@@ -53,8 +53,8 @@ _RAISED = (
     re.compile(r"^(?:[\w.]+\.EvaluationError: )?(?P<why>[^\n]+\n\s*In a function of [^\n]+\.)\s*$", re.MULTILINE),
 )
 _ENDS = (
-    'Mend the function, or have such records end: on_error="skip", or wm.DeadLetter("topic") to have them there; where '
-    "that is possible (docs/bad_records.md) the same checkpoint goes on."
+    'Correct the function, or leave such records out: on_error="skip", or wm.DeadLetter("topic") to write them there; '
+    "where that is possible (docs/bad_records.md) the same checkpoint continues."
 )
 _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writing batch")
 _UNWRITABLE = re.compile(
@@ -114,7 +114,7 @@ def named(failure: Exception, checkpoint: str) -> Exception:
         return ConfigError(
             "Another query runs on this checkpoint: it has written a batch that this one was about to write.",
             given=checkpoint,
-            hint="Run one query per checkpoint. What the other one has written is right; stop it before you start "
+            hint="Run one query per checkpoint. The output of the other one is valid; stop it before you start "
             "this one again.",
         )
     of_kafka = kafka_failure(text)
@@ -162,7 +162,7 @@ def _is_of(text: str, checkpoint: str) -> bool:
 
 
 def _broken(text: str, checkpoint: str) -> list[str]:
-    """What is said of files of the checkpoint."""
+    """Messages about files of the checkpoint."""
     found = [line for sign in _CONDITIONS for line in re.findall(sign, text)]
     found += [each[1] for sign in _BROKEN for each in re.finditer(f"{_SAID}({sign})", text)]
     files = [each for sign in _BROKEN_FILE for each in re.finditer(f"{_SAID}({sign})", text)]

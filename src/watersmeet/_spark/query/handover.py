@@ -1,7 +1,7 @@
 """A changed topology upon the checkpoint of the one before: state, offsets and numbers of batches are handed over.
 
 Everything is made ready in a folder of its own, which nobody reads before the checkpoint's record names it: the record
-is written last, in one piece, so that whoever comes after a crash finds the old topology or the new one
+is written last, in one piece, so that a start after a crash finds the old topology or the new one
 (docs/decisions/0023). In that folder Spark finds a batch that was committed, with the number of the last one, state as
 of its end, and where each source is.
 """
@@ -24,7 +24,7 @@ from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, places
+from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, source_indexes
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import StateReader
@@ -67,7 +67,7 @@ class Handover:
             step()
 
     def steps(self) -> tuple[Callable[[], None], ...]:
-        """What is done, one after the other; none of it touches what there was."""
+        """The steps, one after the other; none of them touches existing files."""
         state = (self.gather, self.take_over, self.number_state) if self.physical.levels else ()
         return (self.clear, *state, self.write_logs)
 
@@ -141,7 +141,7 @@ class Handover:
 
     @property
     def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
-        """What goes on, the operator that keeps it from now on, and the table."""
+        """The part that continues, its operator from now on, and the table."""
         assert self.place.change is not None
         tables = {(o.node, table.name): (o, table) for o in self.physical.operators for table in o.keeps}
         for taken in self.place.change.taken:
@@ -203,7 +203,7 @@ class Handover:
         disk, new = self._disk, self.place.facts.inputs
         for name in ("offsets", "commits", "sources", "pieces", "metadata"):
             disk.remove(self.target.below(name).path)
-        for before, now in places(self.old.inputs, new).items():
+        for before, now in source_indexes(self.old.inputs, new).items():
             disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)
         files = self.source.contents(f"offsets/{self.batch}")
         plan = carried_offsets(next(iter(files.values())).decode(), self.old.inputs, new, self.topics)
@@ -220,12 +220,12 @@ def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None
         raise ChangedTopology(
             "The checkpoint cannot go on under the changed topology.",
             given="\n".join([str(place.folder), *map(str, change.refused)]),
-            hint="wm.plan_change(checkpoint, topology) says what a change does before it is done. Change back what "
-            "is refused, or start with a new checkpoint.",
+            hint="wm.plan_change(checkpoint, topology) lists the effects of a change in advance. Undo the refused "
+            "changes, or start with a new checkpoint.",
         )
     if unfinished:
         raise ChangedTopology(
-            "A batch was planned and not finished: only the topology that planned it can finish it.",
+            "A planned batch is not finished: only the topology that planned it can finish it.",
             given=place.folder,
             hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
         )

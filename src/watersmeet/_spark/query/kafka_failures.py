@@ -31,15 +31,15 @@ def kafka_failure(text: str) -> WatersmeetError | None:
         return ConfigError(
             "Kafka's Java client refuses a setting.",
             given=setting["one"] or setting["two"] or setting["three"] or "one of consumer=",
-            hint="See Kafka's documentation of consumer settings for what it may be: wm.Kafka(..., consumer={...}).",
+            hint="Kafka's documentation of consumer settings has its valid values: wm.Kafka(..., consumer={...}).",
         )
     if _GONE.search(text):
         reason = _REASON.search(text)
         return SourceError(
-            "Records that were to be read next are gone from Kafka: the topic was made anew, or they were too old.",
+            "Kafka no longer has the records to read next: the topic was made anew, or they were too old.",
             given=reason[0] if reason else _GONE.search(text)[0],  # type: ignore[index]
             hint="A topic that was made anew needs a new checkpoint: the old one's state belongs to the old topic. "
-            "Where Kafka has deleted old records, what they said is lost to this checkpoint too; raise the topic's "
+            "Where Kafka has deleted old records, this checkpoint has lost them too; raise the topic's "
             "retention.ms, and begin a new one.",
         )
     if _UNKNOWN.search(text):
@@ -53,7 +53,8 @@ def kafka_failure(text: str) -> WatersmeetError | None:
         return SourceError(
             "Kafka does not answer.",
             given=silent["said"],
-            hint="See that the brokers are up; the query goes on where it stopped when it is started again. How long "
-            'to wait: wm.Kafka(..., source={"fetchOffset.numRetries": ...}, consumer={"default.api.timeout.ms": ...}).',
+            hint="Check that the brokers are up, and start the query again: it continues where it stopped. "
+            'To wait longer: wm.Kafka(..., source={"fetchOffset.numRetries": ...}, '
+            'consumer={"default.api.timeout.ms": ...}).',
         )
     return None

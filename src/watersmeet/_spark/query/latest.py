@@ -44,14 +44,14 @@ def latest(frame: DataFrame) -> DataFrame:
     missing = [name for name in _NEEDED if name not in frame.columns]
     if missing:
         raise ConfigError(
-            "These are not the changes of a table as watersmeet writes them.",
+            "wm.latest needs the changes of a table, as watersmeet writes them, and columns are missing.",
             given=f"columns {', '.join(frame.columns)}; missing: {', '.join(missing)}",
             hint='Read what a topology wrote: table.to(wm.Writer("parquet", path)), then '
             "wm.latest(spark.read.parquet(path)).",
         )
     if frame.isStreaming:
         raise ConfigError(
-            "A stream has no last row of a key.",
+            "wm.latest takes a static DataFrame, and this one is streaming.",
             given="a streaming DataFrame",
             hint="Read the output with spark.read; or read it as a table: builder.table(frame, ...).",
         )

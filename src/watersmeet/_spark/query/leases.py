@@ -165,7 +165,7 @@ class MachineLease:
             self._file = None
 
     def release_at_end(self) -> None:
-        """Give it back when its query, whose end is decided, has ended: now, or in the background."""
+        """Give it back when its query, which is to end, has ended: now, or in the background."""
         if self._ending is None:
             self._ending = threading.Thread(target=self._release_behind, name=f"end of {self.key}", daemon=True)
             self._ending.start()
@@ -186,7 +186,7 @@ class MachineLease:
             return True
 
     def wait(self) -> None:
-        """Wait until its query, whose end is decided, has committed its batch."""
+        """Wait until its query, which is to end, has committed its batch."""
         # one that has failed says so, and one of a session that is gone says whatever
         with suppress(Exception):
             self.query.awaitTermination()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""What becomes of bad records, as a checkpoint records it: a batch that was planned is run under the policies it had.
+"""Policies for bad records, as a checkpoint records them: a planned batch runs under the policies it had.
 
 Where there are dead letters, results leave through one exchange more: so policies decide which task writes what, and a
 batch of which some tasks have written must be run again under the same ones.
@@ -17,14 +17,14 @@ from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet._spark.query import failures
-from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, Policies, Within
+from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, OperatorPolicies, Policies
 from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 
 EFFECT = "bad_records"
-"""What a checkpoint records them as."""
+"""Their name in a checkpoint."""
 PASSES = (
-    "The batch that was begun has failed once more, under the policies it was planned with. Nothing of it is written, "
-    "so the query goes on: it runs the batch again, under the policies of this start."
+    "The unfinished batch has failed again under the policies it was planned with. None of it is written, so the "
+    "query continues: it runs the batch again under the policies of this start."
 )
 """Said behind Spark's errors, which cannot be told from those of a query that ends."""
 Recorded = Mapping[str, Mapping[str, Any]]
@@ -33,7 +33,7 @@ a list with the topic of dead letters. The usual ones are left out."""
 
 
 def recorded(plan: Plan) -> dict[str, Recorded]:
-    """What a checkpoint records of a plan's policies: nothing where all are the usual ones."""
+    """The record of a plan's policies in a checkpoint: none if all are the usual ones."""
     found = _of(plan)
     return {EFFECT: found} if found else {}
 
@@ -48,7 +48,7 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
     inputs = {WITHIN, *(source.name for source in topics)}
     named = tuple((name, _given(told)) for name, told in policies.items() if name not in inputs)
-    within = Within(_given(policies.get(WITHIN, {})).over(BEHIND_INPUTS), named)
+    within = OperatorPolicies(_given(policies.get(WITHIN, {})).over(BEHIND_INPUTS), named)
     return rewrite(with_dead_letters(replace(plan, within=within), ColumnFunctions()))
 
 

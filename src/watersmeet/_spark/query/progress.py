@@ -1,4 +1,4 @@
-"""What the batches of a running query have counted, from the progress that Spark keeps of it.
+"""Counts of a running query's batches, from the progress that Spark keeps of it.
 
 Spark keeps the progress of the last batches only, so a thread looks in now and then. A streaming listener
 written in Python would see every batch too, but costs 0.1 CPU-seconds each: the JVM hands over the progress
@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import KeptTotals
+from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.observed import progresses_behind
 from watersmeet._spark.metrics.totals import Counted, Totals
@@ -37,7 +37,7 @@ class BatchCounts:
     """
 
     def __init__(
-        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: KeptTotals | None = None
+        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: LifetimeTotals | None = None
     ) -> None:
         self._query, self._kept = query, kept
         self._totals = Totals(counted) if before is None else before.going_on(counted)
@@ -61,7 +61,7 @@ class BatchCounts:
             return self._metrics(active=self._query.isActive)
 
     def totals(self) -> Totals:
-        """What was counted, to go on with; nothing is added to it any more once this is closed."""
+        """The counts, to continue with; nothing is added to them once this is closed."""
         self._look()
         return self._totals
 

@@ -1,4 +1,4 @@
-"""What the user holds of a topology that was started: Spark's query, its end, its failures, its counts."""
+"""A running topology: Spark's query, its end, its failures, its counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Query:
     """A running topology: Spark's StreamingQuery, with what watersmeet knows besides.
 
     Everything of `pyspark.sql.streaming.StreamingQuery` (id, isActive, lastProgress, ...) is reached through it
-    unchanged. What makes it fail is raised as an error of watersmeet where it is one, or comes from a broken
+    unchanged. Its failure is raised as an error of watersmeet if it is one, or comes from a broken
     checkpoint (`CorruptData`), a record that cannot be read (`SourceError`), a Kafka sink (`SinkError`) or a second
     query (`ConfigError`); else as Spark's.
     """
@@ -98,12 +98,12 @@ class Query:
         Parameters
         ----------
         store : name of the store, as `store=` names it, or as `describe` does.
-        batch : number of a batch whose state is still kept; None: the last that was committed.
-        keys : keys whose rows are wanted; None: all. Their hash ranges alone are read.
+        batch : number of a batch with state that is still stored; None: the last that was committed.
+        keys : keys of the wanted rows; None: all. Their hash ranges alone are read.
 
         Raises
         ------
-        ConfigError : there is no such store, or no such batch, or a key is of another type.
+        ConfigError : unknown store or batch, or a key is of another type.
         """
         return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
 
@@ -190,7 +190,7 @@ class Query:
         Raises
         ------
         WatersmeetError, StreamingQueryException : the query has failed, now or before.
-        ConfigError : PySpark was told not to keep a thread of the JVM for each of Python's.
+        ConfigError : PySpark is set not to keep a thread of the JVM for each of Python's.
         """
         check_threads()
         self._barrier.close(self.streaming.stop)

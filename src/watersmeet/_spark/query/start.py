@@ -20,10 +20,10 @@ from watersmeet._engine.rows.blob import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
 from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.described import described
-from watersmeet._plan.dead_letters import letters_kept, without_dead_letters
+from watersmeet._plan.dead_letters import dropped_source, without_dead_letters
 from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
-from watersmeet._plan.functions_in_state import kept_functions
+from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
@@ -40,7 +40,7 @@ from watersmeet._spark.fencing.records import may_be_shared
 from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import KeptTotals
+from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
@@ -55,7 +55,7 @@ from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.table_columns import shown_stores
+from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
 from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written
@@ -79,14 +79,14 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
 
 
 def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Change:
-    """What a start with `evolve=True` would do; nothing is done. See `Topology.start`."""
+    """The effects of a start with `evolve=True`; nothing is done. See `Topology.start`."""
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
 
 def handover_of(
     topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions
 ) -> tuple[Handover, Checkpoint]:
-    """What a start would do to take the checkpoint over, and the checkpoint then; nothing is done yet."""
+    """The steps of a start that takes the checkpoint over, and the checkpoint then; nothing is done yet."""
     start = _Start(topology, Folder(spark, checkpoint), options)
     found = look(start.folder)
     assert found.binding is not None
@@ -188,7 +188,7 @@ class _Start:
         return known and not place.created
 
     def planned_change(self) -> Change:
-        """What the topology does to the checkpoint.
+        """The effects of the topology on the checkpoint.
 
         Raises
         ------
@@ -198,11 +198,11 @@ class _Start:
         if found.binding is None:
             raise not_started(self.folder)
         recorded = found.binding.partitions if options.kafka is None else None
-        kept = () if options.allow_changed_functions else kept_functions(self.topology)
+        kept = () if options.allow_changed_functions else functions_in_state(self.topology)
         return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
 
     def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
-        """What is settled of formats with a registry, if there are any."""
+        """The fixed schemas of formats with a registry, if there are any."""
         known = found.binding.effects.get("schemas", {}) if found.binding else {}
         made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
         return {"schemas": made} if made else {}
@@ -245,7 +245,7 @@ class _Start:
         """The checkpoint, if it fits; it is not written to."""
         return found.fitting(
             self._facts(found, effects),
-            kept=kept_functions(self.topology),
+            kept=functions_in_state(self.topology),
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
             allow_recreated_topics=self.options.allow_recreated_topics,
@@ -260,14 +260,14 @@ class _Start:
         lease: leases.MachineLease,
         barrier: StopBarrier,
         found: CheckpointFiles | None,
-    ) -> tuple[StreamingQuery, Counted, KeptTotals]:
+    ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known = place.facts, place.facts.effects.get("schemas", {})
         topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
-                read = settled.settled_sources(topology.plan.sources, known, registries)
+                read = settled.sources_with_schemas(topology.plan.sources, known, registries)
                 compiled, metrics = self._compiled(topology, place, read, found)
                 writer = sinks.prepared(
                     compiled,
@@ -288,20 +288,20 @@ class _Start:
                 with settings.query_settings(*given):
                     self._handover(found, place, planned).run()
             self._record(place, lease, found)
-            barrier.passing = (kept := KeptTotals(place, metrics)).before_commit
+            barrier.passing = (kept := LifetimeTotals(place, metrics)).before_commit
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
                 lease.query = writer.start()
         return lease.query, metrics, kept
 
     def _handover(self, found: CheckpointFiles, place: Checkpoint, planned: int) -> Handover:
-        """What takes the checkpoint over to a changed topology."""
+        """The handover of the checkpoint to a changed topology."""
         assert found.binding is not None
         begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
         return Handover(self.topology, found.place, found.binding, place, planned, begun)
 
     def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:
-        """What inputs begin with, and how far the query is in it; a change of the topology goes on from there."""
+        """The bootstraps of inputs, and how far the query is in them; a change of the topology continues from there."""
         if place.change is not None and found is not None and found.binding is not None:
             return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
@@ -329,15 +329,15 @@ class _Start:
         begins = self._begins(place, found)
         if begins.waiting and not self.options.available_now:
             raise ConfigError(
-                "The history that inputs begin with has not been processed yet.",
+                f"The bootstrap= of {', '.join(begins.waiting)} has not been processed yet.",
                 given=f"bootstrap= of {', '.join(begins.waiting)}",
-                hint="Before, start it with available_now=True and wait for the end: that processes what is left of "
-                "the history.",
+                hint="First start it with available_now=True and wait for its end: that processes the rest of the "
+                "history.",
             )
         given = (self.options.kafka, self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
-        dropped = letters_kept(topology.plan)
+        dropped = dropped_source(topology.plan)
         scans = sources.scan(
             spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
         )
@@ -348,7 +348,7 @@ class _Start:
     def _facts(
         self, found: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
     ) -> CheckpointFacts:
-        """What this start depends on; `recorded`: partition counts, where Kafka is not to be asked."""
+        """The facts of this start; `recorded`: partition counts, if Kafka is not to be asked."""
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
@@ -372,7 +372,7 @@ class _Start:
             functions=functions,
             spark=pyspark.__version__,
             addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
-            stores={name: shown.recorded() for name, shown in shown_stores(self.topology).items()},
+            stores={name: shown.recorded() for name, shown in columns_of_stores(self.topology).items()},
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},

@@ -45,8 +45,8 @@ class StartOptions:
             )
         if self.trigger is not None and self.available_now:
             raise ConfigError(
-                f"A query that stops when everything is processed has no interval: available_now=True and "
-                f"trigger={self.trigger!r}.",
+                f"Give either available_now=True or trigger={self.trigger!r}, not both: a query that stops has no "
+                "interval.",
                 hint="Leave one of them out.",
             )
         for part in ("shards", "tasks"):
@@ -57,13 +57,13 @@ class StartOptions:
                 )
         if self.kafka is not None and not isinstance(self.kafka, Kafka):
             raise ConfigError(
-                f"The connection to a cluster must be a wm.Kafka, and not {self._shown(self.kafka)}.",
+                f"The connection to a cluster must be a wm.Kafka, and not {self._without_secrets(self.kafka)}.",
                 hint=f"Write kafka=wm.Kafka({self._address_of(self.kafka)!r}).",
             )
 
     @staticmethod
-    def _shown(given: Any) -> str:
-        """What was given in place of a connection, where that is an address and holds no secret."""
+    def _without_secrets(given: Any) -> str:
+        """The value given in place of a connection, if it is an address and holds no secret."""
         plain = isinstance(given, str) and re.fullmatch(r"[\w.:,-]+", given)
         return f"kafka={given!r}" if plain else f"a {type(given).__name__} (kafka=...)"
 
@@ -74,13 +74,14 @@ class StartOptions:
     def _check_idle_after(self) -> None:
         if self.idle_after_ms < 1_000:
             raise ConfigError(
-                "The time for which the input rests must be 1 second or more.",
+                f"idle_after must be 1 second or more: idle_after={self.idle_after!r}.",
                 given=f"idle_after={self.idle_after!r}",
                 hint='idle_after="1 minute"',
             )
         if self.available_now:
             raise ConfigError(
-                "A query that stops when everything is processed does not wait for the input to rest.",
+                f"Give either available_now=True or idle_after={self.idle_after!r}, not both: a query that stops "
+                "does not wait.",
                 given=f"available_now=True, idle_after={self.idle_after!r}",
                 hint="Leave one of them out.",
             )
@@ -95,7 +96,7 @@ class StartOptions:
         host, _, port = given.rpartition(":") if isinstance(given, str) else ("", "", str(given))
         if isinstance(given, bool) or not port.isdecimal() or int(port) >= 1 << 16:
             raise ConfigError(
-                "metrics_port= is the port at which Prometheus asks, or the host and the port.",
+                f"metrics_port must be a port, or a host and a port: metrics_port={given!r:.80}.",
                 given=f"metrics_port={given!r}",
                 hint='metrics_port=9400 for all addresses of this machine; metrics_port="127.0.0.1:9400" for one.',
             )
@@ -124,7 +125,7 @@ def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
     """
     if options.idle_after_ms and not topology.timed:
         raise ConfigError(
-            "Nothing in this topology waits for time.",
+            f"idle_after={options.idle_after!r} has no effect: nothing in this topology waits for time.",
             given=f"idle_after={options.idle_after!r}",
             hint="Leave it out: it is for windowed joins of streams.",
         )

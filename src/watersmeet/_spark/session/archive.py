@@ -29,7 +29,7 @@ def java() -> Path:
 
 
 def archive_place() -> Path:
-    """What the archive for this Java and this Spark is called, without its size."""
+    """The name of the archive for this Java and this Spark, without its size."""
     told = f"{java()} {Path(os.environ.get('SPARK_HOME') or pyspark.__file__).resolve()} {pyspark.__version__}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "watersmeet" / "classes" / hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -2,7 +2,7 @@
 (law 6).
 
 Packs and levels put rows without blob among the wire rows, each what one task or shard counted of one metric; here
-they are collected by Spark's `observe` and taken out. They are collected as a set and summed by whoever reads them:
+they are collected by Spark's `observe` and taken out. They are collected as a set, and their reader sums them:
 a task of a shuffle that runs again, since its output was lost, says the same once more.
 """
 
@@ -56,7 +56,7 @@ def drops_of(row: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], 
 
 
 def measured_in(observed: Mapping[str, Any], metrics: Metrics) -> Iterator[list[tuple[int, int, int]]]:
-    """What is counted beside dropped records in one progress: (place, number, count), for each place of counting."""
+    """The counts beside dropped records in one progress: (place, number, count), for each place of counting."""
     for name, row in observed.items():
         if name.startswith(PREFIX):
             beside = [each for each in row[_COUNTS] or () if each["metric"] >= len(metrics)]

@@ -1,6 +1,6 @@
 """How the Kafka client's settings, which may hold secrets, reach the tasks that write.
 
-What is pickled into a function lies in block stores and broadcast files, and the properties of a job lie in the
+Values pickled into a function lie in block stores and broadcast files, and the properties of a job lie in the
 event log, unless the session was made with a setting of the same name: Spark blacks out only those. So neither
 has the settings. They are split: a random pad goes as a property of the job, and what the pad turns into the
 settings goes with the function. One without the other says nothing but the length.
@@ -21,7 +21,7 @@ from watersmeet._worker.secrets import PROPERTY, combined
 
 @contextmanager
 def handed_over(spark: SparkSession, settings: Mapping[str, Any], name: str = PROPERTY) -> Iterator[bytes]:
-    """What a function needs for `received`, in tasks of the jobs that this thread starts while it lasts.
+    """The settings that a function needs for `received`, in tasks of the jobs that this thread starts while it lasts.
 
     A streaming query that is started while it lasts keeps the property for all its jobs.
     """

@@ -22,12 +22,12 @@ class NoSession:
         if name.startswith("__"):
             raise AttributeError(name)
         raise ConfigError(
-            f"A worker of Spark has no session, and {name!r} is asked of one.",
+            f"A worker of Spark has no session, and a function reads {name!r} of one.",
             hint="The module is imported in the workers, which call its functions: use the session within functions "
             "(a fixture, def main()), and leave the module's top to wm.session(...) alone.",
         )
 
 
 def session_of_worker() -> SparkSession | None:
-    """What stands for the session in a worker; None on the driver."""
+    """The replacement of the session in a worker; None on the driver."""
     return cast("SparkSession", NoSession()) if task.in_task() else None

@@ -1,6 +1,6 @@
 """A Spark session that fits: interpreter, state store, Kafka connector.
 
-What a streaming query takes from its session is set anew around every start
+Settings that a streaming query takes from its session are set anew around every start
 (`settings`); here are the settings that are fixed when the session is made.
 """
 
@@ -136,7 +136,7 @@ def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder_of_sockets() -> str:
-    """A folder of this process, for this user alone: whoever can open a worker's socket can have it run anything."""
+    """A folder of this process, for this user alone: a process that can open a worker's socket can run code there."""
     folder = tempfile.mkdtemp(prefix="wm-")
     atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
     return folder

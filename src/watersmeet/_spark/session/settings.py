@@ -131,7 +131,7 @@ def check(spark: SparkSession) -> None:
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < LEAST_SPARK:
         raise ConfigError(
-            "This Spark is too old.",
+            f"PySpark {pyspark.__version__} is too old.",
             given=f"PySpark {pyspark.__version__}",
             hint="Install PySpark 4.1 or later.",
         )
@@ -155,7 +155,7 @@ def check_running(setting: Callable[[str, str], str]) -> None:
     """
     if setting("spark.speculation", "false").lower() == "true":
         raise ConfigError(
-            "Speculative execution runs a task twice at once, and each would write its records.",
+            "spark.speculation = true is not supported: it runs a task twice at once, and both would write.",
             given="spark.speculation = true",
             hint="Make the session with spark.speculation = false.",
         )

@@ -1,7 +1,7 @@
 """Spark's writers inside a foreachBatch: each batch is written so that writing it again changes nothing.
 
 Files of a batch lie in a folder of their own (`batch_id=7`, which Spark reads back as a column) that a replay
-overwrites; Delta is told application and batch; memory and console live only as long as the query does.
+overwrites; Delta gets application and batch; memory and console live only as long as the query does.
 A writer of any other kind may write a replayed batch twice.
 """
 
@@ -77,7 +77,7 @@ def check_format(spark: SparkSession, target: Writer) -> None:
     except Exception as error:  # whatever a format that exists says of options that are missing
         if "DATA_SOURCE_NOT_FOUND" in str(error) or "Failed to find" in str(error):
             raise ConfigError(
-                "Spark knows no such format.",
+                f"Unknown format {target.format!r} of wm.Writer: Spark does not have it.",
                 given=f"wm.Writer({target.format!r})",
                 hint="See how it is spelt; a format that is not Spark's own needs its package: "
                 'wm.session(config={"spark.jars.packages": ...}).',
@@ -94,7 +94,7 @@ def memory_table(target: Writer) -> str:
     name = target.path or target.options.get("queryName")
     if not name:
         raise ConfigError(
-            "A memory writer needs the name of its table.",
+            'wm.Writer("memory") needs path=, the name of its table.',
             given=repr(target),
             hint='wm.Writer("memory", path="results")',
         )

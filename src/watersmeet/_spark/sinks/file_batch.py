@@ -1,8 +1,8 @@
 """A batch's files, from the driver's side: which outputs tasks can write, and how what they wrote becomes visible.
 
 A batch of an output is the folder `batch_id=N`, which Spark reads back as a column. Its files wait in a folder beside
-it, whose name no reader looks at. When the job has ended, that folder gets the batch's name; where a replay finds the
-batch there, it replaces what it holds. Killed at any moment, the driver finds the batch not committed and writes it
+it, with a name that readers skip. When the job has ended, that folder gets the batch's name; if a replay finds the
+batch there, it replaces the content. Killed at any moment, the driver finds the batch not committed and writes it
 again.
 """
 
@@ -100,7 +100,7 @@ def _why_not(
     if folder is None:
         return "it is not on a disk of this machine"
     if codec is None or others:
-        return f"only Spark knows what is said in {', '.join(sorted(others)) or _CODEC}"
+        return f"only Spark knows the option {', '.join(sorted(others)) or _CODEC}"
     strange = [kind.simpleString() for name, kind in columns if not _is_plain(kind)]
     return f"values of a type of Spark's own: {', '.join(strange)}" if strange else None
 
@@ -125,7 +125,7 @@ def _schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
 
 @contextmanager
 def written(outputs: Sequence[FileOutput], batch: int) -> Iterator[FileWrite]:
-    """What writes this batch's rows in a job; `publish` what it has written while this lasts.
+    """The writer of this batch's rows in a job; `publish` the written files while this lasts.
 
     Parameters
     ----------

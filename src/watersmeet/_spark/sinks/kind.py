@@ -1,4 +1,4 @@
-"""What writes one kind of output: what is checked before a start, and the passes over a batch that it takes.
+"""The writer of one kind of output: the checks before a start, and the passes over a batch.
 
 Each kind has a file of its own here, and a line in `kinds.KINDS`; nothing else knows of it.
 """
@@ -47,7 +47,7 @@ class Chosen:
 
 @dataclass(frozen=True, repr=False)
 class Given:
-    """What a start knows of its outputs.
+    """The facts of a start for its outputs.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class OutputKind(ABC):
         return False
 
     def direct(self, given: Given, nodes: Sequence[SinkNode]) -> Pass:
-        """What writes wire rows, where they can be written from these.
+        """The writer of wire rows, if the outputs can be written from these.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class OutputKind(ABC):
 
     @abstractmethod
     def passes(self, given: Given, chosen: Sequence[Chosen]) -> Sequence[Pass]:
-        """What writes the outputs of this kind, checked.
+        """The writer of the outputs of this kind, checked.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from watersmeet._spark.sinks.functions import FunctionOutputs
 from watersmeet._spark.sinks.kind import OutputKind
 from watersmeet._spark.sinks.own import Owns
-from watersmeet._spark.sinks.tables import Tables, kept, merged
+from watersmeet._spark.sinks.tables import Tables, merged, table_writer
 from watersmeet._spark.sinks.topics import TopicOutputs
 from watersmeet._spark.sinks.writers import Writers
 from watersmeet.io.databases import CatalogTable, DatabaseTable
@@ -19,7 +19,7 @@ KINDS: Mapping[type[SinkTarget], OutputKind] = {
     TopicSink: TopicOutputs(),
     Writer: Writers(),
     ForeachBatch: FunctionOutputs(),
-    DatabaseTable: Tables(kept),
+    DatabaseTable: Tables(table_writer),
     CatalogTable: Tables(merged),
     OwnOutput: Owns(),
 }
@@ -27,5 +27,5 @@ KINDS: Mapping[type[SinkTarget], OutputKind] = {
 
 
 def kind_of(target: SinkTarget) -> OutputKind:
-    """What writes an output."""
+    """The kind of an output."""
     return next(KINDS[each] for each in type(target).__mro__ if each in KINDS)

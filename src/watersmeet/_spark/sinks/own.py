@@ -1,6 +1,6 @@
 """Outputs of the user's own: written by the driver in one call, or by each task of the last exchange.
 
-Whoever writes reads all its rows first, whatever comes of them: the levels' state is saved with them.
+A writer reads all its rows first, also those that it does not write: the levels' state is saved with them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _check_pickled(output: Any) -> None:
         cloudpickle.dumps(output)  # type: ignore[no-untyped-call]
     except Exception as error:  # whatever an object of the user's says of itself
         raise ConfigError(
-            "An output that tasks write is sent to the workers, and this one cannot be pickled.",
+            f"The output {type(output).__name__} is written by tasks, and cannot be pickled to reach them.",
             given=f"{type(output).__name__}: {type(error).__name__}: {error}",
             hint='Open connections in write; or have the driver write: written_by = "driver".',
         ) from None

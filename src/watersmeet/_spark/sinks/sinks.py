@@ -109,7 +109,7 @@ def _alone(given: Given, sinks: Sequence[tuple[Any, SinkTarget]], query_name: st
 
 
 def _passes(given: Given, sinks: Sequence[tuple[Any, SinkTarget]]) -> tuple[Pass, ...]:
-    """What writes the outputs, in order."""
+    """The writers of the outputs, in order."""
     if given.compiled.exits is not None:
         nodes = {node.name: node for node, _ in sinks}
         ordered = [nodes[name] for name in given.compiled.exits.names]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from watersmeet._spark.databases.catalog import MergedTable
-from watersmeet._spark.databases.table_sink import KeptTable
+from watersmeet._spark.databases.table_sink import DatabaseTableWriter
 from watersmeet._spark.databases.tables import TableWriter
 from watersmeet._spark.sinks.kind import Chosen, Given, OnePass, OutputBatch, OutputKind, Pass
 
@@ -54,11 +54,11 @@ class TablePass(OnePass):
         self.table.write(rows, batch.number, batch.plan, batch.guard)
 
 
-def kept(given: Given, chosen: Chosen) -> TableWriter:
-    """What keeps a table of a database."""
-    return KeptTable(chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)
+def table_writer(given: Given, chosen: Chosen) -> TableWriter:
+    """The writer of a table of a database."""
+    return DatabaseTableWriter(chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)
 
 
 def merged(given: Given, chosen: Chosen) -> TableWriter:
-    """What merges into a table of a catalog."""
+    """The writer of a table of a catalog."""
     return MergedTable(given.spark, chosen.target, chosen.node.shape.key, chosen.node.shape.value, given.identity)

@@ -88,7 +88,7 @@ class TopicsPass(Pass):
 
     @cached_property
     def _driver(self) -> DriverCommit:
-        """What writes small output: one for all batches, which have the same topics."""
+        """The writer of small output: one for all batches, which have the same topics."""
         names = [sink.name for sink in self.topics]
         return DriverCommit(self.settings, self.identity, names, self.planned, self.guard)
 
@@ -137,7 +137,8 @@ def _checked(topics: Sequence[TopicSink], given: Given) -> dict[str, str]:
     kafka, written = given.kafka, given.written
     if kafka is None:
         raise ConfigError(
-            "A topic is written, but no Kafka is named.",
+            "The topology writes Kafka topics, and kafka= is left out: "
+            f"{', '.join(sink.name for sink in topics):.200}.",
             given=", ".join(sink.name for sink in topics),
             hint='topology.start(..., kafka=wm.Kafka("host:9092"))',
         )

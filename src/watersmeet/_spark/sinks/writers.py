@@ -144,7 +144,7 @@ def _check_list(spark: SparkSession, path: str, planned: int) -> None:
     listed = max((int(name.split(".")[0]) for name in Folder(spark, path).names("_spark_metadata/[0-9]*")), default=-1)
     if listed > planned:
         raise CorruptData(
-            "The output has batches that the checkpoint has not: those of the same numbers would not be written.",
+            "The output has later batches than the checkpoint: new batches with their numbers would not be written.",
             given=f"{path}: batch {listed} is there, the last one planned is {planned}",
             hint="Write to another folder with a new checkpoint; or restore the newest checkpoint.",
         )

@@ -1,6 +1,6 @@
 """Where topics begin that are added to others which go on.
 
-Spark takes a topic that it finds beside others for one that has just been made, whose records begin at 0; so where it
+Spark takes a topic that it finds beside others for one that has just been made, with records from 0 on; so where it
 begins has to be written for it.
 """
 

@@ -1,8 +1,8 @@
-"""What inputs begin with: copied into the checkpoint at the first start, in its order, read as a stream of files.
+"""Bootstraps of inputs: copied into the checkpoint at the first start, in their order, read as a stream of files.
 
 A snapshot is one batch, the first. A history is read file by file, before anything that lives; how far the query is in
-it follows from Spark's own logs. What was recorded at the first start holds: a restart reads the copy, whatever the
-program says then.
+it follows from Spark's own logs. The record of the first start holds: a restart reads the copy, even if the program has
+changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def types_of(begin: Bootstrap) -> tuple[DataType, DataType]:
 
 
 def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
-    """What inputs of a checkpoint begin with.
+    """The bootstraps of a checkpoint's inputs.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
     late = sorted(set(given) - set(known))
     if late:
         raise ChangedTopology(
-            "The checkpoint has begun without what an input is to begin with.",
+            f"The checkpoint has begun without the bootstrap= of {', '.join(late)}.",
             given=f"bootstrap= of {', '.join(late)}",
             hint="Leave it out, or begin a new checkpoint.",
         )
@@ -78,7 +78,7 @@ def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
 
 @dataclass(frozen=True)
 class Begins:
-    """What inputs of a checkpoint begin with, and how far the query is in it.
+    """The bootstraps of a checkpoint's inputs, and how far the query is in them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Begins:
 
     @cached_property
     def waiting(self) -> tuple[str, ...]:
-        """Names of the inputs whose history has not been processed yet: until then what lives waits."""
+        """Names of the inputs with a history that has not been processed yet: until then live records wait."""
         histories = (name for name in self.names if not self.recorded[name]["snapshot"])
         return tuple(name for name in histories if not self._read(name))
 
@@ -180,7 +180,7 @@ class Begins:
 
 
 def _columns(begin: Bootstrap) -> DataFrame:
-    """What is copied: ts, key, value, and what orders the rows."""
+    """The copied columns: ts, key, value, and the order of the rows."""
     if not begin.is_snapshot:
         rows = Rows(begin.frame, begin.key, begin.value, begin.timestamp, begin.order)
         stamp, key, value = columns_of(rows)

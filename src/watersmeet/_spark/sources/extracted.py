@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet._plan.dead_letters import letters_of
+from watersmeet._plan.dead_letters import dead_letter_sources
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.records import record_column
@@ -19,16 +19,16 @@ from watersmeet.windows.durations import LONGEST_MS
 
 
 def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, SourceNode]]:
-    """The sources among these whose records' times a function gives, with their numbers."""
+    """The sources among these with a function for their records' times, with their numbers."""
     numbered = enumerate(plan.sources)
     return ((number, source) for number, source in numbered if source.name in names and source.timestamp is not None)
 
 
 def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
-    """The frame with a column of times for each source whose records' times a function gives.
+    """The frame with a column of times for each source with a function for its records' times.
 
     A record that ends since it has no time has a reason before the stage's functions are evaluated, as one that cannot
-    be decoded: so no flow of the stage goes on with it. What becomes of it says `Extractor`, in the workers.
+    be decoded: so no flow of the stage goes on with it. `Extractor` applies its policy in the workers.
     """
     for number, source in timed(plan, names):
         assert source.timestamp is not None, "it is timed"
@@ -48,7 +48,7 @@ def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFram
 
 
 def opened(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
-    """The frame with nothing said of the own times of records whose times a function gives."""
+    """The frame without the own times of records with times made by a function."""
     numbers = [number for number, _ in timed(plan, names)]
     if not numbers:
         return frame
@@ -57,13 +57,13 @@ def opened(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
 
 
 def extractors_of(plan: Plan, names: Collection[str], *, begins: bool = False) -> tuple[Extractor, ...]:
-    """What becomes of the times that the extractors of these sources give.
+    """The policies for the times that the extractors of these sources make.
 
     Parameters
     ----------
     begins : whether the records are a source's history, of which there are no dead letters.
     """
-    found, letters = [], letters_of(plan)
+    found, letters = [], dead_letter_sources(plan)
     for number, source in timed(plan, names):
         policy = source.origin.policies.on_invalid_timestamp or "fail"
         topic = source.origin.topic or source.name

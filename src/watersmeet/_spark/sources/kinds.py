@@ -23,7 +23,7 @@ from watersmeet.io.topics import Topic
 
 
 class OriginReading(Protocol):
-    """What is answered for one kind."""
+    """The answers for one kind."""
 
     def types(self, origin: Any) -> tuple[DataType, DataType]:
         """Types of keys and values.
@@ -79,7 +79,7 @@ READINGS: Mapping[type, OriginReading] = {Topic: _Topics(), Rows: _Frames(), Sna
 
 
 def reading_of(origin: Any) -> OriginReading:
-    """What answers for an input."""
+    """The kind of an input."""
     return next(READINGS[each] for each in type(origin).__mro__ if each in READINGS)
 
 

@@ -89,7 +89,7 @@ def order_of(origin: Rows) -> tuple[str, ...]:
         analysed(origin.frame, *map(F.col, FILE_ORDER))
     except AnalysisException:
         raise TopologyError(
-            "The rows of this DataFrame have no order.",
+            "The rows of this DataFrame need an order: order=None.",
             given="order=None, for a DataFrame that is not read from Parquet files",
             hint=f"Name the columns that order them: order=[...]. {_known(origin.frame)}",
         ) from None
@@ -103,7 +103,7 @@ def _value_names(origin: Rows) -> list[str]:
     names = [name for name in origin.frame.columns if name not in taken]
     if not names:
         raise TopologyError(
-            "No columns are left for the value.",
+            "The DataFrame has no column left for the value: value=None.",
             given=", ".join(origin.frame.columns),
             hint="Name it: value=... (a null value is a tombstone).",
         )
@@ -123,7 +123,7 @@ def _picked(origin: Rows, what: Any, role: str) -> Column:
         column = F.struct(*[_named(origin, name).alias(name) for name in what])
     if not isinstance(column, Column):
         raise TopologyError(
-            f"The {role} of a DataFrame is a column name, several names, or a Column.",
+            f"The {role} of a DataFrame must be a column name, several names, or a Column, and not {what!r:.80}.",
             given=repr(what),
             hint=_known(origin.frame),
         )

@@ -18,7 +18,7 @@ class Scan:
     made : rows with the columns root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1
         negative timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
         null in the rows of others, and of topics with plain formats alone raw_key, raw_value; raw_headers where a
-        topic has dead letters, whose source has s{n}_headers, too.
+        topic has dead letters; their source has s{n}_headers, too.
     roots : names of the sources in it.
     order : columns by which all rows of a batch are sorted and numbered, in one task; none: they have their places.
     begins : whether the rows are what a source begins with, which no policy of its topic's is for.

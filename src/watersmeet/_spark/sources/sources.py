@@ -128,7 +128,7 @@ def topics_of(sources: Sequence[SourceNode]) -> dict[str, frozenset[str]]:
 
 
 def begun_topics(sources: Sequence[SourceNode], kafka: Kafka | None) -> dict[str, Begin]:
-    """What each of Spark's Kafka sources reads, and where topics begin that are added to it."""
+    """The topics of each of Spark's Kafka sources, and the beginnings of topics that are added to it."""
     if kafka is None:
         return {}
     own = {each.origin.topic: each.origin.begins_at for each in sources if each.origin.begins_at is not None}
@@ -184,7 +184,7 @@ def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folde
     if not source.origin.frame.isStreaming:
         if checkpoint is None:
             raise ConfigError(
-                "A static DataFrame is copied into the checkpoint's folder, and there is none.",
+                "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
                 given=f"source {source.name!r}",
                 hint="Start the topology with checkpoint=...",
             )

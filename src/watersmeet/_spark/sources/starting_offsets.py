@@ -45,7 +45,7 @@ def starting_offsets(
     for _, source in topics:
         if source.bootstrap is None and source.name in begins:
             raise ConfigError(
-                "It is not said any more from where a topic goes on behind its history.",
+                f"The bootstrap= of {source.name!r} was removed before its topic was read.",
                 given=f"no bootstrap= of {source.name!r}",
                 hint="Leave the bootstrap in the program until the topic itself has been read.",
             )
@@ -73,8 +73,8 @@ def _begins(topic: str, begin: Bootstrap | Topic | None, kafka: Kafka, count: in
     assert given is not None, topic
     if sorted(given) != list(range(count)):
         raise ConfigError(
-            "The offsets to go on from are those of other partitions than the topic has.",
-            given=f"partitions {', '.join(map(str, sorted(given)))}; {topic!r} has {count}",
+            f"starting_offsets= must name the {count} partitions of the topic {topic!r}.",
+            given=f"partitions {', '.join(map(str, sorted(given)))}",
             hint=f"starting_offsets={{{', '.join(f'{n}: ...' for n in range(count))}}}",
         )
     return {number: given[number] for number in range(count)}
@@ -89,7 +89,7 @@ def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
     """
     if find_spec("confluent_kafka") is None:
         raise ConfigError(
-            "Offsets are found by a timestamp through Kafka's Python client, which is not installed.",
+            f"starting_timestamp={moment} needs Kafka's Python client, which is not installed.",
             given=f"starting_timestamp={moment}",
             hint=f"{installing('kafka')}; or give starting_offsets=.",
         )

@@ -24,7 +24,7 @@ _PART = "part-*"
 
 @dataclass(frozen=True)
 class Content:
-    """What rows there are.
+    """The content of the rows.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def check_whole(copy: Folder, done: Folder, what: str) -> int:
     ------
     CorruptData : it is not whole any more.
     """
-    expected, found = _told(done), len(copy.names(_PART))
+    expected, found = _description(done), len(copy.names(_PART))
     if expected is None or expected[0] != found:
         raise CorruptData(
-            f"The checkpoint's copy of the {what} is not whole.",
+            f"The checkpoint's copy of the {what} is incomplete.",
             given=f"{copy}: {found} files, "
-            + ("it is not known of how many" if expected is None else f"{expected[0]} expected"),
+            + ("their number is not recorded" if expected is None else f"{expected[0]} expected"),
             hint=RESTORE,
         )
     return found
@@ -109,7 +109,7 @@ def check_whole(copy: Folder, done: Folder, what: str) -> int:
 
 def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
     check_whole(copy, done, f"static DataFrame {name!r}")
-    told = _told(done)
+    told = _description(done)
     assert told is not None
     content, schema = told[1], _schema(rows)
     if content.schema != schema:
@@ -122,7 +122,7 @@ def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
     if now != content:
         rest = f"{now.rows} rows, {content.rows} in the copy" if now.rows != content.rows else "as many rows, others"
         warn(
-            f"The static DataFrame {name!r} has changed since the first start ({rest}), whose copy of it is used.",
+            f"The static DataFrame {name!r} has changed since the first start ({rest}), which has a copy of it.",
             "begin a new checkpoint to take it as it is now; read what changes as a stream.",
         )
 
@@ -132,7 +132,7 @@ def _schema(rows: DataFrame) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in rows.dtypes)
 
 
-def _told(done: Folder) -> tuple[int, Content] | None:
+def _description(done: Folder) -> tuple[int, Content] | None:
     """How many files a copy has, and what is in them; None: it was not made, or not to its end."""
     try:
         written = [json.loads(content) for content in done.contents(_PART).values()]

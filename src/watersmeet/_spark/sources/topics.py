@@ -109,7 +109,7 @@ def read_topics(
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
-    """What Spark's Kafka source is told."""
+    """The options of Spark's Kafka source."""
     return {
         "subscribe": ",".join(sorted(set(topics))),
         "startingOffsets": kafka.starting_offsets,
@@ -161,8 +161,8 @@ def _check_login(text: str) -> None:
         raise ConfigError(
             "The login of the Kafka source cannot be read.",
             given="sasl.jaas.config",
-            hint='It is: class required username="..." password="..."; with quotes around what is no plain word, '
-            "and a semicolon at the end. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
+            hint='Its form is: class required username="..." password="..."; quote every value that is not a plain '
+            "word, and end with a semicolon. Or give Kafka(..., sasl_mechanism=, sasl_username=, sasl_password=).",
         )
 
 
@@ -215,9 +215,10 @@ def topic_rows(
     """Rows of a scan from records as Spark's Kafka source gives them; see `read_topics`."""
     parts = [_TopicPart(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
-    decoding = tuple(_decoding(part, _letters(letters, part, part.topic.on_undecodable)) for part in parts)
+    decoding = tuple(_decoding(part, _dead_letter_source(letters, part, part.topic.on_undecodable)) for part in parts)
     kept = {
-        p.number: [_letters(letters, p, e) for e in (p.topic.on_error, p.topic.on_invalid_timestamp)] for p in parts
+        p.number: [_dead_letter_source(letters, p, e) for e in (p.topic.on_error, p.topic.on_invalid_timestamp)]
+        for p in parts
     }
     found = {n: tuple(dict.fromkeys(to for to in (*some, dropped) if to is not None)) for n, some in kept.items()}
     deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
@@ -239,7 +240,7 @@ def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Topi
     """Columns of the rows with keys and values decoded."""
     kept = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
     made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
-    made += [StructField(name, kind) for name, kind in deserializers.letters]
+    made += [StructField(name, kind) for name, kind in deserializers.dead_letter_columns]
     return StructType([*kept, StructField("reason", ByteType()), *made])
 
 
@@ -251,11 +252,11 @@ def _by_spark(
     # What is needed more than once has a column of its own, so that it is computed once.
     frame = frame.withColumns({p.fault: of_columns.reason_of(p.form, p.raw) for p in parts})
     decoded = [_reason(parts).alias("reason"), *[p.value.alias(p.name) for p in parts]]
-    decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.letters]
+    decoded += [F.lit(None).cast(kind).alias(name) for name, kind in deserializers.dead_letter_columns]
     return frame.select(*columns, *decoded)
 
 
-def _letters(letters: Letters, part: _TopicPart, policy: Policy | None) -> int | None:
+def _dead_letter_source(letters: Letters, part: _TopicPart, policy: Policy | None) -> int | None:
     return letters[part.source, policy.topic] if isinstance(policy, DeadLetter) else None
 
 
@@ -298,7 +299,7 @@ class _TopicPart:
     @property
     def complaint(self) -> Column:
         error = refused(self.part, self.topic.name, self.form.kind, "%d", "%d", "%s")
-        return F.format_string(_told(error), "partition", "offset", self.fault)
+        return F.format_string(_error_text(error), "partition", "offset", self.fault)
 
 
 def _root(topics: Numbered) -> Column:
@@ -327,16 +328,16 @@ def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
     for fewer, found in others:
         count = F.when(F.col("root").isin(found), fewer).otherwise(count)
     error = ChangedTopology(
-        "A topic has got more partitions since the start.",
+        "A topic has more partitions than at the start.",
         given="topic %s, partition %d; %d partitions at the start",
         hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
         "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
     )
-    told = F.format_string(_told(error), "topic", "partition", count)
+    told = F.format_string(_error_text(error), "topic", "partition", count)
     return F.when(F.col("partition") < count, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
 
 
-def _told(error: WatersmeetError) -> str:
+def _error_text(error: WatersmeetError) -> str:
     """An error's text as a worker tells it: `failures` makes an error of it again."""
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
@@ -386,7 +387,7 @@ def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
         if "UnknownTopicOrPartition" not in str(error):
             raise
         raise ConfigError(
-            "Kafka has no such topic.",
+            "Kafka does not have a topic that the topology reads.",
             given=f"one of {', '.join(sorted(set(topics)))}",
             hint="Create it first, with the partitions it is to have.",
         ) from None

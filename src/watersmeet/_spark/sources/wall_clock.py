@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._engine.exchange.watermark import told_clock
+from watersmeet._engine.exchange.watermark import clock_batches
 from watersmeet._plan.physical import Physical
-from watersmeet._worker.packing.packing import told_ends, wire_batches, wire_rows
+from watersmeet._worker.packing.packing import ends_for_all_tasks, wire_batches, wire_rows
 from watersmeet._worker.wire.wire import WIRE, Labels
 
 BEGUN = "wall_clock_ms"
@@ -26,7 +26,7 @@ BEGUN = "wall_clock_ms"
 
 
 def begun(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
-    """What is recorded of a topology that goes by the wall clock: it shows this until its source tells.
+    """The record of a topology that goes by the wall clock: this is its time until its source sends one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def wall_clock(spark: SparkSession) -> DataFrame:
     return ticks.select(F.unix_millis("timestamp").alias("wall"))
 
 
-def told(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
+def clock_rows(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
     """Wire rows that show the clock to every shard of the operators that go by it; with ends where they are wanted."""
     targets = tuple(
         (op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms or time.by_wall
@@ -55,7 +55,7 @@ class Tell:
 
     Parameters
     ----------
-    targets : (operator, port on which it is told times).
+    targets : (operator, port on which it gets times).
     labels : how (target, shard) are labelled.
     ends : whether to send ends behind the rows: a batch may have nothing but ticks.
     """
@@ -68,7 +68,7 @@ class Tell:
         """Wire rows of one task."""
         latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
         for target, port in self.targets if latest else ():
-            routed_batches = told_clock(target, port, max(latest), self.labels.shards)
+            routed_batches = clock_batches(target, port, max(latest), self.labels.shards)
             yield from wire_batches(wire_rows(routed_batches, self.labels))
         if self.ends:
-            yield from wire_batches(told_ends(self.labels))
+            yield from wire_batches(ends_for_all_tasks(self.labels))

@@ -47,7 +47,7 @@ class AskedKeys:
             values = pa.array(given, type=arrow_type(kind))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(
-                "A key is not of the type of the store's keys.",
+                f"A key is not of the type of the store's keys: {wanted!r:.120}.",
                 given=", ".join(map(repr, wanted)),
                 hint=f"They are of the type {kind.simpleString()}; a struct is given as a dict or a Row.",
             ) from error
@@ -70,7 +70,7 @@ class AskedKeys:
             found: list[Any] = pa.array(texts, pa.string()).cast(arrow_type(kind)).to_pylist()
         except (pa.ArrowException, ValueError) as error:
             raise ConfigError(
-                "This is no key of the store.",
+                f"A key does not have the type of the store's keys: {', '.join(texts):.120}.",
                 given=", ".join(texts),
                 hint=f"Its keys are of the type {kind.simpleString()}; a struct is given as JSON.",
             ) from error

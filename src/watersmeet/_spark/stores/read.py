@@ -25,7 +25,7 @@ from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from watersmeet._spark.stores.keys import AskedKeys
 from watersmeet._spark.stores.shards import StoreRows
-from watersmeet._spark.stores.table_columns import ShownStore
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.state import CHUNKS, MANIFEST
 from watersmeet.errors import ConfigError
@@ -74,8 +74,8 @@ def read_state(
     spark : the session that reads.
     checkpoint : the folder that the query was started with.
     store : name of the store, as `store=` names it, or as `describe` does (`stores` lists them).
-    batch : number of a batch whose state Spark still keeps, the last ten; None: the last that was committed.
-    keys : keys whose rows are wanted, a struct as a dict or a Row; None: all. Only the hash ranges in which they lie
+    batch : number of a batch with state that Spark still keeps, the last ten; None: the last that was committed.
+    keys : keys of the wanted rows, a struct as a dict or a Row; None: all. Only the hash ranges in which they lie
         are read, at once: the DataFrame holds their rows.
 
     Returns
@@ -95,7 +95,7 @@ def read_state(
     check_session(spark, "wm.read_state(spark, checkpoint, store)")
     begun = _begun(Folder(spark, os.fspath(checkpoint)))
     facts, folder = begun.facts, begun.place
-    shown = _shown(facts, store)
+    shown = _columns_of(facts, store)
     number = _batch(folder, batch)
     if number is None:
         return spark.createDataFrame([], shown.schema)
@@ -117,7 +117,7 @@ def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence
     ------
     ConfigError : as `read_state` does.
     """
-    return AskedKeys.of_text(texts, _shown(_begun(Folder(spark, checkpoint)).facts, store).schema)
+    return AskedKeys.of_text(texts, _columns_of(_begun(Folder(spark, checkpoint)).facts, store).schema)
 
 
 @answered
@@ -141,7 +141,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     manifests = {} if number is None else StateReader(folder, number).manifests()
     found = []
     for name, said in facts.stores.items():
-        shown = ShownStore.read(said)
+        shown = StoreColumns.read(said)
         labels = facts.addresses[shown.node][name]
         tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
         levels = [level for entries in tables if name in entries for level in entries[name].levels]
@@ -170,7 +170,7 @@ class StateReader:
 
         Parameters
         ----------
-        labels : those that are wanted, whose partitions alone are read; None: all.
+        labels : the wanted ones, so that only their partitions are read; None: all.
         """
         levels = self.levels()
         frames = [
@@ -183,7 +183,7 @@ class StateReader:
         rows = both.collect() if labels is None else self._collected(both, labels, len(levels))
         return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
 
-    def rows(self, store: str, shown: ShownStore, labels: Sequence[int]) -> DataFrame:
+    def rows(self, store: str, shown: StoreColumns, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
@@ -197,7 +197,7 @@ class StateReader:
             .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
         )
 
-    def rows_of_keys(self, store: str, shown: ShownStore, keys: Mapping[int, AskedKeys]) -> DataFrame:
+    def rows_of_keys(self, store: str, shown: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:
         """The rows of some keys, by the labels under which they lie."""
         manifests = self.manifests(list(keys))
         asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
@@ -251,18 +251,18 @@ def _begun(folder: Folder) -> Checkpoint:
     last = started_in(folder)
     if not last.facts.stores and any(last.facts.addresses.values()):
         raise ConfigError(
-            "The checkpoint does not say how its stores are read: an earlier watersmeet has written it.",
+            "An earlier watersmeet wrote the checkpoint. It does not record how to read its stores.",
             given=folder,
             hint="Start the topology with it once.",
         )
     return last
 
 
-def _shown(facts: CheckpointFacts, store: str) -> ShownStore:
+def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
     if store in facts.stores:
-        return ShownStore.read(facts.stores[store])
+        return StoreColumns.read(facts.stores[store])
     raise ConfigError(
-        "The checkpoint has no such store.",
+        f"Unknown store {store!r}: the checkpoint does not have it.",
         given=repr(store),
         hint=f"Stores: {', '.join(sorted(facts.stores)) or 'none'}.",
     )
@@ -281,7 +281,7 @@ def _batch(folder: Folder, wanted: int | None) -> int | None:
     if wanted in kept:
         return wanted
     raise ConfigError(
-        "The state of this batch is not kept.",
+        f"The checkpoint does not have the state of batch={wanted!r}.",
         given=f"batch={wanted!r}",
-        hint=f"Batches that are: {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
+        hint=f"It has the batches {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
     )

@@ -18,7 +18,7 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
 from watersmeet._spark.stores.keys import AskedKeys
-from watersmeet._spark.stores.table_columns import ShownStore
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.process import give_back, settle
 
 
@@ -72,7 +72,7 @@ class StoreRows:
     """
 
     store: str
-    shown: ShownStore
+    shown: StoreColumns
     manifests: Mapping[int, bytes]
     keys: Mapping[int, AskedKeys] | None = None
 
@@ -81,12 +81,12 @@ class StoreRows:
         settle()
         with tempfile.TemporaryDirectory(prefix="watersmeet-state-") as name:
             folder = Path(name)
-            for label, chunks in sorted(self._kept(batches, folder).items()):
+            for label, chunks in sorted(self._stores_in(batches, folder).items()):
                 yield from self._rows(chunks, folder / "runs", None if self.keys is None else self.keys[label])
         give_back()
 
-    def _kept(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
-        """The ranges whose chunks lie in the folder now, by label, each in one of its own."""
+    def _stores_in(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
+        """The ranges with chunks in the folder now, by label, each in one of its own."""
         found: dict[int, FolderStore] = {}
         for batch in batches:
             for at, label in enumerate(batch.column("label").to_pylist()):

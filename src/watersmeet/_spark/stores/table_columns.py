@@ -1,4 +1,4 @@
-"""What is shown of a table that is a store: the columns of its DataFrame, and where they come from.
+"""The visible part of a table that is a store: the columns of its DataFrame, and where they come from.
 
 A checkpoint records it, so that stores can be read where the program is not (law 10: state is found by its name).
 """
@@ -29,7 +29,7 @@ _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
 
 
 @dataclass(frozen=True)
-class ShownStore:
+class StoreColumns:
     """A store as it is shown.
 
     Parameters
@@ -62,7 +62,7 @@ class ShownStore:
         return said
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> ShownStore:
+    def read(cls, said: Mapping[str, Any]) -> StoreColumns:
         """What `recorded` gives, as it was."""
         given = dict(said)
         if given["fold"] is not None:
@@ -97,31 +97,31 @@ class ShownStore:
         return pa.StructArray.from_arrays([_times(start), _times(end)], ["start", "end"])
 
 
-def shown_stores(physical: Physical) -> dict[str, ShownStore]:
+def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
     broadcast = {edge.target for edge in physical.edges if edge.reads.broadcast}
     return {
-        table.name: _shown(operator, table, whole=operator.id in broadcast)
+        table.name: _store_columns(operator, table, whole=operator.id in broadcast)
         for operator in physical.operators
         for table in operator.keeps
         if table.shown
     }
 
 
-def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> ShownStore:
+def _store_columns(operator: Operator, table: TableSchema, *, whole: bool) -> StoreColumns:
     kinds = dict(table.columns)
     fold = operator.params.fold if isinstance(operator.params, AggregateParams) else None
     if fold is not None:
-        kinds["value"] = _shown_type(fold)
+        kinds["value"] = _aggregate_type(fold)
     columns = _columns(kinds)
     fields = [StructField(called, _TYPES.get(kinds[own], kinds[own])) for called, own in columns.items()]
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
-    return ShownStore(operator.node, StructType(fields), columns, whole, _length(operator), named)
+    return StoreColumns(operator.node, StructType(fields), columns, whole, _length(operator), named)
 
 
-def _shown_type(fold: folds.Fold) -> Any:
+def _aggregate_type(fold: folds.Fold) -> Any:
     """Type of what is shown: of a user's own aggregate, which only the program can finish, what is kept."""
     how = fold.how
     if not isinstance(how, folds.NamedFold) or all(each.finished_anywhere for _, each in how.fields):
@@ -134,7 +134,7 @@ def _shown_type(fold: folds.Fold) -> Any:
 
 
 def _columns(kinds: Mapping[str, Any]) -> dict[str, str]:
-    """What is shown: the key, what is kept with it, then the times; numbers and flags are the engine's own."""
+    """The visible columns: the key, its state, then the times; numbers and flags are the engine's own."""
     # what is held back under its serialized key has the key itself beside it
     key = "windowed" if kinds["key"] == BYTES and "windowed" in kinds else "key"
     kept = {name: name for name, kind in kinds.items() if name not in ("key", key) and kind not in (FLAG, NUMBER)}

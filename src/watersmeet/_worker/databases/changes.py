@@ -1,4 +1,4 @@
-"""What a task makes of its rows: the last change of each key, in the columns of the database, as blobs.
+"""The changes of a task: the last change of each key, in the columns of the database, as blobs.
 
 A key's rows are all in one task, in order (law 2), so its last one there is its last one in the batch. Tasks write
 nothing to the database: one that runs twice, or breaks off, changes nothing, and no password leaves the driver.
@@ -53,7 +53,7 @@ class LastChanges:
             small = last.nbytes <= self.limit
             for piece in blob.pieces(last):
                 for start in range(0, len(piece), PIECE_ROWS):
-                    yield _told(blob.encode(self._kept(piece.slice(start, PIECE_ROWS))), small)
+                    yield _read(blob.encode(self._database_values(piece.slice(start, PIECE_ROWS))), small)
         give_back()
 
     def _columns(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -62,32 +62,32 @@ class LastChanges:
         for number, column in enumerate(self.columns):
             if column.is_key and made[place(number)].null_count:
                 raise SinkError(
-                    "A key of a table that is kept in a database has no value, or a field of it has none.",
+                    f"The key column {column.name!r} of a database table has no value.",
                     given=f"column {column.name!r}",
                     hint="Leave such rows out before, or fill them: F.coalesce(key, F.lit(...)).",
                 )
         deleted = rows.column("value").is_null()
         return pa.RecordBatch.from_pydict({**made, DELETED: deleted})
 
-    def _kept(self, rows: pa.Table) -> pa.Table:
+    def _database_values(self, rows: pa.Table) -> pa.Table:
         """Values as the database gets them."""
         for number, column in enumerate(self.columns):
             values = rows.column(number)
-            kept = pa.chunked_array([_as_kept(chunk, column, self.dialect) for chunk in values.chunks])
+            kept = pa.chunked_array([_database_column(chunk, column, self.dialect) for chunk in values.chunks])
             rows = rows.set_column(number, place(number), kept)
         return rows
 
 
 def place(number: int) -> str:
-    """What a column is called on its way."""
+    """The name of a column on its way."""
     return f"c{number}"
 
 
-def _told(content: bytes, small: bool) -> pa.RecordBatch:
+def _read(content: bytes, small: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"small": [small], "changes": [content]}, schema=_CHANGES_ARROW)
 
 
-def _as_kept(values: pa.Array, column: DatabaseColumn, dialect: Dialect) -> pa.Array:
+def _database_column(values: pa.Array, column: DatabaseColumn, dialect: Dialect) -> pa.Array:
     kind = values.type
     if column.is_json:
         return encoded(values, spark_type(column.kind)).cast(pa.string())

@@ -1,4 +1,4 @@
-"""What must hold of a table before a query keeps it: its columns, who writes it, and which batches it has."""
+"""Checks of a table before a query writes it: its columns, its writer, and its batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.io.databases import TableTarget
 
 @dataclass(frozen=True)
 class Mark:
-    """What a table has.
+    """The state of a table.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Marked(Protocol):
         """Whether it has no rows."""
 
     def mark(self) -> Mark | None:
-        """What it has; None: nobody has written it."""
+        """The mark of the table; None: nobody has written it."""
 
     def set_mark(self, mark: Mark) -> None:
         """Write down what it has."""
@@ -82,14 +82,14 @@ def check_columns(
         if name not in kinds:
             wrong.append(f"{name} ({kind}) is missing")
         elif not fits(kinds[name], kind):
-            wrong.append(f"{name} is {kinds[name] or 'of no type'}, and the topology gives {kind}")
+            wrong.append(f"{name} is {kinds[name] or 'of no type'}, and the topology writes {kind}")
     required = [column.name for column in given if column.is_required and column.name not in ours]
     wrong += [f"{name} must not be null, and the topology does not give it" for name in required]
     if wrong:
         raise ConfigError(
-            "The table's columns are not those of the topology.",
+            f"The columns of {target!r} are not those of the topology.",
             given=f"{target!r}: {'; '.join(wrong)}",
-            hint=f"Change the table (ALTER TABLE), or write another one. What the topology gives would be: {statement}",
+            hint=f"Change the table (ALTER TABLE), or write another one. The topology's table is: {statement}",
         )
 
 
@@ -113,14 +113,14 @@ def take_over(table: Marked, target: TableTarget, identity: str, planned: int | 
         table.set_mark(Mark(identity, -1))
     elif planned is not None and mark.batch > planned:
         raise CorruptData(
-            "The table has batches that the checkpoint has not: those of the same numbers would not be written.",
+            "The table has later batches than the checkpoint: new batches with their numbers would not be written.",
             given=f"{target!r}: batch {mark.batch} is there, the last one planned is {planned}",
             hint="Restore the newest checkpoint; or begin with a new one and an empty table.",
         )
 
 
 def check_writer(mark: Mark | None, target: TableTarget, identity: str) -> Mark:
-    """What a table has that this query still writes.
+    """The columns of a table that this query still writes.
 
     Raises
     ------
@@ -149,13 +149,13 @@ def _check_history(table: Marked, target: TableTarget, planned: int | None) -> N
     adopt = f"or take it as it is: wm.{type(target).__name__}(..., adopt=True)."
     if not table.is_empty():
         raise ConfigError(
-            "The table has rows that this query has not written: those that are no more would stay for ever.",
+            "The table has rows of others than this query: it could not delete them.",
             given=repr(target),
             hint=f"Empty it; {adopt}",
         )
     if planned is not None and planned >= 0:
         raise ConfigError(
-            "The checkpoint has batches that the table has not: rows that do not change any more would be missing.",
+            "The table is behind the checkpoint: rows that no longer change would be missing.",
             given=f"{target!r}: it is empty, the last batch planned is {planned}",
             hint=f"Start with a new checkpoint, {adopt}",
         )

@@ -1,6 +1,6 @@
 """A table of Postgres, through psycopg.
 
-A piece of changes is one statement whose parameters are an array for each column: measured, it is as fast as COPY with
+A piece of changes is one statement with an array for each column as parameters: measured, it is as fast as COPY with
 a merge behind it for large pieces, and faster for small ones (decision 22).
 """
 
@@ -75,7 +75,7 @@ class PostgresTable(Database):
             raise SinkError(
                 "Postgres refuses to write the table; nothing of the batch is in it.",
                 given=f"{self.target!r}: {self._said(error)}",
-                hint="Put right what it says and start the query again: it goes on with this batch.",
+                hint="Remove the cause and start the query again: it continues with this batch.",
             ) from None
         finally:
             connection.close()
@@ -89,7 +89,7 @@ class PostgresTable(Database):
             raise ConfigError(
                 "The database cannot be reached.",
                 given=f"{self.target!r}: {self._said(error)}",
-                hint="See host, port, database, user and password in the url; a sign such as @ or / is %40 or %2F.",
+                hint="Check host, port, database, user and password in the url; a sign such as @ or / is %40 or %2F.",
             ) from None
 
     def _said(self, error: Exception) -> str:

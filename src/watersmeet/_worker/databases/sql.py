@@ -18,7 +18,7 @@ def listed(columns: Iterable[DatabaseColumn]) -> str:
 
 
 def conflict(columns: Sequence[DatabaseColumn]) -> str:
-    """What an insert does where the key is there: the row gets the new values."""
+    """The clause of an insert for an existing key: the row gets the new values."""
     keys = [column for column in columns if column.is_key]
     values = ", ".join(f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in columns if not c.is_key)
     return f"ON CONFLICT ({listed(keys)}) DO " + (f"UPDATE SET {values}" if values else "NOTHING")

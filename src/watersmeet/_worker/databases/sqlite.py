@@ -43,7 +43,7 @@ class SqliteTable(Database):
             raise ConfigError(
                 "The file of the database cannot be opened.",
                 given=f"{self.target!r}: {error}",
-                hint="Its folder must be there, on the driver's machine, and may be written.",
+                hint="Its folder must exist on the driver's machine, and be writable.",
             ) from None
         with closing(connection):
             try:
@@ -54,7 +54,7 @@ class SqliteTable(Database):
                 raise SinkError(
                     "SQLite refuses to write the table; nothing of the batch is in it.",
                     given=f"{self.target!r}: {error}",
-                    hint="Put right what it says and start the query again: it goes on with this batch.",
+                    hint="Remove the cause and start the query again: it continues with this batch.",
                 ) from None
 
 

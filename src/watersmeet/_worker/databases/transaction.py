@@ -1,4 +1,4 @@
-"""What a transaction on a table does, whichever database it is of; a database adds the words in which it differs.
+"""A transaction on a table of any database; a database adds the words in which it differs.
 
 One row of `watersmeet_batches` belongs to each table: who writes it, and the last batch that it has. Reading it locks
 it until the transaction ends, so of two writers one waits, and then sees what the other has done.
@@ -80,9 +80,9 @@ class Transaction(ABC):
         if not given:
             if not self._target.create:
                 raise ConfigError(
-                    "The database has no such table.",
+                    f"Unknown table {self._target!r}: the database does not have it.",
                     given=repr(self._target),
-                    hint=f"Have it made: wm.DatabaseTable(..., create=True). Or make it: {statement}",
+                    hint=f"Let watersmeet create it: wm.DatabaseTable(..., create=True). Or create it: {statement}",
                 )
             self._run(statement)
             given = self._given(*self._table)
@@ -101,7 +101,7 @@ class Transaction(ABC):
         return not self._run(f"SELECT 1 FROM {quoted(*self._table)} LIMIT 1")
 
     def mark(self) -> Mark | None:
-        """What the table has, which is locked from now on; None: nobody has written it."""
+        """The mark of the table, which is locked from now on; None: nobody has written it."""
         found = self._run(
             f"SELECT writer, batch, coalesce({_PLAN}, '') FROM {quoted(*self._batches)}"
             f" WHERE table_name = {self.parameter}{self.locking}",
@@ -129,7 +129,7 @@ class Transaction(ABC):
 
     @cached_property
     def _marked(self) -> str:
-        """What the table is called among the marks: the same, however its name is written."""
+        """The name of the table among the marks: the same for all spellings of its name."""
         return self._target.table
 
     @abstractmethod

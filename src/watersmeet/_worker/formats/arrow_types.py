@@ -112,7 +112,7 @@ def _special(kind: DataType) -> pa.DataType:
     if kind.typeName() == "time":
         return pa.time64("ns")
     raise TopologyError(
-        "Values of this type cannot go through watersmeet.",
+        f"watersmeet does not support values of the type {kind.simpleString():.200}.",
         given=kind.simpleString(),
-        hint="Cast it to a type that can: a string, bytes, numbers, or a struct of them.",
+        hint="Cast it to a supported type: a string, bytes, numbers, or a struct of them.",
     )

@@ -49,7 +49,7 @@ class SourcePart(Protocol):
         """The source's name."""
 
     @property
-    def letters(self) -> int | None:
+    def dead_letter_source(self) -> int | None:
         """Number of the source of its dead letters, where it has any."""
 
     def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> Sequence[WatersmeetError]:
@@ -77,7 +77,7 @@ def letter_columns(parts: Sequence[SourcePart], kept: Kept) -> list[tuple[str, D
 
 
 def _sources(parts: Sequence[SourcePart], kept: Kept) -> list[int]:
-    mine = [part.letters for part in parts if part.letters is not None]
+    mine = [part.dead_letter_source for part in parts if part.dead_letter_source is not None]
     return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
 
 
@@ -100,10 +100,10 @@ class BadRecordOrigin:
     reason: str
 
     def headers(self, error: WatersmeetError) -> list[Header]:
-        """What a dead letter says of itself, behind the record's own headers."""
-        return self.told(type(error), complaint(error))
+        """The headers of a dead letter, behind the record's own headers."""
+        return self.error_headers(type(error), complaint(error))
 
-    def told(self, error: type[WatersmeetError] | None, text: str) -> list[Header]:
+    def error_headers(self, error: type[WatersmeetError] | None, text: str) -> list[Header]:
         """The same of an error of this class, if it is one, with this text."""
         texts = {} if error is None else {"exception": f"{error.__module__}.{error.__name__}"}
         texts |= {"message": text}
@@ -118,19 +118,19 @@ class BadRecordOrigin:
 
 
 def complaint(error: WatersmeetError) -> str:
-    """What a dead letter says of an error: all but what is to be done about it."""
+    """The text of an error in a dead letter: all but the hint."""
     return error.message if error.given is None else f"{error.message} Given: {error.given}"
 
 
 def said(error: Exception) -> str:
-    """What a dead letter says of an error that a function raises, as a sentence: whose function it is follows."""
+    """The text of a function's error in a dead letter, as a sentence: the function's name follows."""
     if isinstance(error, WatersmeetError):
         return complaint(error) if error.given is None else f"{complaint(error)}."
     return str(error)
 
 
 def of_peek(error: Exception) -> FunctionError:
-    """What a function raises that was shown a row, as an error of ours."""
+    """The error of a function on a row, as an error of ours."""
     return FunctionError("A function of peek raises.", given=repr(error))
 
 
@@ -147,7 +147,7 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], k
     root = _numbers(frame, "root")
     own = array(frame, RAW_HEADERS)
     for source in _sources([part for part, _ in faults], kept):
-        mine = [(part, bad) for part, bad in faults if part.letters == source]
+        mine = [(part, bad) for part, bad in faults if part.dead_letter_source == source]
         dead = np.logical_or.reduce([bad for _, bad in mine]) if mine else np.zeros(len(frame), dtype=np.bool_)
         held = dead | np.isin(root, [number for number, to in kept.items() if source in to])
         whole = {"key": given["key"], "value": given["value"], "headers": own}
@@ -162,18 +162,18 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], k
 
 @dataclass(frozen=True)
 class OnError:
-    """What becomes of the records of a source for which a function raises.
+    """The policy for the records of a source for which a function raises.
 
     Parameters
     ----------
     topic, source : where they come from.
-    letters : number of the source of dead letters that they become rows of; None: they are left out.
+    dead_letter_source : number of the source of dead letters that they become rows of; None: they are left out.
     reason, error : why they end, and the class of error that a dead letter names.
     """
 
     topic: str
     source: str
-    letters: int | None
+    dead_letter_source: int | None
     reason: str = "function_error"
     error: type[WatersmeetError] = FunctionError
 
@@ -190,7 +190,7 @@ def evaluated(
 
     Raises
     ------
-    EvaluationError : a row fails of a source whose rows are not to.
+    EvaluationError : a row fails, and the policy of its source is to fail.
     """
     try:
         return frame, program(frame)
@@ -199,7 +199,7 @@ def evaluated(
         roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
         if not failed or not policies.keys() >= {*roots}:
             raise
-        texts = {row: f"{said(error)} In a function behind {program.whose}." for row, error in failed.items()}
+        texts = {row: f"{said(error)} In a function behind {program.owner}." for row, error in failed.items()}
         frame = ended(frame, texts, policies, code)
         return frame, program(frame)
 
@@ -229,21 +229,21 @@ def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnE
         mine = rows[root[rows] == number]
         gone = np.zeros(len(frame), dtype=np.bool_)
         gone[mine] = True
-        if policy.letters is None:
+        if policy.dead_letter_source is None:
             frame = set_numbers(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
         elif len(mine):
-            name = column(policy.letters, "headers")
+            name = column(policy.dead_letter_source, "headers")
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
-            places = _places(frame, mine)
+            places = _origins(frame, mine)
             origins = (BadRecordOrigin(policy.topic, *place, policy.source, policy.reason) for place in places)
             texts = (failed[row] for row in mine.tolist())
             told = [
-                own_headers(headers) + origin.told(policy.error, text)
+                own_headers(headers) + origin.error_headers(policy.error, text)
                 for headers, origin, text in zip(own, origins, texts, strict=True)
             ]
             frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
-            frame = _moved(frame, gone, policy.letters)
+            frame = _moved(frame, gone, policy.dead_letter_source)
     return frame
 
 
@@ -286,7 +286,7 @@ def letter_times(ts: Int64s) -> Int64s:
     return times
 
 
-def _places(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
+def _origins(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
     """Partition, offset and timestamp of these rows; those of piped records have one partition."""
     at = pa.array(rows)
     partitions = array(frame, "partition").take(at).to_pylist() if "partition" in frame.column_names else [0] * len(at)
@@ -300,7 +300,7 @@ def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> l
     # of a record of which neither can be read, the value is complained of
     for part, bad in sorted(parts, key=lambda each: each[0].part):
         rows = np.flatnonzero(bad)
-        places, at = list(_places(frame, rows)), pa.array(rows)
+        places, at = list(_origins(frame, rows)), pa.array(rows)
         own = array(frame, RAW_HEADERS).take(at).to_pylist()
         errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
         for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):

@@ -28,7 +28,7 @@ Flaw = tuple[Bools, str]
 
 
 def envelope_type(row: DataType, *, documents: bool) -> StructType:
-    """What is read of an envelope; of Kafka Connect's JSON with schemas it lies within `payload`."""
+    """The fields to read of an envelope; of Kafka Connect's JSON with schemas it lies within `payload`."""
     fields = [
         StructField("op", StringType()),
         StructField("after", StringType() if documents else row),
@@ -38,7 +38,7 @@ def envelope_type(row: DataType, *, documents: bool) -> StructType:
 
 
 def row_type(envelope: DataType) -> DataType:
-    """The type of the rows of envelopes whose schema says all of it.
+    """The type of the rows of envelopes with a complete schema.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def row_type(envelope: DataType) -> DataType:
     source = kinds.get("source")
     if not {"op", "after"} <= set(kinds) or not isinstance(source, StructType) or "ts_ms" not in source.names:
         raise TopologyError(
-            "This is no schema of Debezium's envelopes.",
+            "The schema is not a Debezium envelope.",
             given=envelope.simpleString()[:300],
             hint="It has no op, after or source.ts_ms; flattened events are read without wm.debezium.",
         )
@@ -122,7 +122,7 @@ class EnvelopeSerde:
         update = "without capture.mode=change_streams_update_full MongoDB's updates have none"
         return [
             (there & _where(op.is_null()), "there is no op: it is no change event of Debezium's"),
-            (there & _where(pc.equal(op, "t")), "op t: the table was truncated, and which rows went is not told"),
+            (there & _where(pc.equal(op, "t")), "op t: the table was truncated, and its rows are unknown"),
             (there & _where(pc.equal(op, "m")), "op m: a message, which changes no row"),
             (there & ~_where(pc.is_in(op, _KNOWN)), f"op {said!r}: there is no such operation"),
             (rows & ~has_row, f"op {said}: there is no row after it ({update})"),
@@ -145,7 +145,7 @@ class KeySerde:
     names: tuple[str, ...]
 
     def read(self, raw: pa.Array) -> Decoded:
-        """Keys of which at least one column is told."""
+        """Keys with at least one column."""
         found = self.inner.read(raw)
         columns = _opened(found.values, self.names)
         lost = np.logical_and.reduce([_where(column.is_null()) for column in columns])
@@ -156,7 +156,7 @@ class KeySerde:
         return Decoded(pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(lost)), bad)
 
     def fault(self, raw: bytes) -> str:
-        """What the inner format says, or that no column is there."""
+        """The error of the inner format, or that no column is there."""
         if self.inner.read(pa.array([raw], pa.binary())).bad[0]:
             return self.inner.fault(raw)
         return f"there is none of the columns {', '.join(self.names)}"
@@ -168,7 +168,7 @@ class KeySerde:
 
 def _unwritten() -> SinkError:
     return SinkError(
-        "Debezium's events are not written here.", hint="Give them as bytes, as Debezium has written them."
+        "watersmeet does not write Debezium events.", hint="Write them as bytes, as Debezium has written them."
     )
 
 
@@ -199,7 +199,7 @@ def _untold(rows: pa.Array) -> list[Flaw]:
             column = pc.list_element(pc.if_else(filled, column, pa.scalar(None, column.type)), 0)
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             found = _where(pc.equal(column, pa.scalar(UNAVAILABLE).cast(column.type)))
-            why = f"the database has not told the column {field.name!r} (PostgreSQL: REPLICA IDENTITY FULL)"
+            why = f"the database did not send the column {field.name!r} (PostgreSQL: REPLICA IDENTITY FULL)"
             flaws.append((found, why))
     return list(compress(flaws, [wrong.any() for wrong, _ in flaws]))
 

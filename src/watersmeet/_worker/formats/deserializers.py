@@ -40,8 +40,8 @@ REASONS = {
 }
 REFUSED = "of a Kafka record cannot be decoded."
 HINT = (
-    'set on_undecodable="skip", or wm.DeadLetter("topic") to have such records there: the same checkpoint goes on with '
-    "either, and query.drops counts; or name the right format, with a new checkpoint."
+    'set on_undecodable="skip", or wm.DeadLetter("topic") to write such records there: the same '
+    "checkpoint continues with either, and query.drops counts; or name the right format, with a new checkpoint."
 )
 
 
@@ -58,7 +58,7 @@ class Deserializer:
     topic : where they come from.
     fails : whether what is not of the format fails the query, or is left out and counted.
     serde : reads them.
-    letters : number of the source that has the dead letters of this one, where it has any.
+    dead_letter_source : number of the source that has the dead letters of this one, where it has any.
     source : this one's name.
     """
 
@@ -69,7 +69,7 @@ class Deserializer:
     topic: str
     fails: bool
     serde: Serde
-    letters: int | None = None
+    dead_letter_source: int | None = None
     source: str = ""
 
     def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
@@ -83,13 +83,13 @@ class Deserializer:
 
 @dataclass(frozen=True)
 class Deserializers:
-    """Decodes the parts of sources whose formats are plain.
+    """Decodes the parts of sources with plain formats.
 
     Parameters
     ----------
     parts : what to decode.
     whole : whether these are all parts of all sources of a frame: then it is found here why a record does not pass,
-        else the frame says so.
+        else the frame marks them.
     kept : by the number of a source those of the sources of dead letters for which its records are kept as they came,
         though they can be decoded: they may end later.
     """
@@ -99,23 +99,26 @@ class Deserializers:
     kept: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, columns: Collection[str]) -> Deserializers:
-        """What of it these columns need: everything is looked at, if it is not looked at before."""
+        """The part of it that these columns need: everything is decoded, if it is not checked before."""
         return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The columns that this reads."""
         parts = {part.part for part in self.parts}
-        return (*(name for part, name in RAW.items() if part in parts), *([RAW_HEADERS] if self.letters else []))
+        return (
+            *(name for part, name in RAW.items() if part in parts),
+            *([RAW_HEADERS] if self.dead_letter_columns else []),
+        )
 
     @property
     def made(self) -> frozenset[str]:
         """The columns that this makes."""
-        letters = [name for name, _ in self.letters]
+        letters = [name for name, _ in self.dead_letter_columns]
         return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
 
     @property
-    def letters(self) -> list[tuple[str, DataType]]:
+    def dead_letter_columns(self) -> list[tuple[str, DataType]]:
         """Names and types of the columns that it makes for dead letters."""
         return letter_columns(self.parts, self.kept) if self.whole else []
 
@@ -143,7 +146,7 @@ class Deserializers:
         if self.whole:
             _raise_first([(part, bad) for part, bad in faults if part.fails], frame, given)
             frame = _with_reason(frame, [bad for _, bad in faults], ignored)
-            return sorted_out(frame, faults, given, self.kept) if self.letters else frame
+            return sorted_out(frame, faults, given, self.kept) if self.dead_letter_columns else frame
         # Spark has looked already; what only we cannot read must not pass for a tombstone
         passed = ints(frame, "reason") == 0
         _raise_first([(part, bad & passed) for part, bad in faults], frame, given)
@@ -173,7 +176,7 @@ class Decode:
 
 
 def _read(part: Deserializer, raw: pa.Array, mine: Bools, frame: pa.Table) -> Decoded:
-    """What the bytes of these rows are; of the others, nothing. Rows of one source mostly come together."""
+    """The values of these rows' bytes; of the others, nothing. Rows of one source mostly come together."""
     if mine.any():
         given = raw if mine.all() else pc.if_else(pa.array(mine), raw, None)
         return guard.read(part.serde, given, f"{part.topic}/{part.part}", frame)
@@ -204,7 +207,7 @@ def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa
 
 
 def refused(part: str, topic: str, kind: str, partition: object, offset: object, fault: object) -> SourceError:
-    """The error for a record whose key or value is not of its topic's format, whoever found it."""
+    """The error for a record with a key or value that is not of its topic's format."""
     return SourceError(
         f"The {part} {REFUSED}",
         given=f"topic {topic}, partition {partition}, offset {offset}, {part} as {kind}: {fault}",

@@ -31,7 +31,7 @@ from watersmeet.io.formats import Format
 
 
 def family_of(form: Format) -> Family:
-    """What answers for a format."""
+    """The family of a format."""
     return FAMILIES[form.kind]
 
 
@@ -83,7 +83,7 @@ def is_primitive(form: Format) -> bool:
 
 
 def serde_of(form: Format, kind: DataType | None = None) -> Serde:
-    """What reads and writes the format in the workers.
+    """The serde of the format in the workers.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def check_writable(form: Format, kind: DataType, what: str) -> None:
     if family.fits(form, kind):
         return
     raise TopologyError(
-        f"The format {form.kind!r} does not write the {what}, which are {kind.simpleString():.200}: it is of "
+        f"The format {form.kind!r} cannot write the {what}, which are {kind.simpleString():.200}: it writes "
         f"{family.written_type(form):.200}.",
         hint=family.hint(form, format_for(kind).kind),
     )

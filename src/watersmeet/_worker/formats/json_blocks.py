@@ -1,11 +1,11 @@
 """Many JSON objects at once, by Arrow's parser: their columns, or nothing where a text could be anything else.
 
 Who gets nothing reads the texts one by one (`json_decode`), which also says what is wrong with which; so this may
-refuse what is fine, and must never accept what is not (law 6). What the type does not name is looked at, too, as long
-as the first texts have the same names: Arrow is told them, and never finds out by itself, which would take a column
-for each name that any text has. Texts are put together with line ends. Since each begins
-with `{` and ends with `}`, one that is broken cannot be mended by its neighbour: behind a `}` outside of a string no
-`{` may come, and within a string no line end. As many rows as texts then means that each is one object.
+refuse what is fine, and must never accept what is not (law 6). Names outside of the type are checked, too, as long as
+the first texts have the same names: Arrow gets them, and never finds out by itself, which would take a column for each
+name that any text has. Texts are put together with line ends. Since each begins with `{` and ends with `}`, one that is
+broken cannot be mended by its neighbour: behind a `}` outside of a string no `{` may come, and within a string no line
+end. As many rows as texts then means that each is one object.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _read_as(kind: DataType) -> pa.DataType | None:
 
 
 def _column(kind: DataType, read: pa.Array) -> pa.Array:
-    """What was read as the type's own column.
+    """The values read as the type's own column.
 
     Raises
     ------

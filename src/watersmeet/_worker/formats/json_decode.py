@@ -3,7 +3,7 @@
 Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. Arrow's parser reads many texts
 at once where all of them are plainly fine (`json_blocks`); else the standard library's reads each text whole, which is
 slower and says what is wrong (docs/decisions/0013-json-in-the-workers.md has the measurement). Then columns are built
-type by type, and one whose values are all of the wanted Python type costs one look at the set of their types.
+type by type, and one with only values of the wanted Python type costs one look at the set of their types.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _parsed(kind: DataType, texts: Sequence[str | None], flaws: Flaws) -> list[A
 
 
 class _RefusedJson(ValueError):
-    """What is JSON by the letter, and no value that can be told."""
+    """JSON texts with a value that has no type here."""
 
 
 def _check_levels(text: str) -> None:
@@ -117,7 +117,7 @@ def _check_levels(text: str) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _RefusedJson("a name stands twice in one object")
+        raise _RefusedJson("an object has a name twice")
     return found
 
 
@@ -192,7 +192,7 @@ def _find_other_case(
         meant = names[other.lower()]
         for row, value in zip(rows, values, strict=True):
             if value is not None and other in value and meant not in value:
-                flaws.add(row, f"there is no field {meant!r}, but one {other!r}: names are told apart by case")
+                flaws.add(row, f"there is no field {meant!r}, but one {other!r}: names are case-sensitive")
 
 
 def _array(kind: ArrayType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:

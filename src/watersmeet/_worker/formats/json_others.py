@@ -1,7 +1,7 @@
-"""What JSON objects have that a type does not name, as Arrow's parser is told it: from a few of the texts, bounded.
+"""Fields of JSON objects that a type does not name, for Arrow's parser: from a few of the texts, bounded.
 
 The parser could find out by itself; then each name that one text of thousands has becomes a column of thousands of
-rows, and whoever writes the texts chooses the names. So they are taken from the first texts, as long as they are few.
+rows, and the writers of the texts choose the names. So they are taken from the first texts, as long as they are few.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Unlike(Exception):
 
 
 def widened(schema: pa.Schema, texts: pa.Array) -> pa.Schema | None:
-    """A schema with the names that the first texts have and it has not, behind its own; None where it cannot be told.
+    """A schema with the names that the first texts have and it has not, behind its own; None if it is unknown.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 A source without a schema of its own reads by the registry's latest, which a checkpoint records: a restart reads alike.
 A sink's schema has its number from the start on. Law 6: what a value was written by decides whether it can be read.
-What depends on the language of a schema, the language answers (`language`).
+The language of a schema answers the rest (`language`).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
     """The error for a schema that cannot be used."""
     language = LANGUAGES[form.kind]
     return TopologyError(
-        f"There is no type for the {form.part or 'value'}s of {form.topic or 'the format'}.",
-        given=f"{error}; the schema is {language.shown(text)[:300]}",
+        f"The schema of the {form.part or 'value'}s of {form.topic or 'the format'} has no type of Spark.",
+        given=f"{error}; the schema is {language.display_text(text)[:300]}",
         hint=language.hint,
     )
 
@@ -111,21 +111,22 @@ def latest(form: SchemaFormat) -> RegisteredSchema:
             found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
         except Endless as error:
             raise TopologyError(
-                "The registry's schema cannot be used.",
+                "The registry's schema is not valid.",
                 given=f"{subject}: {error}, for the {form.part}s of the topic {form.topic!r}",
-                hint="Register it with references that lead somewhere, or give the schema itself.",
+                hint="Register it with valid references, or give the schema itself.",
             ) from None
         except Missing as error:
             raise ConfigError(
-                "The registry does not have the schema to read by.",
+                f"The registry does not have the schema of the {form.part}s of the topic {form.topic!r}.",
                 given=f"{error}, for the {form.part}s of the topic {form.topic!r}",
                 hint='Register it first; or give the schema, wm.avro("...", registry=...), or the name: subject="...".',
             ) from None
         if found.kind != LANGUAGES[form.kind].registered_as:
             raise TopologyError(
-                "The registry's schema is of another format.",
+                f"The registry's schema is {found.kind}, and the {form.part}s of {form.topic!r} are read as "
+                f"{form.kind}.",
                 given=f"{subject}: {found.kind}, for the {form.part}s of the topic {form.topic!r} as {form.kind}",
-                hint=f"Take the format of {found.kind}.",
+                hint=f"Read them with the format of {found.kind}.",
             )
         _LATEST[form] = found
     return _LATEST[form]
@@ -259,7 +260,7 @@ def _keep(kept: dict[tuple[str, str, int], Any], place: tuple[str, str, int], ma
 
 
 def reader(form: SchemaFormat) -> SchemaReader:
-    """What reads a source's values."""
+    """The serde of a source's values."""
     registry = Reached(form.registry.settings) if isinstance(form.registry, SchemaRegistry) else form.registry
     return SchemaReader(whole_text(form), registry, form.kind, form.validate)
 
@@ -297,7 +298,7 @@ class SchemaSerde:
 
 
 def serde_of(form: SchemaFormat, kind: DataType | None) -> SchemaSerde:
-    """What reads a source's values, or writes a sink's of this type."""
+    """The serde of a source's values, or of a sink's values of this type."""
     return SchemaSerde(reader(form)) if kind is None else SchemaSerde(None, writer(form, kind))
 
 
@@ -326,7 +327,7 @@ def written_text(form: SchemaFormat, kind: DataType) -> str:
 
 
 def writer(form: SchemaFormat, kind: DataType) -> Writer:
-    """What writes a sink's values of this type."""
+    """The writer of a sink's values of this type."""
     language = LANGUAGES[form.kind]
     header = b"" if form.id is None else MAGIC + form.id.to_bytes(HEADER_BYTES - 1, "big")
     text, what = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"

@@ -1,7 +1,7 @@
 """Serdes: between the bytes of keys or values and Arrow columns, in the workers, a column at a time.
 
-Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone. What is written is what
-Kafka's own serializers write.
+Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone. The written bytes are
+those of Kafka's own serializers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NUMBERS = {"short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": 
 WIDTHS = {kind: number.bit_width // 8 for kind, number in NUMBERS.items()} | {"boolean": 1}
 """Of the formats of one width, in bytes."""
 POLICY = (
-    'on_error="skip" leaves out what cannot be written, wm.DeadLetter("topic") has it there, and as a rule the same '
-    "checkpoint goes on."
+    'on_error="skip" leaves such records out, wm.DeadLetter("topic") writes them there. '
+    "Usually the same checkpoint continues."
 )
 """What every hint of an `EncodingError` ends with."""
 NOT_TEXT = "not valid UTF-8"
@@ -54,7 +54,7 @@ class Serde(Protocol):
     """How the bytes of a format are read and written; picklable, since workers do it."""
 
     def read(self, raw: pa.Array) -> Decoded:
-        """What byte strings are; a null is a tombstone."""
+        """The values of byte strings; a null is a tombstone."""
         ...
 
     def fault(self, raw: bytes) -> str:
@@ -165,7 +165,7 @@ class UuidSerde:
         lost = _lost(values, found)
         if lost.any():
             raise EncodingError(
-                "A sink of UUIDs gets a text that is none.",
+                "A sink of UUIDs gets a text that is not a UUID.",
                 given=repr(values[int(lost.argmax())].as_py())[:100],
                 hint=f'Filter such records out, or take the format "string"; {POLICY}',
             )
@@ -247,7 +247,7 @@ def of_other_width(raw: pa.Array, kind: str) -> Bools:
 
 
 def wrong_width(kind: str, length: str) -> str:
-    """What is wrong with bytes that are not as long as a format of one width has them."""
+    """The fault of bytes with another length than a format of one width has."""
     return f"{kind} takes {WIDTHS[kind]} byte{'s' if WIDTHS[kind] > 1 else ''}, there are {length}"
 
 

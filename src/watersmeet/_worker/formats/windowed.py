@@ -84,7 +84,7 @@ class WindowedSerde:
             self._refuse(values, pc.and_(there, other).fill_null(False), what)
         return pc.if_else(there, joined, pa.scalar(None, pa.binary()))
 
-    def within(self, values: pa.Array) -> pa.Array:
+    def inner_keys(self, values: pa.Array) -> pa.Array:
         """The bytes of the keys within, by which records are placed; null for null."""
         key, *_ = _fields(values)
         return pc.if_else(values.is_valid(), self.inner.write(key).cast(pa.binary()), pa.scalar(None, pa.binary()))

@@ -38,20 +38,20 @@ def time_column(number: int) -> str:
 
 @dataclass(frozen=True)
 class Extractor:
-    """What becomes of the times that the extractor of one source gives.
+    """The policy for the times that the extractor of one source makes.
 
     Parameters
     ----------
-    number, source, topic : whose it is.
+    number, source, topic : its source.
     policy : what becomes of a record that it gives no time: "fail", "skip", "own", or "letter".
-    letters : number of the source of dead letters that they become rows of.
+    dead_letter_source : number of the source of dead letters that they become rows of.
     """
 
     number: int
     source: str
     topic: str
     policy: str = "fail"
-    letters: int | None = None
+    dead_letter_source: int | None = None
 
     def resolved(self, frame: pa.Table, errors: Mapping[int, Exception]) -> pa.Table:
         """The frame with these times in place of the records' own."""
@@ -69,21 +69,21 @@ class Extractor:
         if self.policy == "fail":
             first = int(rows[0])
             raise SourceError(
-                f"The timestamp extractor of {self.source} gives a record no time.",
+                f"The timestamp extractor of {self.source} returns no time for a record.",
                 given=f"topic {self.topic}, {_place(frame, first)}: {_why(told, errors, first)}",
                 hint=_HINT,
             )
         if self.policy == "own":
             negative = bad & (ints(frame, "ts") < 0)
             return set_numbers(frame, "reason", np.where(negative, NEGATIVE_TIMESTAMP, ints(frame, "reason")))
-        texts = {row: f"The timestamp extractor gives no time: {_why(told, errors, row)}." for row in rows.tolist()}
-        way = OnError(self.topic, self.source, self.letters, REASONS[INVALID_TIMESTAMP], SourceError)
+        texts = {row: f"The timestamp extractor returns no time: {_why(told, errors, row)}." for row in rows.tolist()}
+        way = OnError(self.topic, self.source, self.dead_letter_source, REASONS[INVALID_TIMESTAMP], SourceError)
         return ended(frame, texts, {self.number: way}, INVALID_TIMESTAMP)
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """What gives records of a source stage their times.
+    """The times of the records of a source stage.
 
     Parameters
     ----------

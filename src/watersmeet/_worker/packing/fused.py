@@ -1,4 +1,4 @@
-"""What a level does with an operator's results that do not leave it: it makes the stage's columns, and packs the rows.
+"""The steps of a level on results that do not leave it: it makes the stage's columns, and packs the rows.
 
 Law 4: where a function is evaluated changes speed, never a result.
 """
@@ -18,7 +18,7 @@ from watersmeet._engine.rows.columns import without
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import of_peek
 from watersmeet._worker.packing.packing import fitted_column
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.peeks import PeekCall, show
 
 
@@ -28,7 +28,7 @@ class StageColumns:
 
     Parameters
     ----------
-    operator : number of the operator whose results they are.
+    operator : number of the results' operator.
     renamed : (name of the result column, name in the stage).
     schema : names and types in the stage; what results have not is null.
     """
@@ -71,16 +71,16 @@ class Fused:
     outlives: bool = False
 
     @property
-    def tells_reach(self) -> bool:
-        """Whether every shard is told how far results reach."""
-        return any(outlet.route.reach_port is not None for outlet in self.outlets)
+    def broadcasts_bounds(self) -> bool:
+        """Whether every shard gets the time bounds of results."""
+        return any(outlet.route.bounds_port is not None for outlet in self.outlets)
 
-    def rows(self, results: pa.Table, node: str, drops: Letters) -> pa.Table:
+    def rows(self, results: pa.Table, node: str, drops: DeadLetterWriter) -> pa.Table:
         """The results with all that functions make of them.
 
         Parameters
         ----------
-        node, drops : whose results they are, and what takes rows that end.
+        node, drops : the node of the results, and the writer of rows that end.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """Results of many shards of one operator, packed together: the fixed cost of packing is a task's, not a shard's.
 
-What a shard packs by itself goes out as one blob for each shard of the next operator: with as many shards on both
+A shard alone would send one blob to each shard of the next operator: with as many shards on both
 sides their square, of a row or two each. Held together until the task's end, or until they are large (law 9), they are
 as many as a stage would make that packs a task's rows. Nothing depends on it but speed: a shard's rows stay in order.
 """

@@ -30,7 +30,7 @@ from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.ends import end_rows
 from watersmeet._worker.wire.measures import Tally
@@ -53,50 +53,62 @@ WIRE_ROWS = 1_024
 
 
 @dataclass(frozen=True)
+class PackedStage:
+    """The facts of the plan for the packing of a stage.
+
+    Parameters
+    ----------
+    outlets : where rows go.
+    slots : path slots of the plan.
+    roots : name of each root number, for counting what sources drop.
+    peeks : functions to be shown rows.
+    watermarks : the rows of time for operators.
+    first : numbers of the roots that are global tables.
+    dead_letters : by the number of a root that has dead letters, the name that they are counted under.
+    """
+
+    outlets: tuple[Outlet, ...]
+    slots: int
+    roots: Mapping[int, str]
+    peeks: tuple[PeekCall, ...] = ()
+    watermarks: tuple[Watermark, ...] = ()
+    first: tuple[int, ...] = ()
+    dead_letters: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Pack:
     """mapInArrow function: a stage's wide frame to wire rows.
 
     Parameters
     ----------
-    outlets : where rows go.
-    common : what all packings have alike.
-    slots : path slots of the plan.
-    roots : name of each root number, for counting what sources drop.
-    sources : whether this is a source stage, whose rows have no position yet.
+    stage : the facts of the plan.
+    common : the settings that all packings share.
+    sources : whether this is a source stage: its rows have no position yet.
     order : ordering columns, where the whole batch comes through one task and is numbered here.
     program : makes the columns that functions give, where Spark has not.
-    peeks : functions to be shown rows.
-    watermarks : what operators are told of time.
-    first : numbers of the roots that are global tables.
     snapshot : whether the rows are a table's snapshot.
     deserializers : of what comes as bytes; None: nothing does.
     ends : whether to send ends behind the rows (see `wire`).
-    letters : by the number of a root that has dead letters, the name that they are counted under.
     outliving : what becomes of records for which a function raises, by the number of their root; else the batch fails.
     extraction : gives records their times, where these are not their own.
     """
 
-    outlets: tuple[Outlet, ...]
+    stage: PackedStage
     common: Common
-    slots: int
-    roots: dict[int, str]
     sources: bool
     order: tuple[str, ...] = ()
     program: Program = field(default_factory=Program)
-    peeks: tuple[PeekCall, ...] = ()
-    watermarks: tuple[Watermark, ...] = ()
-    first: tuple[int, ...] = ()
     snapshot: bool = False
     deserializers: Deserializers | None = None
     ends: bool = False
-    letters: Mapping[int, str] = field(default_factory=dict)
     outliving: Mapping[int, OnError] = field(default_factory=dict)
     extraction: Extraction = field(default_factory=Extraction)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        drops, tally, clock = Letters(self.common.ways), Tally(), Clock()
+        drops, tally, clock = DeadLetterWriter(self.common.dead_letters), Tally(), Clock()
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
@@ -104,11 +116,13 @@ class Pack:
         if self.common.measures:
             yield from wire_batches(self.common.measures.wire(tally, task.partition()))
         if self.ends:
-            yield from wire_batches(told_ends(self.common.labels))
+            yield from wire_batches(ends_for_all_tasks(self.common.labels))
         give_back()
 
-    def packed(self, gathered: pa.Table, clock: Clock, drops: Letters, tally: Tally | None = None) -> Iterator[WireRow]:
-        """The rows on their way to operators and sinks, then what operators are told of time."""
+    def packed(
+        self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, tally: Tally | None = None
+    ) -> Iterator[WireRow]:
+        """The rows on their way to operators and sinks, then the rows of time."""
         try:
             frame = self._prepared(loosened(gathered), clock, drops)
         except TooManyRows as many:
@@ -116,53 +130,63 @@ class Pack:
                 yield from self.packed(part, clock, drops, tally)
             return
         if self.sources:
-            drops.refused(frame, self.roots)
-        live = packed(frame, self.outlets, self.common.labels.shards, self.slots, drops, self.common.encodings)
+            drops.refused(frame, self.stage.roots)
+        live = packed(
+            frame, self.stage.outlets, self.common.labels.shards, self.stage.slots, drops, self.common.encodings
+        )
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.shards))
         if self.common.measures and tally is not None:
             routed = self.common.measures.produced(routed, tally)
-            self.common.measures.consumed(frame, self.roots if self.sources else {}, self.letters, tally)
+            self.common.measures.consumed(
+                frame, self.stage.roots if self.sources else {}, self.stage.dead_letters, tally
+            )
         yield from wire_rows(routed, self.common.labels)
-        yield from wire_rows(times(frame, self.watermarks, self.common.labels.shards), self.common.labels)
+        yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.shards), self.common.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:
             return _gather(batches, PACK_ROWS)
-        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.roots.values()))))
+        return in_order(
+            batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.stage.roots.values())))
+        )
 
-    def _prepared(self, frame: pa.Table, clock: Clock, drops: Letters) -> pa.Table:
+    def _prepared(self, frame: pa.Table, clock: Clock, drops: DeadLetterWriter) -> pa.Table:
         if self.sources:
-            refuse_large(frame, self.roots)
+            refuse_large(frame, self.stage.roots)
         if self.deserializers:
             frame = self.deserializers(frame)
             # what is kept as it came may be there twice
-            refuse_large(frame.drop_columns([name for name, _ in self.deserializers.letters]), self.roots)
+            refuse_large(
+                frame.drop_columns([name for name, _ in self.deserializers.dead_letter_columns]), self.stage.roots
+            )
         frame = self.extraction(frame)
-        frame = self._shown(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
+        frame = self._marked_roots(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
         if not self.sources:
             return frame
         self._count_reasons(frame, drops)
-        refuse_far(frame, self.roots)
+        refuse_far(frame, self.stage.roots)
         if "order_ts" in frame.column_names:
-            return stamp_piped(frame, self.outlets)
-        given = (_in_types(frame), self.outlets, clock, self.slots, self.first)
+            return stamp_piped(frame, self.stage.outlets)
+        given = (_in_types(frame), self.stage.outlets, clock, self.stage.slots, self.stage.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
-    def _shown(self, given: pa.Table, frame: pa.Table) -> pa.Table:
+    def _marked_roots(self, given: pa.Table, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
-        marked, failed = rooted(frame, self.roots), dict[int, Exception]()
-        show(marked, self.peeks, ", ".join(sorted(self.roots.values())), failed if self.outliving else None)
+        marked, failed = rooted(frame, self.stage.roots), dict[int, Exception]()
+        show(marked, self.stage.peeks, ", ".join(sorted(self.stage.roots.values())), failed if self.outliving else None)
         if not failed:
             return marked
         failed = self.program.given(marked, failed)
-        return rooted(without(given, failed, self.program, self.outliving, FUNCTION_ERROR), self.roots)
+        return rooted(without(given, failed, self.program, self.outliving, FUNCTION_ERROR), self.stage.roots)
 
-    def _count_reasons(self, frame: pa.Table, drops: Letters) -> None:
+    def _count_reasons(self, frame: pa.Table, drops: DeadLetterWriter) -> None:
         root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()
         for code in np.unique(reason[reason > (NEGATIVE_TIMESTAMP if drops.takes_refused else 0)]):
             for number in np.unique(root[reason == code]):
-                drops[(self.roots[int(number)], REASONS[int(code)])] += int(((reason == code) & (root == number)).sum())
-        for number, name in self.letters.items():
+                drops[(self.stage.roots[int(number)], REASONS[int(code)])] += int(
+                    ((reason == code) & (root == number)).sum()
+                )
+        for number, name in self.stage.dead_letters.items():
             drops[(name, DEAD_LETTER)] += int((root == number).sum())
 
 
@@ -173,7 +197,7 @@ class Unpack:
     Parameters
     ----------
     schema : the wide frame's.
-    operators : the operators whose results this stage works on.
+    operators : the operators with results in this stage.
     labels : gives the case of a row, where there are several.
     ends : whether end rows follow, numbered in the column `root` (see `ends`).
     """
@@ -290,7 +314,7 @@ def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> 
             yield place, metrics.index(what), None, count
 
 
-def told_ends(labels: Labels) -> Iterator[WireRow]:
+def ends_for_all_tasks(labels: Labels) -> Iterator[WireRow]:
     """An end for every task of the last exchange."""
     for label in labels.ends:
         yield label, END, b"", 0

@@ -27,7 +27,7 @@ Function = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Wire:
-    """Port and blob of each row of one label, in place of frames: whoever gets it gives `WireRow`s.
+    """Port and blob of each row of one label, in place of frames: its reader returns `WireRow`s.
 
     Parameters
     ----------

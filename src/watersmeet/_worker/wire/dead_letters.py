@@ -1,7 +1,7 @@
 """Dead letters of what ends behind the inputs: late, expired and null-key records, and those a function raises for.
 
-What a topic's source has read leaves as it came. Other rows leave with their keys and values as an output without
-formats writes them: text, bytes and integers as Kafka's serializers do, anything else as JSON.
+Records of a topic's source leave as they came. Other rows leave with their keys and values as an output without formats
+writes them: text, bytes and integers as Kafka's serializers do, anything else as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
 from watersmeet._engine.keys.big_endian import as_bytes
 from watersmeet._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from watersmeet._engine.rows.types import HEADERS
-from watersmeet._plan.dead_letters import letters_kept, letters_within, raised_letters
+from watersmeet._plan.dead_letters import dropped_source, operators_source, raised_source
 from watersmeet._plan.operators.spec import RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.arrow_types import spark_type
@@ -37,13 +37,13 @@ from watersmeet._worker.formats.formats import format_for, is_primitive, serde_o
 from watersmeet._worker.formats.json_types import readable
 from watersmeet._worker.wire.wire import DEAD_LETTER, UNENCODABLE
 from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.policies import DeadLetter, Within
+from watersmeet.io.policies import DeadLetter, OperatorPolicies
 
 _MESSAGE = "{} leaves it out: {}."
 
 
 @dataclass(frozen=True)
-class Ways:
+class DeadLetterRoutes:
     """Where the dead letters go of what ends behind the inputs.
 
     Parameters
@@ -52,13 +52,13 @@ class Ways:
     exits : by topic of dead letters, which way they go.
     within : what becomes of records that end.
     topics : by the number of each source that is a topic, the topic.
-    raw : number of the source whose columns keep what is dropped as it came.
+    raw : number of the source with columns for dropped records as they came.
     rows : numbers of the sources that have records without such bytes, which have no place in a topic either.
     """
 
     slots: int
     exits: Mapping[str, Outlet]
-    within: Within
+    within: OperatorPolicies
     topics: Mapping[int, str]
     raw: int | None
     rows: tuple[int, ...] = ()
@@ -81,16 +81,18 @@ class Ways:
         return self.exits[policy.topic] if isinstance(policy, DeadLetter) else None
 
 
-def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False) -> Ways | None:
+def dead_letter_routes(
+    physical: Physical, begun: frozenset[str] = frozenset(), *, piped: bool = False
+) -> DeadLetterRoutes | None:
     """Where the dead letters of a plan go that end behind its inputs; None: there are none.
 
     Parameters
     ----------
     begun : names of the sources that begin with something, besides what their topics have.
-    piped : whether its records are a test driver's, which say of one input alone whose they are.
+    piped : whether its records are a test driver's, which know their input only if there is one.
     """
     plan = physical.plan
-    names = {topic: letters_within(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
+    names = {topic: operators_source(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
     if not names:
         return None
     exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
@@ -100,8 +102,8 @@ def ways_of(physical: Physical, begun: frozenset[str] = frozenset(), *, piped: b
     numbers = {source.name: number for number, source in enumerate(plan.sources)}
     bare = begun | {source.name for source in plan.sources if source.origin.frame is not None}
     rows = tuple(number for name, number in numbers.items() if name in bare)
-    kept = letters_kept(plan)
-    return Ways(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
+    kept = dropped_source(plan)
+    return DeadLetterRoutes(physical.slots, exits, plan.within, topics, None if kept is None else numbers[kept], rows)
 
 
 def _exit(physical: Physical, source: str) -> Outlet:
@@ -112,37 +114,37 @@ def _exit(physical: Physical, source: str) -> Outlet:
 
 
 def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
-    """Of a stage's roots those whose records may outlive that a function raises, and what becomes of them."""
+    """The roots of a stage with records that may outlive a function's error, and their policies."""
     sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
     return {
-        number: OnError(s.origin.name, s.name, raised_letters(physical.plan, s))
+        number: OnError(s.origin.name, s.name, raised_source(physical.plan, s))
         for number, s in sources
         if s.origin.policies.outlives_errors
     }
 
 
-class Letters(Drops):
+class DeadLetterWriter(Drops):
     """Takes rows that end: they are counted, and those that are to be dead letters put on their way.
 
     Parameters
     ----------
-    ways : where to; None: nowhere.
+    routes : of dead letters; None: rows that end are only counted.
     case : of rows that do not say theirs.
     """
 
-    def __init__(self, ways: Ways | None = None, case: int = 0) -> None:
+    def __init__(self, routes: DeadLetterRoutes | None = None, case: int = 0) -> None:
         super().__init__()
-        self._ways, self._case = ways, case
+        self._routes, self._case = routes, case
         self._held: list[tuple[Outlet, pa.Table]] = []
 
     def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         way = self._counted(node, reason, len(at))
-        if self._ways is None or way is None or not len(at):
+        if self._routes is None or way is None or not len(at):
             return
         names = ("key", "value") if outlet is None else (outlet.key, outlet.value)
         moves = () if outlet is None else outlet.moves
         indices = [move.index for move in moves if move.index]
-        some = rows.select(_there(rows, [*self._position, *names, *indices, *self._ways.columns])).take(pa.array(at))
+        some = rows.select(_there(rows, [*self._position, *names, *indices, *self._routes.columns])).take(pa.array(at))
         told = [(node, reason, None, _MESSAGE.format(node, reason))] * len(at)
         self._hold(replace(way, moves=moves), some, names, told)
 
@@ -160,15 +162,15 @@ class Letters(Drops):
     @property
     def takes_refused(self) -> bool:
         """Whether records that a source does not let pass are dead letters."""
-        return self._ways is not None and isinstance(self._ways.within.usual.on_drop, DeadLetter)
+        return self._routes is not None and isinstance(self._routes.within.usual.on_drop, DeadLetter)
 
     def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         at = np.array(sorted(errors), dtype=np.int64)
         way = self._counted(node, RAISED, len(at))
-        if self._ways is None or way is None:
+        if self._routes is None or way is None:
             return
         some = results.take(pa.array(at))
-        apart = {*self._position, *visible_columns(self._ways.slots), *_OF_RESULTS}
+        apart = {*self._position, *visible_columns(self._routes.slots), *_OF_RESULTS}
         given = [name for name in some.column_names if name not in apart]
         columns = [array(some, name) for name in given]
         value = columns[0] if given == ["value"] else pa.StructArray.from_arrays(columns, given)
@@ -196,25 +198,25 @@ class Letters(Drops):
         """The dead letters on their way, which are forgotten here."""
         held, self._held = self._held, []
         for way, letters in held:
-            assert self._ways is not None
-            yield from pack(letters, (way,), shards, self._ways.slots, Drops())
+            assert self._routes is not None
+            yield from pack(letters, (way,), shards, self._routes.slots, Drops())
 
     def _counted(self, node: str, reason: str, count: int, shown: str | None = None) -> Outlet | None:
         """Count rows that end, under the node's name or as it is shown; where they go as dead letters."""
-        way = None if self._ways is None else self._ways.of(node, reason)
+        way = None if self._routes is None else self._routes.of(node, reason)
         if count:
             self[(shown or node, reason if way is None else DEAD_LETTER)] += count
         return way
 
     @property
     def _position(self) -> tuple[str, ...]:
-        slots = 0 if self._ways is None else self._ways.slots
+        slots = 0 if self._routes is None else self._routes.slots
         return (*position_columns(slots), "ts", "case", "headers", HELD_KEY)
 
     def _hold(self, way: Outlet, rows: pa.Table, names: Sequence[str], told: Sequence[_Told]) -> None:
-        assert self._ways is not None
+        assert self._routes is not None
         key, value, headers = names[0], names[1], "headers"
-        raw = [name for name in self._ways.columns if name in rows.column_names]
+        raw = [name for name in self._routes.columns if name in rows.column_names]
         if any(rows.column(name).null_count < len(rows) for name in raw):
             key, value, headers = raw
         made = rows.append_column("letter_key", _written(array(rows, key)))
@@ -229,15 +231,15 @@ class Letters(Drops):
 
     def _headers(self, rows: pa.Table, name: str, told: Sequence[_Told], *, read: bool) -> pa.Array:
         """Headers of dead letters; `read`: whether the rows are as a topic's source has read them."""
-        assert self._ways is not None
+        assert self._routes is not None
         own = array(rows, name).to_pylist() if name in rows.column_names else [None] * len(rows)
         columns = [ints(rows, each).tolist() for each in ("srcpart", "offset", "ts")]
         found: list[list[Header]] = []
         for headers, srcpart, offset, ts, (node, reason, error, text) in zip(own, *columns, told, strict=True):
             number = srcpart >> PARTITION_BITS
-            topic = self._ways.topics.get(number) if read or number not in self._ways.rows else None
+            topic = self._routes.topics.get(number) if read or number not in self._routes.rows else None
             origin = BadRecordOrigin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
-            found.append(own_headers(headers) + origin.told(error, text))
+            found.append(own_headers(headers) + origin.error_headers(error, text))
         return pa.array(found, HEADERS)
 
 

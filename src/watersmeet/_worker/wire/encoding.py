@@ -20,7 +20,7 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.formats import check_writable, serde_of
 from watersmeet._worker.formats.serdes import Serde
-from watersmeet._worker.wire.dead_letters import Letters
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.wire import encoded_parts
 from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format
@@ -32,7 +32,7 @@ _VALUE = "encoded_value"
 
 @dataclass(frozen=True)
 class Encoding:
-    """What is written of one output before the last exchange.
+    """The columns of one output that are encoded before the last exchange.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Encoding:
     ships: bool
     output: str
 
-    def __call__(self, frame: pa.Table, outlet: Outlet, slots: int, drops: Letters) -> tuple[pa.Table, Outlet]:
+    def __call__(self, frame: pa.Table, outlet: Outlet, slots: int, drops: DeadLetterWriter) -> tuple[pa.Table, Outlet]:
         """The rows of the output, those without that are refused, and where they go.
 
         Raises
@@ -82,7 +82,7 @@ Encodings = Mapping[int, Encoding]
 
 
 def encodings_of(physical: Physical, sinks: Iterable[SinkNode], *, ships: bool = True) -> Encodings:
-    """What is written before the last exchange.
+    """The columns that are encoded before the last exchange.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _serde(sink: SinkNode, part: str) -> Serde:
 
 
 def packed(
-    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Letters, encodings: Encodings
+    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: DeadLetterWriter, encodings: Encodings
 ) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches, those of outputs written as far as they are here."""
     if not encodings:

@@ -1,8 +1,8 @@
-"""What workers count of a batch beside dropped records: records, times, rows of tables, memory.
+"""Counts of workers in a batch beside dropped records: records, times, rows of tables, memory.
 
 Everything is known without reading state, and costs a number or a scan of one column for some ten thousand rows. A
-count leaves a task as a count of dropped records does (`wire`): a row without blob, whose port is the number of the
-measure, and whose label says which place counted it. A task that runs again says the same once more.
+count leaves a task as a count of dropped records does (`wire`): a row without blob, with the number of the measure as
+its port, and the place that counted as its label. A task that runs again counts the same once more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MEMORY = "memory"
 
 
 class Measure(NamedTuple):
-    """What is counted: of which node, and of which of its parts (operators, tables)."""
+    """The counted things: of which node, and of which of its parts (operators, tables)."""
 
     kind: str
     node: str = ""
@@ -51,14 +51,14 @@ Tally = Counter[Measure]
 
 @dataclass(frozen=True)
 class Measures:
-    """What the workers of a plan count.
+    """The counts of a plan's workers.
 
     Parameters
     ----------
     first : number of the first measure: those of dropped records come before.
     names : by number, from `first` on.
-    sinks : name of the sink whose records are routed on a port.
-    copies : (operator, side) whose records every shard gets; their first shard counts them.
+    sinks : name of the sink of the records on a port.
+    copies : (operator, side) with records that every shard gets; their first shard counts them.
     """
 
     first: int
@@ -85,7 +85,7 @@ class Measures:
         return {measure: number for number, measure in enumerate(self.names, self.first)}
 
     def wire(self, tally: Tally, place: int) -> Iterator[tuple[int, int, None, int]]:
-        """What one place, a task or a label, has counted, as wire rows."""
+        """The counts of one place, a task or a label, as wire rows."""
         for measure, count in tally.items():
             yield place, self._numbers[measure], None, count
 
@@ -102,7 +102,7 @@ class Measures:
             yield each
 
     def processed(self, operator: Operator, shard: int, inputs: Mapping[int, pa.Table], tally: Tally) -> None:
-        """Count what an operator is given; what it is told of time, and what only lookups see, are no records."""
+        """Count the records of an operator; rows of time, and rows for lookups only, are no records."""
         counted = [
             len(rows) - int(silent_rows(rows).sum())
             for side, rows in inputs.items()
@@ -116,7 +116,7 @@ class Measures:
             tally[Measure(FORWARDED, operator.node, operator.stem)] += len(rows) - int(silent_rows(rows).sum())
             yield rows
 
-    def kept(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
+    def note_state(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
         """Note how large an operator's tables are behind its commit, and the process."""
         whole = any(target == operator.id for target, _ in self.copies)
         for table in operator.keeps if shard == 0 or not whole else ():

@@ -24,12 +24,12 @@ class PeekCall:
     active: str | None
 
 
-def show(frame: pa.Table, peeks: Sequence[PeekCall], whose: str, failed: dict[int, Exception] | None = None) -> None:
+def show(frame: pa.Table, peeks: Sequence[PeekCall], owner: str, failed: dict[int, Exception] | None = None) -> None:
     """Show the functions their rows.
 
     Parameters
     ----------
-    whose : what they stand behind, as an error names it.
+    owner : the node before them, as an error names it.
     failed : takes rows for which one raises, and what; no other is shown them then. None: that is raised.
     """
     for peek in peeks:
@@ -44,7 +44,7 @@ def show(frame: pa.Table, peeks: Sequence[PeekCall], whose: str, failed: dict[in
             try:
                 peek.action(key, value)
             except Exception as error:
-                placed(error, whose)
+                placed(error, owner)
                 if failed is None:
                     raise
                 failed[row] = error

@@ -22,7 +22,7 @@ class Numbers:
 
     Parameters
     ----------
-    batch : number of the batch; None: what the task is told, if it is.
+    batch : number of the batch; None: the number that the task gets, if any.
     """
 
     def __init__(self, batch: int | None = None) -> None:

@@ -4,7 +4,7 @@ A **label** stands for (target, shard), target being an operator or, behind the 
 A **port** is an edge's number on the way in, -1 - operator on the way out. A row without blob is a count of
 dropped records; its port is the number of the metric. Where sinks are written from these rows, every task of the
 first stage also sends an **end** to every task of the last one: with its label, the highest of all, it stands behind
-all other rows once they are sorted, so whoever sees it has seen everything (docs/decisions/0003).
+all other rows once they are sorted, so its reader has read everything (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def output_port(operator: int) -> int:
 
 
 def operator_of(port: int) -> int:
-    """The operator whose results have this port."""
+    """The operator with results on this port."""
     return -1 - port
 
 
@@ -100,17 +100,17 @@ class Exits:
     ----------
     labels : how (target, shard) are labelled.
     names : of the sinks, by their numbers.
-    ports : number of the sink whose rows come on each port. Sinks of one topic share their labels, so that rows of
+    ports : number of the sink of each port. Sinks of one topic share their labels, so that rows of
         one key meet and are put into one order.
     slots : path slots of the plan.
-    letters : whether some of the sinks are of dead letters, which have headers.
+    dead_letters : whether some of the sinks are of dead letters, which have headers.
     """
 
     labels: Labels
     names: tuple[str, ...]
     ports: Mapping[int, int]
     slots: int
-    letters: bool = False
+    dead_letters: bool = False
 
     @classmethod
     def of(cls, physical: Physical, labels: Labels) -> Exits:
@@ -158,7 +158,7 @@ def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[in
 
 
 def _fixed(physical: Physical, shards: int, known: Addresses) -> dict[int, int]:
-    """Label of each (target * shards + shard) whose state lies somewhere."""
+    """Label of each (target * shards + shard) with state somewhere."""
     fixed: dict[int, int] = {}
     for operator in physical.operators:
         tables = known.get(operator.node, {})

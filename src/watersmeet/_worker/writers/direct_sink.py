@@ -1,6 +1,6 @@
 """Writing to Kafka straight from wire rows: blobs become records in the one function that writes them.
 
-Where all sinks are topics whose formats the workers write, no expression of Spark's is needed behind the last
+Where all sinks are topics with formats that the workers write, no expression of Spark's is needed behind the last
 exchange; the rows of the last level need not even be Spark's. A task's rows come sorted by label, so each sink's shard
 is put into its order and written before the next is read, and the ends (`wire`) stand behind all of them.
 """
@@ -37,7 +37,7 @@ _LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
 def can_write_directly(plan: Plan, sinks: Iterable[SinkNode]) -> bool:
-    """Whether all sinks are topics whose keys and values need no expression of Spark's."""
+    """Whether all sinks are topics with keys and values that need no expression of Spark's."""
     return all(
         sink.target.topic is not None
         and sink.name not in plan.combined
@@ -91,7 +91,7 @@ class WriteDirectly:
         give_back()
 
     def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Records of each sink in order; behind them, if the task had all its rows, what says so."""
+        """Records of each sink in order; behind them, if the task had all its rows, the row that marks this."""
         shards = Shards(batches, self.exits.ports)
         for shard in shards:
             yield from self._sorted(shard)
@@ -110,7 +110,7 @@ class WriteDirectly:
         kept = _KEPT.union(position, (HELD_KEY,)) if size <= self.write.limit else _KEPT
         for part in parts_by_position(held.pop(), position, kept):
             columns = {name: array(part, name) for name in part.column_names}
-            if self.exits.letters and "headers" not in columns:
+            if self.exits.dead_letters and "headers" not in columns:
                 # dead letters have some, and a task's records may be put together
                 columns["headers"] = pa.nulls(len(part), HEADERS)
             written = {name: self._bytes(columns, name, serdes, first) for name in ("key", "value")}
@@ -139,5 +139,5 @@ class WriteDirectly:
 
 
 def _prefix(keys: pa.Array, serde: Serde | None) -> pa.Array:
-    """What decides where a record goes, in place of its key: of a windowed key the key within (`kafka_sink`)."""
-    return serde.within(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())
+    """The value that places a record, instead of its key: of a windowed key the inner key (`kafka_sink`)."""
+    return serde.inner_keys(keys) if isinstance(serde, WindowedSerde) else pa.nulls(len(keys), pa.binary())

@@ -1,13 +1,13 @@
 """Small output of a batch, written by the driver: one transaction, by one producer that lives as long as the query.
 
-A task whose records have at most `limit` bytes hands them back (`kafka_sink`). When the job has succeeded, the driver
+A task with records of at most `limit` bytes hands them back (`kafka_sink`). When the job has succeeded, the driver
 writes those of all tasks in order of position; so tasks that ran twice or that nobody waits for any more have no
-effect, and no transactional id wanders from worker to worker. What is more than the limit its task writes, in a
-transaction of its own.
+effect, and no transactional id wanders from worker to worker. Larger output is written by its task, in a transaction of
+its own.
 
 Exactly once, whichever way a task took: the driver's transaction is the last of a batch, so its marker says that the
 whole batch is in, and tasks that run again only read. A batch that may have been run before (one that was planned
-before this start, or whose producer somebody else has fenced) can have been written by its tasks while they had
+before this start, or with a producer that somebody else has fenced) can have been written by its tasks while they had
 another limit or another function: there the driver first takes over the transactional ids of the tasks that hand
 something back, and leaves out what their markers say is in (docs/decisions/0015).
 """
@@ -63,7 +63,7 @@ def task_name(identity: str, task: int) -> str:
 def has_it(
     sender_of: Callable[..., TransactionalSender], names: Sequence[str], batch: int, plan: BatchPlan = UNKNOWN
 ) -> list[bool]:
-    """Whether Kafka has a batch of these transactional ids, which are taken over: whoever had them writes no more.
+    """Whether Kafka has a batch of these transactional ids, which are taken over: their former owner writes no more.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def has_it(
 
 @dataclass(frozen=True)
 class Written:
-    """What earlier starts can have written.
+    """The batches that earlier starts may have written.
 
     Parameters
     ----------
     planned : number of the last batch that the checkpoint has a plan of; -1: none.
     tasks : tasks of each batch; 0: the checkpoint is new, and so is what it is called in Kafka.
-    marks : the topic whose offsets mark the batches; "": the first of those that are written.
+    marks : the topic with offsets that mark the batches; "": the first of those that are written.
     """
 
     planned: int
@@ -97,7 +97,7 @@ class Written:
     marks: str = ""
 
     def mark_of(self, topics: Sequence[TopicSink]) -> str:
-        """The topic whose offsets mark the batches, where these are written."""
+        """The topic with offsets that mark the batches, if these are written."""
         return self.marks or min(sink.name for sink in topics)
 
 
@@ -166,7 +166,7 @@ class DriverCommit:
         return batch <= self._planned and self._tried(self._holds, batch, plan)
 
     def write(self, batch: int, held: Mapping[int, bytes], slots: int | None, plan: BatchPlan = UNKNOWN) -> None:
-        """Write what tasks hand back of a batch whose job has succeeded.
+        """Write the records that tasks hand back of a batch with a successful job.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class DriverCommit:
         self._tried(self._write, batch, held, slots, plan)
 
     def _tried(self, call: Callable[..., T], *given: Any) -> T:
-        """What is called, again while Kafka does not answer: each attempt asks what is in already."""
+        """The call to repeat while Kafka does not answer: each attempt first asks which batch is in already."""
         while True:
             try:
                 found = call(*given)
@@ -222,7 +222,7 @@ class DriverCommit:
             self._takeovers = self._sender.takeovers
 
     def _why(self, error: ConfigError) -> ConfigError:
-        """Who was passed by is told that, and not that the output is ahead."""
+        """A query that was passed by gets that error, and not that the output is ahead."""
         try:
             self._guard()
         except ConfigError as passed_by:
@@ -236,7 +236,7 @@ class DriverCommit:
         self._sender.abandon()
 
     def _missing(self, batch: int, held: Mapping[int, bytes], plan: BatchPlan) -> dict[int, bytes]:
-        """What tasks have not written themselves; from now on none of them can that began before."""
+        """The records that tasks have not written themselves; from now on no task can write them that began before."""
 
         found = has_it(self._sender_of, [task_name(self._identity, task) for task in held], batch, plan)
         return {task: content for (task, content), is_in in zip(held.items(), found, strict=True) if not is_in}

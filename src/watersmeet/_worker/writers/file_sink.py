@@ -51,7 +51,7 @@ class FileOutput:
     codec: str
 
     def writer(self, file: Path) -> pq.ParquetWriter:
-        """What writes one file."""
+        """The writer of one file."""
         return pq.ParquetWriter(file, self.schema, compression=self.codec)
 
 
@@ -96,7 +96,7 @@ class _File:
     def __init__(self, output: FileOutput, folder: Path) -> None:
         if not folder.is_dir():
             raise SinkError(
-                "A file output's folder, which the driver has made, is not on the machine of this task.",
+                f"The folder of a file output does not exist on the machine of this task: {folder}.",
                 given=str(folder),
                 hint="Write to a folder that all machines have in common under one name.",
             )
@@ -137,7 +137,7 @@ class _File:
 
 
 def part_name(task: int) -> str:
-    """What a task's file is called."""
+    """The name of a task's file."""
     return f"part-{task:05}.parquet"
 
 
@@ -180,7 +180,7 @@ class FilesFromBlobs:
 
 @dataclass(frozen=True)
 class FilesFromColumns:
-    """mapInArrow function: writes the rows of `columns_of`, each to the outputs whose row it is.
+    """mapInArrow function: writes the rows of `columns_of`, each to its outputs.
 
     Parameters
     ----------

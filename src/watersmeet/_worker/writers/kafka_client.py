@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from watersmeet._worker.background import TookTooLong, within
+from watersmeet._worker.background import TookTooLong, call_with_timeout
 from watersmeet.errors import ConfigError, SinkError
 from watersmeet.extras import installing
 from watersmeet.io.kafka import Kafka
@@ -94,8 +94,8 @@ def make(kind: Any, settings: Mapping[str, Any]) -> Any:
         raise ConfigError(
             "The Kafka client refuses a setting.",
             given=name.group(1) if name else error.args[0].name(),
-            hint="What only Spark's source knows (sasl.jaas.config, ssl.truststore...) belongs in "
-            "wm.Kafka(..., consumer={...}); what only the sink knows in producer={...}.",
+            hint="Settings of Spark's source alone (sasl.jaas.config, ssl.truststore...) belong in wm.Kafka(..., "
+            "consumer={...}), settings of the sink alone in producer={...}.",
         ) from None
 
 
@@ -117,7 +117,7 @@ def check_topics(kafka: Kafka, topics: Iterable[str]) -> None:
     missing = sorted(set(topics) - set(found))
     if missing:
         raise ConfigError(
-            "Kafka has no such topic.",
+            f"Unknown topic {', '.join(missing):.200}: Kafka does not have it.",
             given=", ".join(missing),
             hint="Create it first, with the partitions it is to have; there are: " + _some(found),
         )
@@ -150,11 +150,11 @@ def returning(call: Callable[[], T], limit: float) -> T:
     SinkError : it has not come back.
     """
     try:
-        return within(limit, call, "a call of Kafka's client")
+        return call_with_timeout(limit, call, "a call of Kafka's client")
     except TookTooLong:
         raise passing(
             SinkError(
-                "Kafka's client does not come back from a call.",
+                "Kafka's client does not return from a call.",
                 given=f"waited {limit:.0f} s",
                 hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
             )
@@ -192,8 +192,8 @@ _EXPLANATIONS: tuple[tuple[frozenset[str], str, str], ...] = (
     (
         frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}),
         "Kafka does not answer.",
-        "See that the brokers are up and bootstrap_servers is right; the query goes on where it stopped when "
-        "it is started again. How long to wait: producer={'request.timeout.ms': ..., "
+        "Check that the brokers are up and that bootstrap_servers is right, and start the query again: it "
+        "continues where it stopped. To wait longer: producer={'request.timeout.ms': ..., "
         "'message.timeout.ms': ...}.",
     ),
     (
@@ -204,7 +204,7 @@ _EXPLANATIONS: tuple[tuple[frozenset[str], str, str], ...] = (
     ),
     (
         frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}),
-        "Kafka has no such topic.",
+        "Kafka does not have a topic of an output.",
         "Create it, with the partitions it is to have, and start the query again.",
     ),
     (
@@ -222,8 +222,8 @@ _EXPLANATIONS: tuple[tuple[frozenset[str], str, str], ...] = (
     (
         frozenset({"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"}),
         "This user may not write in transactions.",
-        "Exactly once needs the rights WRITE and DESCRIBE on transactional ids, and READ on groups, whose "
-        'names begin with the application id; or take delivery="at_least_once".',
+        "Exactly once needs the rights WRITE and DESCRIBE on the transactional ids, and READ on the groups, that begin "
+        'with the application id; or take delivery="at_least_once".',
     ),
     (
         frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}),

@@ -92,7 +92,7 @@ class KafkaWrite:
             if (held or out) and name is not None and not whole:
                 raise SinkError(
                     "The rows of a task broke off: something above it failed, or the task was stopped.",
-                    hint="Nothing of it is written; the error above, if there is one, says why.",
+                    hint="None of its rows are written; the error above, if there is one, gives the reason.",
                 )
             if out and fresh:
                 out.commit()
@@ -111,7 +111,7 @@ class KafkaWrite:
 
 
 def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:
-    """Write records whose column `topic` counts these topics; their number."""
+    """Write records with a column `topic` that counts these topics; their number."""
     names = [topics[0]] * len(records)
     if len(topics) > 1:
         names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
@@ -145,7 +145,7 @@ def _content_bytes(column: pa.Array | pa.ChunkedArray) -> int:
 
 
 def _as_bytes(records: pa.RecordBatch) -> pa.Table:
-    """The same as a table whose keys and values are of the one type that those of all sinks have."""
+    """The same as a table with keys and values of the one type that those of all sinks have."""
     table = pa.Table.from_batches([records])
     for name in ("key", "value"):
         at = table.schema.get_field_index(name)
@@ -161,12 +161,12 @@ def _python_bytes(column: pa.Array | pa.ChunkedArray) -> list[bytes | None]:
 
 
 def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> list[int]:
-    """Where each record goes, as Kafka's own clients would place a record whose key is its column `prefix`.
+    """The partition of each record, as Kafka's own clients would place a record with the key in its column `prefix`.
 
-    Without such a column that is where the client puts it; but to be told takes it less than to find it out.
+    Without such a column that is where the client puts it; but a given partition costs it less than its own choice.
     """
     prefixed = "prefix" in records.schema.names
-    if not prefixed and (len(records) < PLACED_ROWS or not out.places_by_murmur):
+    if not prefixed and (len(records) < PLACED_ROWS or not out.partitions_by_murmur):
         return [BY_KEY] * len(records)
     prefixes, numbers = array(records, "prefix" if prefixed else "key"), records.column("topic").to_numpy()
     counts = np.array([out.partitions(name) for name in topics])

@@ -1,6 +1,6 @@
 """Calls outputs of the user's own: on the driver, or as the mapInArrow function of a task.
 
-What such an output raises is told with the line of its own file, as a `SinkError`; a batch that it says it has is left
+An error of such an output is raised as a `SinkError` with the line of its own file; a batch that it already has is left
 out.
 """
 
@@ -107,6 +107,6 @@ def _on_their_line(own: OwnOutputWriter, method: str, batch: int, call: Callable
         raise SinkError(
             f"The output {own.name!r} raised {said}",
             given=f"{kind.__name__}.{method}, line {found.lineno} of {found.filename}, batch {batch}",
-            hint="Mend what it says, then start again with the same checkpoint: the batch is run again, with the same "
+            hint="Remove the cause, then start again with the same checkpoint: the batch runs again, with the same "
             "rows and the same number.",
         ) from error

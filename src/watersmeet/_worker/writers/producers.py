@@ -73,7 +73,7 @@ class Sender:
         self._counts: dict[str, int] = {}
 
     @property
-    def places_by_murmur(self) -> bool:
+    def partitions_by_murmur(self) -> bool:
         """Whether the client puts a record where murmur2 of its key says, and one without a key anywhere."""
         return bool(self._settings["partitioner"] == DEFAULTS["partitioner"])
 
@@ -201,8 +201,8 @@ class TransactionalSender(Sender):
     def begin(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Open the transaction with its marker.
 
-        The marker goes first: if another worker has taken this task over since we last wrote, Kafka says so
-        now, before a record is read that could not be read again.
+        The marker goes first: if another worker has taken this task over since we last wrote, Kafka refuses now, before
+        a record is read that could not be read again.
         """
         self._counts = {}
         if self._marker is not None and self._marker.batch >= batch:
@@ -252,7 +252,7 @@ class TransactionalSender(Sender):
         return is_in(self._marker, batch, plan, self._name)
 
     def _asked(self, name: str, *given: Any, limit: float = 0.0) -> Any:
-        """What a transactional call of the client returns; one that hangs is left behind with its client."""
+        """The result of a transactional call of the client; one that hangs is left behind with its client."""
         call = getattr(self._producer, name)
         try:
             return returning(lambda: call(*given), limit + _LEEWAY * self._wait)
@@ -262,7 +262,7 @@ class TransactionalSender(Sender):
             raise
 
     def _take_over(self) -> None:
-        """Fence whoever else writes for this task, end what it left open, and see what is in."""
+        """Fence all others that write for this task, end what they left open, and see which batch is in."""
         self._open()
         self.takeovers += 1
         patiently(lambda: self._asked("init_transactions", self._wait), self._wait)
@@ -283,7 +283,7 @@ def refuse_later(kafka: Kafka, names: Sequence[str], topic: str, planned: int) -
     Parameters
     ----------
     names : the tasks' transactional ids.
-    topic : the one whose offsets mark the batches.
+    topic : the one with offsets that mark the batches.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """A batch's transaction, tried again while Kafka does not answer: for so long as `Kafka(..., retry_timeout=)` says.
 
-What was sent in a transaction that is given up is gone with it, so it is kept until the transaction is in: in memory
-where it is little, else in a file (law 9). Whether a commit whose answer was lost is in, the batch's marker says: so
-each record is in once, however often it is sent (`producers`).
+Records of an aborted transaction are gone with it, so they are kept until the transaction is in: in memory if they are
+few, else in a file (law 9). If the answer to a commit was lost, the batch's marker shows whether it is in: so each
+record is in once, however often it is sent (`producers`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Faults:
             raise SinkError(
                 error.message,
                 given=f"{error.given}; tried again for {now - self._since:.0f} s",
-                hint=f"{error.hint or ''} For how long to try again: wm.Kafka(..., retry_timeout=...).".strip(),
+                hint=f"{error.hint or ''} To try for longer: wm.Kafka(..., retry_timeout=...).".strip(),
             ) from error
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
@@ -92,7 +92,7 @@ class RetriedTransaction:
         self._out, self._begin, self._send, self._commit = out, begin, send, commit
         self._is_once = is_once
         self._faults = Faults(out.retry_seconds if is_once else 0)
-        self._sent = _Kept()
+        self._sent = _StoredRecords()
         self._is_open = False
         self.is_in = False
 
@@ -150,7 +150,7 @@ class RetriedTransaction:
             self._is_open = True
 
 
-class _Kept:
+class _StoredRecords:
     """Records, to be read again from the first on."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Behind the last exchange: a task's wire rows as what writes sinks needs them, of each sink in order (law 2).
 
-What writes from wire rows, sorted by label, takes shard after shard; what Spark writes takes a frame of all rows.
+Writers from wire rows, sorted by label, take shard after shard; Spark's writers take a frame of all rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from watersmeet._worker.wire.wire import END, Exits
 class Shards:
     """The shards that a task gets, one after the other: by number of the sink the rows that each brings.
 
-    Whoever takes a shard has it alone: no row of it is held here.
+    The reader of a shard has it alone: no row of it is held here.
 
     Parameters
     ----------
     batches : wire rows.
-    sinks : number of the sink whose rows come on each port.
+    sinks : number of the sink of each port.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is kept where it counts how often each value is there."""
+"""The state of an aggregate that counts each distinct value."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_told_apart, list_of
+from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_comparable, list_of
 from watersmeet.names import answered_as
 
 
@@ -16,7 +16,7 @@ class CollectList(OfOne):
     in_agg = "all"
 
     def types(self, use: Use) -> Types:
-        check_told_apart(self, use.argument)
+        check_comparable(self, use.argument)
         values = list_of(use.argument)
         return values, values
 

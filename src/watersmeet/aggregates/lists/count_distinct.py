@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_told_apart, list_of
+from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_comparable, list_of
 from watersmeet.names import answered_as
 
 
@@ -18,7 +18,7 @@ class CountDistinct(OfOne):
     in_agg = "n"
 
     def types(self, use: Use) -> Types:
-        check_told_apart(self, use.argument)
+        check_comparable(self, use.argument)
         return list_of(use.argument), pa.int64()
 
 

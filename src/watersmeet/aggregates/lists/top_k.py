@@ -14,8 +14,8 @@ from watersmeet.aggregates.declared import (
     OfTwo,
     Types,
     Use,
+    check_comparable,
     check_ordered,
-    check_told_apart,
     list_of,
 )
 from watersmeet.errors import TopologyError, WrongCall
@@ -40,7 +40,7 @@ class TopK(OfOne):
 
     def types(self, use: Use) -> Types:
         check_ordered(self, use.argument)
-        check_told_apart(self, use.argument)
+        check_comparable(self, use.argument)
         values = list_of(use.argument)
         return values, values
 
@@ -66,7 +66,7 @@ class TopBy(OfTwo):
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
-            check_told_apart(self, value, "value")
+            check_comparable(self, value, "value")
         return list_of(pa.struct([("value", value), ("by", by)])), list_of(value)
 
 
@@ -115,7 +115,7 @@ def _check(argument: Any, k: Any, by: Any, value: Any) -> None:
     if by is not None and argument is not None:
         raise WrongCall(
             f"wm.top_k takes an argument or by=, and got both: {argument!r:.80}.",
-            hint=f"What is shown of each record is value=: {_BY}.",
+            hint=f"Give the result of each record as value=: {_BY}.",
         )
     if by is None and value is not None:
         raise WrongCall(f"wm.top_k takes value={value!r:.80} only with by=.", hint=f"For example {_BY}.")

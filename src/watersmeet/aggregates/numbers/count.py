@@ -28,5 +28,5 @@ class Count(OfOne):
 
 @answered_as(Count.use())
 def count(argument: Function | None = None) -> AnyAggregate:
-    """How many records, or how many whose argument is not null: a long."""
+    """The number of records, or of records with an argument that is not null: a long."""
     return Count(argument)

@@ -1,4 +1,4 @@
-"""What sums, means and deviations keep."""
+"""The state of sums, means and deviations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ and -infinities there are."""
 
 
 def exact(total: pa.DataType) -> pa.DataType:
-    """What is kept of a sum from which values are taken back: integers and decimals are exact as they are."""
+    """The state of a sum that subtracts values: integers and decimals are exact as they are."""
     return EXACT if pt.is_floating(total) else total
 
 

@@ -13,12 +13,12 @@ from watersmeet.names import answered_as
 
 
 class _Boolean(OfOne):
-    """What both share."""
+    """Base of `bool_and` and `bool_or`."""
 
     def types(self, use: Use) -> Types:
         if not pt.is_boolean(use.argument):
             raise TopologyError(
-                f"The aggregate {self.name} is of conditions, and its argument is {use.argument}.",
+                f"The aggregate {self.name} takes conditions, and its argument is {use.argument}.",
                 hint=f"Compare: wm.{self.name}(lambda value: value['field'] > 0).",
             )
         kept = pa.struct([("true", pa.int64()), ("false", pa.int64())]) if use.takes_back else pa.bool_()

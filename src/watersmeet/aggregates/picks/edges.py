@@ -10,7 +10,7 @@ from watersmeet.names import answered_as
 
 
 class _Edge(OfOne):
-    """What both share."""
+    """Base of `first` and `last`."""
 
     def types(self, use: Use) -> Types:
         if use.takes_back:

@@ -10,19 +10,19 @@ from watersmeet.aggregates.declared import (
     OfOne,
     Types,
     Use,
+    check_comparable,
     check_ordered,
-    check_told_apart,
     list_of,
 )
 from watersmeet.names import answered_as
 
 
 class _Extreme(OfOne):
-    """What both share."""
+    """Base of `min` and `max`."""
 
     def types(self, use: Use) -> Types:
         check_ordered(self, use.argument)
-        check_told_apart(self, use.argument)
+        check_comparable(self, use.argument)
         return list_of(use.argument) if use.takes_back else use.argument, use.argument
 
 

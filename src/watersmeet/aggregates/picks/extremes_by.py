@@ -12,21 +12,21 @@ from watersmeet.aggregates.declared import (
     OfTwo,
     Types,
     Use,
+    check_comparable,
     check_ordered,
-    check_told_apart,
     list_of,
 )
 from watersmeet.names import answered_as
 
 
 class _ExtremeBy(OfTwo):
-    """What both share."""
+    """Base of `min_by` and `max_by`."""
 
     def types(self, use: Use) -> Types:
         value, by = use.arguments["value"], use.arguments["by"]
         check_ordered(self, by, "by")
         if use.takes_back:
-            check_told_apart(self, value, "value")
+            check_comparable(self, value, "value")
         both = pa.struct([("value", value), ("by", by)])
         return list_of(both) if use.takes_back else both, value
 

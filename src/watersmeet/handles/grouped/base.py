@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @answering
 class Grouped(NoValue):
-    """What is grouped, and how tables are made of it."""
+    """Base of grouped handles: their input, and how tables are made of it."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -76,5 +76,5 @@ class Grouped(NoValue):
 
 
 def group_of(given: Any) -> Group | None:
-    """What is grouped; None: what is given is nothing grouped."""
+    """The group of a handle; None: the argument is not a grouped handle."""
     return given._group if isinstance(given, Grouped) else None

@@ -31,7 +31,7 @@ MERGER = ("key", "one", "other")
 
 @dataclass(frozen=True)
 class Group:
-    """What is grouped.
+    """A grouped input.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Group:
 
     @property
     def functions(self) -> FunctionBackend:
-        """What says the types of users' functions."""
+        """The backend that finds the types of users' functions."""
         return self.construction.functions
 
 
@@ -143,7 +143,7 @@ def _first(group: Group, initializer: Callable[[], Any], *aggregators: FoldFunct
     kinds = map(group.functions.named_type, told)
     kind, initial = group.functions.initial(initializer, next(kinds, None))
     if initial is None:
-        raise FunctionError("The initializer gives null.", hint="A fold that begins with the first value is reduce.")
+        raise FunctionError("The initializer returns null.", hint="A fold that begins with the first value is reduce.")
     return kind, initial
 
 
@@ -162,7 +162,7 @@ def check_initializer(given: Any) -> None:
     """
     if not callable(given):
         hint = f"Write lambda: {given!r:.80}." if not hasattr(given, "isNull") else "Write lambda: F.lit(0)."
-        raise FunctionError(f"The initializer is no function but {given!r:.80}.", hint=hint)
+        raise FunctionError(f"The initializer must be a function, not {given!r:.80}.", hint=hint)
     if not takes(given, 0):
         least = len(names_of(given, 1))
         raise FunctionError(
@@ -242,7 +242,7 @@ class _FoldBeingMade:
                 return
             self.type = found
         raise FunctionError(
-            f"The {role} gives another type each time.",
+            f"The {role} returns another type each time.",
             given=f"{type_text(self.type)} of aggregates of that type",
             hint="Cast its result: the aggregate has one type.",
         )
@@ -258,7 +258,7 @@ class _FoldBeingMade:
             pa.scalar(initial, self._functions.as_arrow(self.type))
         except (pa.ArrowException, TypeError, ValueError):
             raise FunctionError(
-                f"The {role} gives {type_text(self.type)}, and the initializer {type_text(kind)}: {initial!r:.80}.",
+                f"The {role} returns {type_text(self.type)}, and the initializer {type_text(kind)}: {initial!r:.80}.",
                 hint="Cast one of them to the other's type: the aggregate has one type.",
             ) from None
 
@@ -269,8 +269,7 @@ class _FoldBeingMade:
         found = self._result(role, function, parameters)
         if found != self.type:
             raise FunctionError(
-                f"The {role} gives {type_text(found)}, which is another type than the aggregate's: "
-                f"{type_text(self.type)}.",
+                f"The {role} returns {type_text(found)}, but the aggregate's type is {type_text(self.type)}.",
                 hint="Cast its result, or give it the same fields.",
             )
         if isinstance(function, PythonFunction):

@@ -1,4 +1,4 @@
-"""What is given to `agg`: aggregates by name and users' own, checked where they are written."""
+"""Arguments of `agg`: aggregates by name and users' own, checked on the user's own line."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def check_aggregates(aggregates: Mapping[str, AnyAggregate]) -> None:
             continue
         if isinstance(each, type) and issubclass(each, AnyAggregate):
             raise TopologyError(
-                f"The value of {field!r} is no aggregate: {each.__name__}, a class.",
+                f"The value of {field!r} must be an aggregate, not the class {each.__name__}.",
                 hint=f"For example {field}={each.__name__}(lambda value: value['field']).",
             )
         name = getattr(each, "__name__", "")
         shown = f"wm.{name}, a function" if name in _CALLED else repr(each)
         raise TopologyError(
-            f"The value of {field!r} is no aggregate: {shown:.120}.",
+            f"The value of {field!r} must be an aggregate, not {shown:.120}.",
             hint=f"For example {field}={_meant(each, name)}; functions fold with aggregate(...).",
         )
 

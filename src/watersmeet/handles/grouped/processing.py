@@ -49,7 +49,7 @@ class Processing(Handle):
         stores: Sequence[StoreDeclaration] = (),
         name: str | None = None,
     ) -> KStream:
-        """What a processor makes of the records: it keeps state by key, sets timers, and sends records of any key.
+        """A processor over the records: it keeps state by key, sets timers, and sends records of any key.
 
         Records without a key are dropped and counted. The types of its results are declared here, and checked. The
         page "Write a processor" (docs/processors.md) explains its methods. Kafka Streams' `KStream.process` (KIP-820)
@@ -66,7 +66,7 @@ class Processing(Handle):
         Raises
         ------
         TopologyError : it is no processor, a store is none, or its name is taken.
-        FunctionError : there is no such type, or its methods take other arguments.
+        FunctionError : unknown type, or its methods take other arguments.
 
         Examples
         --------
@@ -170,7 +170,7 @@ def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNAT
         own = type(processor).__name__
         called = f"Give the class itself: process({own}, ...); or process(lambda: {own}(...), ...)."
         raise TopologyError(
-            f"The processor is neither a class nor a function that makes one: {processor!r:.80}.",
+            f"A processor must be a class, or a function that makes one, and not {processor!r:.80}.",
             hint=called if hasattr(processor, "process") else _HINT,
         )
     name = getattr(processor, "__name__", type(processor).__name__)
@@ -219,20 +219,20 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
     found = []
     if isinstance(given, StoreDeclaration) or not isinstance(given, list | tuple):
         raise TopologyError(
-            f"The stores of a processor come in a list: stores={given!r:.80}.",
+            f"stores must be a list: stores={given!r:.80}.",
             hint="stores=[wm.ValueStore('last', 'long')].",
         )
     for each in given:
         if not isinstance(each, StoreDeclaration):
             raise TopologyError(
-                f"A store of a processor is declared, not {type(each).__name__}: {each!r:.80}.",
+                f"stores takes declarations of stores, and not {type(each).__name__}: {each!r:.80}.",
                 hint="wm.ValueStore('last', 'long'), wm.ListStore('all', 'string') or "
                 "wm.MapStore('seen', 'string', 'boolean'). A table's store is read by a join.",
             )
         entry, value = (None if kind is None else functions.named_type(kind) for kind in each.types)
         if entry is not None and not has_order(functions.as_arrow(entry)):
             raise TopologyError(
-                f"The keys of the map {each.name!r} are of a type that has no order: {each.types[0]!r}.",
+                f"The keys of the map {each.name!r} must have an order, and {each.types[0]!r} has none.",
                 hint="Take texts, bytes, whole numbers, decimals, dates or times: of a struct, its fields as a text.",
             )
         found.append(ProcessorStore(each.name, each.kind, entry, value, each.ttl_ms))
@@ -255,7 +255,7 @@ class StepProcessor:
         given = self._step(record.key, record.value, self._init() if state is None else state, context)
         if not isinstance(given, tuple) or len(given) != 2:
             raise FunctionError(
-                f"The step gives no pair of a state and what is sent: {given!r:.80}.",
+                f"The step must return a pair of a state and a list of values, not {given!r:.80}.",
                 hint="return state, [value, ...]; return state, [] sends nothing.",
             )
         state, values = given
@@ -272,7 +272,7 @@ def stepped(
     for role, given, names in (("init", init, ()), ("step", step, ("key", "value", "state", "context"))):
         if not callable(given):
             raise FunctionError(
-                f"The {role} is no function: {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
+                f"The {role} must be a function, not {given!r:.80}.", hint=f"A function of ({', '.join(names)})."
             )
         _check_function(role, given, names)
     name = construction.name(name, ProcessNode.stem, above[0])

@@ -1,4 +1,4 @@
-"""A processor over the changes of a table, whose result is a table: `KTable.transform_values`.
+"""A processor over the changes of a table, with a table as its result: `KTable.transform_values`.
 
 Handle layer. The changes are a stream to it, and what it gives are the changes of the result.
 """

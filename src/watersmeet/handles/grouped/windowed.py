@@ -60,7 +60,7 @@ NODES: dict[type, type[WindowAggregateNode]] = {
 
 @answering
 class Windowing(Grouped):
-    """What all that is grouped by window shares."""
+    """Base of all handles that are grouped by window."""
 
     def __init__(self, group: Group, windows: Windows, emit: EmitStrategy | None = None) -> None:
         super().__init__(group)
@@ -82,7 +82,7 @@ class Windowing(Grouped):
             )
         if strategy.on_close and isinstance(self._windows, UnlimitedWindows):
             raise TopologyError(
-                f"UnlimitedWindows never close, so nothing would ever be emitted on close: {strategy!r}.",
+                f"{strategy!r} needs windows that close, and UnlimitedWindows never do.",
                 hint="EmitStrategy.on_window_update(), or windows that close: wm.TimeWindows, wm.SlidingWindows, "
                 "wm.SessionWindows.",
             )
@@ -104,7 +104,7 @@ class Windowing(Grouped):
 
 @answering
 class WindowedStream(Windowing):
-    """What both kinds of windowed streams share."""
+    """Base of both kinds of windowed streams."""
 
     def count(self, *, name: str | None = None, store: str | None = None) -> WTable:
         """How many records there are of each key and window: a long.
@@ -180,7 +180,7 @@ class SessionWindowedKStream(WindowedStream):
 
 @answering
 class CogroupedWindowing(Windowing):
-    """What both kinds of windowed cogrouped streams share."""
+    """Base of both kinds of windowed cogrouped streams."""
 
     def __init__(self, parts: tuple[Part, ...], windows: Windows) -> None:
         super().__init__(parts[0][0], windows)
@@ -238,7 +238,7 @@ def check_windows(windows: Windows) -> None:
             "wm.CalendarWindows or wm.UnlimitedWindows.",
         )
     if NODES[type(windows)] not in OPERATORS:
-        raise TopologyError(f"Aggregates of these windows are not there yet: {windows!r:.120}.")
+        raise TopologyError(f"windowed_by does not support {windows!r:.120} yet.")
 
 
 def wait_of(windows: Windows) -> int:

@@ -61,8 +61,8 @@ def attach_view(left: Side, right: Side, join: Join) -> Node:
     """
     if left.node.is_view:
         raise TopologyError(
-            f"A view cannot be the left side of a view, and {left.called} is one: the key to look up would come from a "
-            "value that is only joined when the view is looked up.",
+            f"A view cannot be the left side of a view, and {left.called} is one: its values are computed only at "
+            "a lookup, so they cannot give the key of another one.",
             hint="Join from the inside out: a.join(b.join(c, ...), ...).",
         )
     mapper = reference(left, right, join.key, "key", "key mapper")

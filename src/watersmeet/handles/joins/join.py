@@ -49,7 +49,7 @@ class Join:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is given that only some kinds take, by name."""
+        """The given options that only some kinds of joins take, by name."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.kw_only}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -89,7 +89,7 @@ class JoinKind:
             raise TopologyError(f"{called} has no {join.how} form.", hint=self.instead)
         foreign = {name: given for name, given in join.options.items() if name not in (*self.needs, *self.takes)}
         if foreign:
-            shown = ", ".join(f"{name}={shown_as(given)}" for name, given in foreign.items())
+            shown = ", ".join(f"{name}={option_text(given)}" for name, given in foreign.items())
             raise TopologyError(
                 f"{called} takes no {' and no '.join(foreign)}: {shown}.",
                 hint=" ".join(f"Leave {name}= out: {elsewhere(name)}" for name in foreign),
@@ -99,8 +99,8 @@ class JoinKind:
                 raise TopologyError(f"{called} needs {what}: {name}=None.", hint=way)
 
 
-def shown_as(given: Any) -> str:
-    """What is given for an option, as a text of one line: a function by its name."""
+def option_text(given: Any) -> str:
+    """The value of an option, as a text of one line: a function by its name."""
     if callable(given):
         name = str(getattr(given, "__name__", type(given).__name__))
         return "lambda ..." if name == "<lambda>" else name
@@ -116,7 +116,7 @@ def joiner_of(left: Side, right: Side, join: Join) -> tuple[Function, Any]:
 
 
 def reference(referring: Side, referred: Side, given: Any, option: str, role: str) -> Function:
-    """What gives the keys of another table, as a function of (key, value), if its type is theirs.
+    """A function of (key, value) that returns keys of another table, if its type is theirs.
 
     Parameters
     ----------
@@ -134,9 +134,9 @@ def reference(referring: Side, referred: Side, given: Any, option: str, role: st
     if not same_type(kind, referred.key_type):
         wanted = type_text(referred.key_type)
         raise TopologyError(
-            f"The {role} gives another type than the keys that it refers to: {option}= gives {type_text(kind)}, and "
-            f"{referred.name!r} has keys of {wanted}.",
-            hint=f"Cast what it gives: {option}=lambda value: value['field'].cast('{wanted}').",
+            f"The {role} returns another type than the keys of the other table: {option}= returns "
+            f"{type_text(kind)}, and {referred.name!r} has keys of {wanted}.",
+            hint=f"Cast its result: {option}=lambda value: value['field'].cast('{wanted}').",
         )
     return function
 

@@ -33,7 +33,7 @@ NEEDS_WINDOW = {
 
 @dataclass(frozen=True)
 class Joins:
-    """What one kind of handle joins with.
+    """The joins of one kind of handle.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def joined(left: Side, right: Any, join: Join, joins: Joins | None = None) -> An
 
     Raises
     ------
-    TopologyError : there is no such join; an option is not its own, or is left out; or the two sides do not fit.
+    TopologyError : unknown join; an option that it does not have, or that is left out; or the two sides do not fit.
     FunctionError : a function is none, or does not fit.
     """
     joins = joins or JOINS[left.kind]

@@ -71,11 +71,11 @@ class StreamJoins(Handle):
         windows : of two streams, how far apart their timestamps may be.
         key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
             where it gives null nothing is found.
-        window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
-            whose value is looked up, a struct of the longs `start` and `end` in ms; null: none.
+        window_of : for a table by key and window, Column function of (value) or (key, value) that returns the window to
+            look up, a struct of the longs `start` and `end` in ms; null: none.
         keep : for such a table, how long after its end and grace a window is still found, a duration ("2 days").
-        generation : of two streams, whose results to reproduce: "current", "spurious" (0.10.2 to 3.0: what
-            the deprecated `JoinWindows.of` means too), "old" (0.10.1), "old-0.10.0".
+        generation : of two streams, the releases of Kafka Streams to reproduce: "current", "spurious" (0.10.2 to 3.0,
+            and the deprecated `JoinWindows.of`), "old" (0.10.1), "old-0.10.0".
         grace : with a versioned table, how long a record is held back, in time of the stream, so that changes of the
             table that come late are still seen (KIP-923); the table's history must be as long.
         name : name of the operator.

@@ -71,12 +71,12 @@ class TableJoins(Handle):
 
         Parameters
         ----------
-        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, whose
-            changes give no results of their own accord; or a table by key and window.
+        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, which is only
+            looked up: its changes give no results; or a table by key and window.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
         foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
             key of the other table that it refers to; null: none. The result has this table's keys: a row for
-            each of its rows whose reference is there.
+            each of its rows with an existing reference.
         window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
             that a row points at, a struct of the longs `start` and `end` in ms; null: none.
         keep : for such a table, how long after its end and grace a window still joins, a duration ("2 days").
@@ -166,11 +166,11 @@ class TableJoins(Handle):
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
-        """Inner join with a table whose rows refer to this one, keyed by both keys (KIP-213, first proposal).
+        """Inner join with a table of rows that refer to this one, keyed by both keys (KIP-213, first proposal).
 
         Parameters
         ----------
-        many : the table whose rows refer to rows of this one.
+        many : the table of rows that refer to rows of this one.
         joiner : Column function of (one, many) or (key, one, many), where key is the combined key.
         key : Column function of (value) or (key, value) of `many` that gives the key of this table.
         result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the

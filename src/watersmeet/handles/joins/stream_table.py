@@ -1,4 +1,4 @@
-"""What the join of a stream with a table becomes: a lookup now, as of the record's time, or a grace later."""
+"""The node of a join of a stream with a table: a lookup now, as of the record's time, or a grace later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _checked(grace: Duration, table: Side, history: int | None) -> int:
     grace_ms = duration_ms(grace, "grace")
     if grace_ms < 0:
         raise TopologyError(
-            f"The grace of a join cannot be negative: grace={grace!r}.", hint='For example grace="1 minute".'
+            f"The grace of a join must not be negative: grace={grace!r}.", hint='For example grace="1 minute".'
         )
     if history is None:
         raise TopologyError(

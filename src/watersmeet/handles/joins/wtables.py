@@ -16,7 +16,7 @@ from watersmeet._plan.nodes import (
 )
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
-from watersmeet.handles.joins.join import Join, joiner_of, name_of, shown_as
+from watersmeet.handles.joins.join import Join, joiner_of, name_of, option_text
 from watersmeet.handles.side import Side, require_same_key, same_type, type_text
 from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, Windows, duration_ms
 from watersmeet.windows.durations import not_negative
@@ -47,7 +47,7 @@ def attach_to_rows(left: Side, right: Side, join: Join) -> Node:
     ------
     TopologyError : the keys have different types.
     """
-    return _attached(WTableTableNode, left, right, join, Meeting((left.wait_ms + _kept(join.keep), None)))
+    return _attached(WTableTableNode, left, right, join, Meeting((left.wait_ms + _keep_ms(join.keep), None)))
 
 
 def attach_windows(left: Side, right: Side, join: Join) -> Node:
@@ -60,19 +60,19 @@ def attach_windows(left: Side, right: Side, join: Join) -> Node:
     shift = join.shift
     if shift is not None and join.how == "outer":
         raise TopologyError(
-            f"An outer join takes no shift, and shift={shown_as(shift)} is given: a right row that meets none has no "
+            f"An outer join takes no shift, and shift={option_text(shift)} is given: an unmatched right row has no "
             "window of the left table to stand under.",
             hint="Use left_join(wtable, joiner, shift=...), or leave shift= out.",
         )
     if shift is None:
         _require_same_windows(left, right)
         # equal windows live equally long
-        live = max(left.wait_ms, right.wait_ms) + _kept(join.keep)
+        live = max(left.wait_ms, right.wait_ms) + _keep_ms(join.keep)
         return _attached(WTableWTableNode, left, right, join, Meeting((live, live)))
     if isinstance(shift, Previous):
         _require_same_windows(left, right)
         distance, size = _distance(left, shift)
-        kept, window_of = _kept(join.keep, distance + size), None
+        kept, window_of = _keep_ms(join.keep, distance + size), None
     else:
         distance, kept, window_of = 0, _said(join.keep), _shifting(left, shift)
         _check_window(left, window_of, "shift")
@@ -93,7 +93,7 @@ def attach_pointing(left: Side, right: Side, join: Join) -> Node:
     window_of = adapt(given, ("key", "value"), "window_of", left.functions)
     _check_window(left, window_of, "window_of")
     make = StreamWTableNode if left.kind == "stream" else TableWTableNode
-    return _attached(make, left, right, join, Meeting((None, right.wait_ms + _kept(join.keep)), window_of))
+    return _attached(make, left, right, join, Meeting((None, right.wait_ms + _keep_ms(join.keep)), window_of))
 
 
 def _attached(make: type[WTableJoinNode], left: Side, right: Side, join: Join, meeting: Meeting) -> Node:
@@ -123,7 +123,7 @@ def _shifting(left: Side, shift: Function) -> Function:
 def _require_same_windows(left: Side, right: Side) -> None:
     if _definition(left.windows) != _definition(right.windows):
         raise TopologyError(
-            f"Tables of different windows join only with a shift, which says which windows meet: {left.name!r} has "
+            f"Tables of different windows join only with shift=, which pairs their windows: {left.name!r} has "
             f"{left.windows!r}, {right.name!r} has {right.windows!r}.",
             hint="Aggregate both by the same windows; or shift=lambda window: F.struct(...), keep=...",
         )
@@ -142,12 +142,12 @@ def _distance(table: Side, shift: Previous) -> tuple[int, int]:
         raise TopologyError(
             f"Only tumbling and hopping windows have previous ones: shift={shift!r}, and {table.name!r} has "
             f"{windows!r}.",
-            hint="Give a function: shift=lambda window: F.struct(...), keep=...; it must give a window that there is.",
+            hint="Give a function: shift=lambda window: F.struct(...), keep=...; it must return a window of the table.",
         )
     return shift.count * windows.advance_ms, windows.size_ms
 
 
-def _kept(keep: Duration | None, least: int = 0) -> int:
+def _keep_ms(keep: Duration | None, least: int = 0) -> int:
     """What `keep` says, in ms; else a day, or the least that is needed."""
     return max(DAY_MS, least) if keep is None else not_negative(duration_ms(keep, "keep"), "keep", "keep='2 days'")
 
@@ -155,9 +155,9 @@ def _kept(keep: Duration | None, least: int = 0) -> int:
 def _said(keep: Duration | None) -> int:
     if keep is None:
         raise TopologyError(
-            "With a function as shift it is not known how long windows are wanted: keep=None.", hint=SAY_KEEP
+            "A function as shift needs keep=, the time for which windows are joined: keep=None.", hint=SAY_KEEP
         )
-    return _kept(keep)
+    return _keep_ms(keep)
 
 
 def _check_window(left: Side, window_of: Function, role: str) -> None:
@@ -165,7 +165,7 @@ def _check_window(left: Side, window_of: Function, role: str) -> None:
     kind, wanted = functions.value_type(window_of, left.types, role), functions.window_type()
     if not same_type(kind, wanted):
         raise TopologyError(
-            f"The {role} gives no window: {role}= gives {type_text(kind)}.",
-            hint=f"Give {type_text(wanted)}, in ms: F.struct(start.cast('long').alias('start'), "
+            f"The {role} must return a window, and {role}= returns {type_text(kind)}.",
+            hint=f"Return {type_text(wanted)}, in ms: F.struct(start.cast('long').alias('start'), "
             "end.cast('long').alias('end')).",
         )

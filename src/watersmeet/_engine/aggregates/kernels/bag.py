@@ -1,4 +1,4 @@
-"""What keeps values."""
+"""Base of the kernels that keep values."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.scans import Groups
 from watersmeet._engine.rows.columns import gather, valid
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.aggregates.own import Aggregate
 from watersmeet.errors import FunctionError
 
@@ -20,8 +20,8 @@ def own(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
     return OwnKernel(how, kept)
 
 
-def as_kept(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
-    """See `Kernel`: of an aggregate whose functions are not here, what is kept."""
+def as_stored(how: Aggregate, kept: KernelTypes) -> AggregateKernel:
+    """See `Kernel`: the state of an aggregate without its functions, which are in the user's program."""
     return AggregateKernel(kept.state)
 
 
@@ -37,14 +37,14 @@ class OwnKernel(AggregateKernel):
         super().__init__(kept.state)
         self.grows = not pa.types.is_primitive(kept.state)
         self._how, self._result = how, kept.result
-        self._kept, self._shown = kept_as(kept.state), kept_as(kept.result)
+        self._kept, self._shown = stored_value_of(kept.state), stored_value_of(kept.result)
         self._copied = self._kept if self.grows else _as_it_is
 
     def init(self, count: int) -> pa.Array:
         initial = self._called("init")
         if initial is None:
             raise FunctionError(
-                f"{self._how.name}.init gives None: what is kept of no records has a value.",
+                f"{self._how.name}.init returns None: the state of a group without records must not be null.",
                 hint="For example def init(self): return 0.",
             )
         return pa.repeat(pa.scalar(initial, self.state), count)
@@ -86,18 +86,18 @@ class OwnKernel(AggregateKernel):
         return gather(pa.concat_arrays([kept, made]), pointers)
 
     def _called(self, name: str, *given: Any) -> Any:
-        """What a function of the user's gives, as it is read back.
+        """The result of a user's function, as state would return it.
 
         Raises
         ------
         FunctionError : it raises, or gives what is not of the declared type.
         """
-        whose = f"{self._how.name}.{name}"
+        owner = f"{self._how.name}.{name}"
         try:
             made = getattr(self._how, name)(*given)
         except Exception as error:
             raise FunctionError(
-                f"{whose} raises {error!r:.200}.",
+                f"{owner} raises {error!r:.200}.",
                 given=f"for {', '.join(f'{each!r:.120}' for each in given) or 'nothing'}",
                 hint="A record for which add raises can be left out: on_error='skip' of builder.policies(...).",
             ) from error
@@ -107,7 +107,7 @@ class OwnKernel(AggregateKernel):
         except FunctionError:
             kind = self._result if name == "finish" else self.state
             raise FunctionError(
-                f"{whose} gives {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
+                f"{owner} returns {made!r:.120}, which is not of the type of {self._how.name}.{declared}: {kind}.",
                 hint=f"Give a value of that type, or declare another one: {declared} = ... in the class.",
             ) from None
 

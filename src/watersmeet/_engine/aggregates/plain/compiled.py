@@ -1,6 +1,6 @@
 """Folds of Columns without rounds: their functions as plain Python, or as choices among the aggregates that there are.
 
-Rounds cost by the round, and a hot key makes as many as it has rows; rows cost by the row. What a batch has decides.
+Rounds cost by the round, and a hot key makes as many as it has rows; rows cost by the row. The batch's rows decide.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROW_OF_ROUND = 0.05
 
 @dataclass(frozen=True)
 class CompiledFold:
-    """A fold of Columns whose functions can be written as plain Python.
+    """A fold of Columns that can be written as plain Python functions.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class CompiledFold:
         rounds += len(work) * _ROW_OF_ROUND * self.calls
         return len(work) * (_ROW + _ROW_CALL * self.calls) < rounds
 
-    def run(self, work: Work, outlives: bool, whose: str) -> Folded:
+    def run(self, work: Work, outlives: bool, owner: str) -> Folded:
         """All rows folded but those that end, and those for which a function raises where that is outlived.
 
         Raises
@@ -95,7 +95,7 @@ class CompiledFold:
             None if self.initial is None else plain(self.initial)[0],
             lambda made: array(made, self.state),
             outlives,
-            whose,
+            owner,
         )
         olds: Sequence[Any] = [None] * len(work)
         if self.subtract is not None and work.olds is not None:
@@ -105,7 +105,7 @@ class CompiledFold:
         return row_by_row(work, how, PlainArguments(plain(work.keys), plain(work.prior), values, firsts, olds, adders))
 
     def _added(self, keys: pa.Array, values: pa.Array) -> tuple[list[Any], list[Function]]:
-        """What is added for each row, and by which function."""
+        """The value added for each row, and the function that adds it."""
         if len(self.adders) == 1:
             (adder,) = self.adders
             return adder.values(keys, values), [adder.function] * len(values)

@@ -26,7 +26,7 @@ class PlainFunctions:
     subtract, merge : of tables and of sessions.
     starts, initial : whether there is an initial value, and what it is.
     array : makes the array of aggregates.
-    outlives, whose : as a `Fold` has them.
+    outlives, owner : as a `Fold` has them.
     """
 
     subtract: Function | None
@@ -35,12 +35,12 @@ class PlainFunctions:
     initial: Any
     array: Callable[[list[Any]], pa.Array]
     outlives: bool
-    whose: str
+    owner: str
 
 
 @dataclass(frozen=True)
 class PlainArguments:
-    """What the functions get.
+    """The arguments of the functions.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def row_by_row(work: Work, how: PlainFunctions, given: PlainArguments) -> Folded
                 state = first if begins else add(keys[group], value, initial if state is None else state)
         except Exception as error:
             if not how.outlives:
-                raise placed(error, how.whose) from None
-            failed[len(made)] = told(error)
+                raise placed(error, how.owner) from None
+            failed[len(made)] = function_error(error)
             state = states[group]
         if void:
             state = states[group]
@@ -100,8 +100,8 @@ def row_by_row(work: Work, how: PlainFunctions, given: PlainArguments) -> Folded
     return folded(work, [added], added.type, after, failed)
 
 
-def told(error: Exception) -> Exception:
-    """What a plain Python function raises, as an error of ours."""
+def function_error(error: Exception) -> Exception:
+    """The error of a plain Python function, as an error of ours."""
     if isinstance(error, RAISED):
         return error
     return FunctionError("A plain Python function raises.", given=repr(error))

@@ -1,7 +1,7 @@
-"""Emission on window close (KIP-825; docs/semantics, section 15): windows whose time has come give their one result.
+"""Emission on window close (KIP-825; docs/semantics, section 15): due windows give their one result.
 
-What the batch has changed is not in state yet: those windows are given with their new states, and what state still has
-of them, or of sessions that were merged, does not count.
+The changes of the batch are not in state yet: those windows come with their new states, and their old rows in state, or
+those of merged sessions, do not count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Closing:
     ----------
     context, times : of the operator.
     table : what the last commit knows of windows.
-    due : the column by whose time they close.
+    due : the column of the time at which they close.
     wait : from that time on until a window is closed, in ms.
     fresh : rows of the windows that the batch has changed, as the table is to have them, and of those that others
         have replaced since they were closed.
@@ -85,7 +85,7 @@ class Closing:
         close = ints(batch, self.due)[rows] + self.wait - 1
         mine = times.passes(domain, close)
         rows, domain, close = rows[mine], domain[mine], close[mine]
-        stands, latest = times.stands(domain, close)
+        stands, latest = times.release_positions(domain, close)
         now = np.minimum(close + self.context.time.hold_back, latest)
         return WaitingRows(_named(batch, self.due), rows, stands, now, 2 * ints(batch, "start")[rows])
 

@@ -1,4 +1,4 @@
-"""Time windows of keys whose records lie in several partitions: which records a window has, and which begin it anew.
+"""Time windows of keys with records in several partitions: which records a window has, and which begin it anew.
 
 See `partitions`. A window that is begun anew is another aggregate, a further generation; all but the last one of a
 window have been closed, and are let go by what closes in the batch. Whether a window stands depends on what functions
@@ -106,7 +106,7 @@ class _Counted:
         self._owner: dict[tuple[int, int], int] = {}
 
     def count(self) -> None:
-        """Which generation each contribution goes to, and whose these are."""
+        """The generation of each contribution, and the owners of generations."""
         at, partitions = self._mine[self._order], self._partitions
         row = self._rows.row[at]
         starts = self._rows.at[self._rows.group[at]]

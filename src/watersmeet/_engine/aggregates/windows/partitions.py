@@ -1,8 +1,9 @@
-"""Windows of keys whose records lie in several partitions, each of which has a time of its own (decision 9; row 20).
+"""Windows of keys with records in several partitions, each with a time of its own (decision 9; row 20).
 
-A window belongs to the partition of the record that began it, and is closed by that one's time, whoever adds to it.
-Until then records of all partitions see it. Later a record that is in time in its own partition does not: it begins the
-window anew, for its own partition. So a window has at most one row in state, and what is replaced has been let go.
+A window belongs to the partition of the record that began it, and is closed by the time of that partition, also if
+others add to it. Until then records of all partitions see it. Later a record that is in time in its own partition does
+not: it begins the window anew, for its own partition. So a window has at most one row in state, and what is replaced
+has been let go.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from watersmeet._engine.time.times import Times
 
 @dataclass(frozen=True)
 class Partitions:
-    """What records of such keys see.
+    """The windows that records of such keys see.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def fold_sessions(
 def _begun(
     fold: FoldKernel, merged: Merged, keys: pa.Array, states: States, heads: Int64s, failed: dict[int, Exception]
 ) -> pa.Array:
-    """What each chain begins with: nothing, the one session that it goes on with, or several that are merged.
+    """The first state of each chain: none, the one session that it continues, or several that are merged.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class _Several:
             return np.arange(len(records)), [self.whole()]
         except RAISED as error:
             if not self.fold.outlives:
-                raise placed(error, self.fold.whose) from None
+                raise placed(error, self.fold.owner) from None
         fine, made, raised = survivors(lambda some: self._some(pa.array(some)).whole(), len(records))
         failed |= {int(records[at]): error for at, error in raised.items()}
         return fine, made

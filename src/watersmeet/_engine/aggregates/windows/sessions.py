@@ -1,7 +1,7 @@
 """Sessions: which ones each record of a batch merges, and what becomes of them (docs/semantics, sections 13 and 14).
 
 Numbers alone: keys are group numbers, sessions are numbers of stored ones, then of the records that made them. A record
-whose key goes forward in time meets its key's latest session, if any: all such keys are done at once. The records of
+that is the latest of its key meets its key's latest session, if any: all such keys are done at once. The records of
 the other keys are looked at one by one, since each may change what the next one meets; so are those of keys that lie in
 several partitions (`sessions_of_several`).
 """
@@ -25,7 +25,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Merged:
-    """What each record makes of the sessions it meets.
+    """The sessions that each record meets and makes.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Merged:
     late : which records came when even their merged session was closed.
     by, session : a record, and a session that it merges, in order of (record, end of session).
     domain : the time domain that the session belongs to which each record makes.
-    replaced : sessions that had been let go, in whose place there is another one with the same end.
+    replaced : sessions that had been let go and replaced by another one with the same end.
     """
 
     known: int

@@ -1,4 +1,4 @@
-"""What is known of sessions before a batch's records are looked at: those in state, and the records."""
+"""The sessions in state, and the records of a batch, before they are processed."""
 
 from __future__ import annotations
 

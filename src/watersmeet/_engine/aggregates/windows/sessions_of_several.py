@@ -1,4 +1,4 @@
-"""Sessions of keys whose records lie in several partitions: record by record, each session by its own one's time."""
+"""Sessions of keys with records in several partitions: record by record, by the time of each session's partition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class _Session(NamedTuple):
 
 
 class SessionsOfSeveral:
-    """What the records of such keys make; it fills in `start`, `end`, `late` and `domain` of each.
+    """The results of the records of such keys; it fills in `start`, `end`, `late` and `domain` of each.
 
     Attributes
     ----------
     by, session : see `Merged`.
-    replaced : sessions that had been let go, in whose place there is another one with the same end.
+    replaced : sessions that had been let go and replaced by another one with the same end.
     """
 
     def __init__(self, records: SessionRecords, stored: StoredSessions, gap: int, partitions: Partitions) -> None:

@@ -1,4 +1,4 @@
-"""What sliding windows have in common, however they are found: those that stand, and what records make of them.
+"""The common part of all ways to find sliding windows: the present ones, and their changes by records.
 
 Numbers alone: a state is the number of a stored one, then of the additions that make further ones.
 """
@@ -33,7 +33,7 @@ class SlidingOfSeveral:
     Parameters
     ----------
     standing : of those that stand, the time domain by key and start.
-    replaced : those that had been let go, and in whose place there is another one: key, start, timestamp, number of the
+    replaced : those that had been let go and replaced by another one: key, start, timestamp, number of the
         state, and time domain.
     """
 
@@ -43,7 +43,7 @@ class SlidingOfSeveral:
 
 @dataclass(frozen=True)
 class Slid:
-    """What a batch's records make of windows.
+    """The changes of windows by a batch's records.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Slid:
     several: SlidingOfSeveral = field(default_factory=lambda: SlidingOfSeveral({}, ()))
 
     def with_more(self, other: Slid) -> Slid:
-        """These, which are of keys of one partition, and those of other keys, whose additions are numbered behind."""
+        """These, of keys of one partition, and those of other keys, with additions numbered after these."""
         if not any(map(len, (other.record, other.by, other.late, other.standing.key))):
             return self
         moved = replace(other, head=other.head + len(self.head))

@@ -1,6 +1,6 @@
-"""Sliding windows of keys whose records come in order: all changes at once, from the records' times alone.
+"""Sliding windows of keys with records in order: all changes at once, from the records' times alone.
 
-A record whose time is later than all before it of its key changes the windows that hold it, makes the one that begins
+A record that is later than all before it of its key changes the windows that hold it, makes the one that begins
 behind the record before it, and the one that ends with it. The latter gets no further record, and begins with what the
 latest window holds that ends before the record.
 """
@@ -93,12 +93,12 @@ def in_order(
     difference: int,
     vanishing: AbstractSet[tuple[int, int]],
 ) -> Bools:
-    """Which records are of keys whose changes `changes_in_order` knows.
+    """The records of keys with changes that `changes_in_order` knows.
 
     Parameters
     ----------
     close : of each record, the least end of a window that is still open.
-    vanishing : (record, start) of the changes whose aggregate is null.
+    vanishing : (record, start) of the changes with a null aggregate.
     """
     ts, gap = records.ts, records.ts - records.before
     follows = records.before != _NONE

@@ -1,7 +1,7 @@
-"""Sliding windows of keys whose records come out of order, at one time, or before the first difference is over.
+"""Sliding windows of keys with records out of order, at one time, or before the first difference is over.
 
-What such a record meets depends on all before it of its key, so records are looked at one by one; a look at a window
-costs about a microsecond, and as a rule gives a result.
+The windows that such a record meets depend on all before it of its key, so records are processed one by one; a window
+costs about a microsecond, and usually gives a result.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def out_of_order(
     difference: int,
     known: int,
     vanishing: AbstractSet[tuple[int, int]],
-    whose: Whose | None = None,
+    owner: Whose | None = None,
 ) -> Slid:
     """The changes that records bring, one after the other.
 
@@ -65,11 +65,11 @@ def out_of_order(
     keys, ts, close : of each of them: key group, timestamp, and the least end of a window that is still open.
     before : what stands, and may be changed.
     known : states there are already.
-    vanishing : (record, start) of the changes whose aggregate is null, so that there is no window; see `WHOLE`, too.
-    whose : of keys that lie in several partitions; None: there are none.
+    vanishing : (record, start) of the changes with a null aggregate, so that there is no window; see `WHOLE`, too.
+    owner : of keys that lie in several partitions; None: there are none.
     """
-    making = _SlidingOneByOne(difference, known, vanishing, whose)
-    domain = np.zeros(len(before.key), dtype=np.int64) if whose is None else whose.domain
+    making = _SlidingOneByOne(difference, known, vanishing, owner)
+    domain = np.zeros(len(before.key), dtype=np.int64) if owner is None else owner.domain
     edges = np.flatnonzero(np.diff(keys, prepend=-1, append=-2))
     for begin, end in pairwise(edges):  # keys
         key = int(keys[begin])
@@ -84,10 +84,10 @@ def out_of_order(
 
 
 class _SlidingOneByOne:
-    """What the records make, one after the other."""
+    """The results of the records, one after the other."""
 
     def __init__(
-        self, difference: int, known: int, vanishing: AbstractSet[tuple[int, int]], whose: Whose | None
+        self, difference: int, known: int, vanishing: AbstractSet[tuple[int, int]], owner: Whose | None
     ) -> None:
         self._difference = difference
         self._known = known
@@ -97,7 +97,7 @@ class _SlidingOneByOne:
         self._changes: list[tuple[int, int, int, int, int]] = []
         self._standing: list[tuple[int, int, int, int]] = []
         self._late: list[int] = []
-        self._partitions = None if whose is None else whose.partitions
+        self._partitions = None if owner is None else owner.partitions
         self._several = False
         self._whose: dict[tuple[int, int], int] = {}
         self._replaced: list[tuple[int, int, int, int, int]] = []

@@ -1,7 +1,7 @@
 """Windows of the batch's keys that stand: read before the first record, carried from stretch to stretch, written last.
 
-What the operators of sliding and session windows share: their windows are made by the records themselves, so state is
-looked up by ranges of time, and what stands after a batch is compared with what stood before it.
+The common part of sliding and session windows: records make the windows, so state is looked up by ranges of time, and
+the windows after a batch are compared with those before it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.contributions import grown, refuse_large, sizes_of, told
+from watersmeet._engine.aggregates.contributions import changed_aggregates, grown, refuse_large, sizes_of
 from watersmeet._engine.aggregates.fold import FoldKernel
 from watersmeet._engine.aggregates.windows.chains import States
 from watersmeet._engine.aggregates.windows.closing import Closing
@@ -112,7 +112,7 @@ class Shard:
         self.partitions = Partitions.of(events, times, here.key, here.numbers["domain"], wait)
 
     def _stored(self, reach: int) -> StandingWindows:
-        """What is stored of the batch's keys, as far as a record may come near it."""
+        """The stored windows of the batch's keys near its records."""
         events, first = self.events, self._first
         earliest = np.full(len(first), _ALWAYS)
         np.minimum.at(earliest, events.groups.group_of_row, events.ts)
@@ -133,7 +133,7 @@ class Shard:
         return grown(groups.group_of_row[begin:end], largest, self.sizes[begin:end])
 
     def settle(self, key: Int64s, numbers: Mapping[str, Int64s], fresh: Bools, states: pa.Array) -> None:
-        """What stands behind a stretch, in any order."""
+        """The windows after a stretch, in any order."""
         order = order_of([key, next(iter(numbers.values()))])
         key, left = key[order], states.take(pa.array(order))
         refuse_large(self.events, left, lambda at: self.events.key[int(self._first[key[at]])])
@@ -142,7 +142,7 @@ class Shard:
         )
 
     def let_go(self, key: Int64s, numbers: Mapping[str, Int64s], states: pa.Array) -> None:
-        """Windows that are closed, in whose place others stand now: they are not to be stored any more."""
+        """Closed windows that others have replaced: they are not stored any more."""
         self._replaced.append(StandingWindows(key, numbers, np.ones(len(key), dtype=np.bool_), states))
 
     def results(self, changes: WindowChanges, states: States) -> Iterator[pa.Table]:
@@ -156,7 +156,7 @@ class Shard:
             return under_windows(events, row, start, end, changes.place[chosen], ts)
 
         operator = events.context.operator
-        yield from told(operator, self.fold, window, all_of, states.pool, pointers, changes.ts, meta)
+        yield from changed_aggregates(operator, self.fold, window, all_of, states.pool, pointers, changes.ts, meta)
 
     def closing(self, wait: int, ends: Ends | None = None) -> Iterator[pa.Table]:
         """Results of the windows that close in the batch; see `Closing`."""

@@ -1,4 +1,4 @@
-"""What windowed aggregates share: rows by key and window, results under both, and the domains of windows."""
+"""The common part of windowed aggregates: rows by key and window, results under both, and domains of windows."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def windowed(keys: pa.Array, start: Int64s, end: Int64s) -> pa.Array:
 
 
 def domains(rows: Contributions, counts: Bools, found: Lookup, of_row: Int64s) -> Int64s:
-    """The time domain of each aggregate, by whose time it is let go: that of the record that began it.
+    """The time domain that lets each aggregate go: that of the record that began it.
 
     It stays, so that all versions of a row in state go together.
 

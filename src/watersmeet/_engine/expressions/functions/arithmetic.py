@@ -1,7 +1,7 @@
 """Arithmetic on integers and floats as Java does it: integers wrap unless ANSI forbids it, division cuts off.
 
 Add, Subtract, Multiply, Divide, IntegralDivide, Remainder, Pmod, UnaryMinus, UnaryPositive, Abs and the functions of
-bits. What decimals make of them is in `decimals`.
+bits. `decimals` has those of decimals.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fits(call: Call) -> bool:
 
 
 def _folded(call: Call) -> bool:
-    """Whether Spark reckons constants of a chain of sums or products together, which may fail elsewhere, or nowhere."""
+    """Whether Spark folds constants of a chain of sums or products, which may fail elsewhere, or nowhere."""
     return not is_lenient(call) and sum(map(is_constant, _chain(call))) > 1
 
 

@@ -144,7 +144,7 @@ def _null_if(call: Call, rows: EvaluatedRows) -> pa.Array:
 
 
 def _named(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """What a name stands for is in the `With` around it."""
+    """A name; its value is in the `With` around it."""
     raise NotImplementedError(call.function)
 
 

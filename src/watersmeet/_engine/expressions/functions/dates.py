@@ -156,18 +156,18 @@ def _cut_date(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _cut_timestamp(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """The begin of the unit; null where there is no such unit."""
+    """The begin of the unit; null for an unknown unit."""
     micros, unit = numbers(arguments[1]), _unit(constant(call.arguments[0]))
     there = all_valid(*arguments)
     if unit in _MICROS:
-        return made(*_kept(micros // _MICROS[unit], _MICROS[unit], there), call.type)
+        return made(*_checked_range(micros // _MICROS[unit], _MICROS[unit], there), call.type)
     days = _cut_days(micros // MICROS_A_DAY, unit)
     if days is None:
         return pa.nulls(len(micros), call.type)
-    return made(*_kept(days, MICROS_A_DAY, there), call.type)
+    return made(*_checked_range(days, MICROS_A_DAY, there), call.type)
 
 
-def _kept(count: Int64s, unit: int, there: Bools | None) -> tuple[Int64s, Bools | None]:
+def _checked_range(count: Int64s, unit: int, there: Bools | None) -> tuple[Int64s, Bools | None]:
     with np.errstate(all="ignore"):
         found = count * unit
     return found, checked(found // unit != count, there, True, *LONG_OVERFLOW)

@@ -72,7 +72,7 @@ def _hex(value: Any) -> str:
 
 
 def _base64(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """In lines, where the session says so."""
+    """In lines, if the session asks for it."""
     lines = call.option("chunkBase64") == "true"
 
     def encoded(octets: bytes) -> str:
@@ -94,7 +94,7 @@ def _translated(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _before(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """What stands before the so manieth place of a text, or, counted from the end, behind it."""
+    """The part of a text before the given place, or, counted from the end, behind it."""
     between, count = str(constant(call.arguments[1])), int(str(constant(call.arguments[2])))
 
     def part(text: str) -> str:

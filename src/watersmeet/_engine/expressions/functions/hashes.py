@@ -92,7 +92,7 @@ def _xx_bytes(values: pa.Array, seed: UInt64s) -> UInt64s:
 
 
 def _xx_stripes(octets: npt.NDArray[np.uint8], starts: Int64s, lengths: Int64s, seed: UInt64s) -> UInt64s:
-    """What pieces of 32 bytes come to."""
+    """The hash of pieces of 32 bytes."""
     lanes = [seed + _P1 + _P2, seed + _P2, seed + np.uint64(0), seed - _P1]
     for at in range(0, int(lengths.max(initial=0)) - 31, 32):
         rows = np.flatnonzero(lengths >= at + 32)

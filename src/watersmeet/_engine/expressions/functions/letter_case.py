@@ -41,7 +41,7 @@ def fits(call: Call) -> bool:
 
 @lru_cache(maxsize=4)
 def _table(cases: str) -> tuple[Points, Int64s]:
-    """What each character becomes, and of how many characters that is."""
+    """The result of each character, and its length in characters."""
     to = np.zeros((_ALL, _MOST), np.uint32)
     to[:, 0] = np.arange(_ALL)
     many = np.ones(_ALL, np.int64)

@@ -45,7 +45,7 @@ def fits(call: Call) -> bool:
     return bool(pt.is_list(of) and call.function in _BY_PLACE and kinds[1] in _INDEX)
 
 
-def places(values: pa.Array) -> tuple[Int64s, Int64s]:
+def begins_and_lengths(values: pa.Array) -> tuple[Int64s, Int64s]:
     """Where each list or map begins among the elements, and how many it has; a null one has none."""
     offsets = np.asarray(values.offsets.to_numpy(zero_copy_only=False), dtype=np.int64)
     return offsets[:-1], np.where(valid(values), np.diff(offsets), 0)
@@ -69,7 +69,7 @@ def _array(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 def _size(call: Call, arguments: list[pa.Array]) -> pa.Array:
     (values,) = arguments
-    _, lengths = places(values)
+    _, lengths = begins_and_lengths(values)
     if call.option("legacySizeOfNull") == "true":
         return made(np.where(valid(values), lengths, -1), None, call.type)
     return made(lengths, all_valid(values), call.type)
@@ -81,7 +81,7 @@ def _item(call: Call, arguments: list[pa.Array]) -> pa.Array:
     if pt.is_map(values.type):
         return _of_key(call, arguments)
     there = valid(values) & valid(index)
-    starts, lengths = places(values)
+    starts, lengths = begins_and_lengths(values)
     at = numbers(index).astype(np.int64)
     if call.function == "ElementAt":
         if (there & (at == 0)).any():
@@ -95,9 +95,9 @@ def _item(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _of_key(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """The value of a key, null where there is no such key."""
+    """The value of a key, null for a missing key."""
     values, key = arguments
-    rows, at = elements_of(*places(values))
+    rows, at = elements_of(*begins_and_lengths(values))
     same = np.flatnonzero(flags(equal(values.keys.take(pa.array(at)), key.take(pa.array(rows)))))
     found, first = np.unique(rows[same], return_index=True)
     pointers = np.full(len(values), -1, dtype=np.int64)
@@ -108,7 +108,7 @@ def _of_key(call: Call, arguments: list[pa.Array]) -> pa.Array:
 def _contains(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """Whether an element equals the value; null where none does, but one of them is null."""
     values, value = arguments
-    rows, at = elements_of(*places(values))
+    rows, at = elements_of(*begins_and_lengths(values))
     same = equal(values.values.take(pa.array(at)), value.take(pa.array(rows)))
     found, unsure = np.zeros(len(values), dtype=np.bool_), np.zeros(len(values), dtype=np.bool_)
     found[rows[flags(same)]] = True
@@ -119,7 +119,7 @@ def _contains(call: Call, arguments: list[pa.Array]) -> pa.Array:
 def _parts(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """The keys, or the values, of a map."""
     (values,) = arguments
-    starts, lengths = places(values)
+    starts, lengths = begins_and_lengths(values)
     _, at = elements_of(starts, lengths)
     part = values.keys if call.function == "MapKeys" else values.items
     return lists_of(part.take(pa.array(at)), lengths, values, call.type)
@@ -135,7 +135,7 @@ def lists_of(elements: pa.Array, lengths: Int64s, like: pa.Array, kind: pa.DataT
 def _sorted(call: Call, arguments: list[pa.Array]) -> pa.Array:
     """The elements in their order, or the reverse one; nulls are the least."""
     values, _ = arguments
-    starts, lengths = places(values)
+    starts, lengths = begins_and_lengths(values)
     rows, at = elements_of(starts, lengths)
     elements = values.values.take(pa.array(at))
     ascending = bool(constant(call.arguments[1]))

@@ -1,4 +1,4 @@
-"""Rounding, signs and roots: those functions whose results IEEE 754 or whole numbers determine to the last bit.
+"""Rounding, signs and roots: the functions that IEEE 754 or whole numbers determine to the last bit.
 
 Logarithms, powers and angles are Spark's, and so is rounding of floats to a place behind the point: Java does that on
 the digits that it prints of a float.

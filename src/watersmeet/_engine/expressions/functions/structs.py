@@ -50,7 +50,7 @@ def _struct(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def changed(names: list[str], call: Call) -> dict[str, int | Expression]:
-    """What the fields are after the changes: numbers of fields, and expressions, by name."""
+    """The fields after the changes: numbers of fields, and expressions, by name."""
     parts: dict[str, int | Expression] = {name: number for number, name in enumerate(names)}
     for change in call.arguments[1:]:
         assert isinstance(change, Call)

@@ -1,7 +1,7 @@
 """The functions of a fold as plain Python, called a record at a time.
 
-What an adder reads of the record alone and cannot fail is evaluated before, for all records at once, by the kernels:
-so a function without a form may stand there. What it makes of the aggregate is written.
+Parts of an adder that read the record alone and cannot fail are evaluated before, for all records at once, by the
+kernels: so a function without a form may stand there. Its part with the aggregate is written out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Before:
         return self._reads(read) and not can_fail(expression) and is_plain(type_of(expression))
 
     def named(self, part: Expression) -> Operand:
-        """What stands for a part."""
+        """The name of a part."""
         if part not in self.parts:
             self.parts.append(part)
         return Operand(f"{self._prefix}{self.parts.index(part)}", type_of(part))
@@ -55,7 +55,7 @@ class Before:
 
     @property
     def names(self) -> list[str]:
-        """What stands for the parts, in their order."""
+        """The names of the parts, in their order."""
         return [f"{self._prefix}{number}" for number in range(len(self.parts))]
 
 
@@ -81,7 +81,7 @@ class StepFunction:
     operands: tuple[str, ...]
 
     def values(self, keys: pa.Array, values: pa.Array) -> list[Any]:
-        """What the function gets of each row; None where the value is null.
+        """The arguments of the function for each row; None where the value is null.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ class FunctionWriter:
         self._depth -= 1
 
     def once(self, key: tuple[str, int], make: Callable[[], str]) -> str:
-        """What has a name already, where it is known here."""
+        """The parts that have a name here already."""
         for known in reversed(self._known):
             if key in known:
                 return known[key]
@@ -150,7 +150,7 @@ class FunctionWriter:
 
 
 def compiled(parameters: Sequence[str], writer: FunctionWriter, result: str, name: str = "step") -> Callable[..., Any]:
-    """The function of these parameters whose body has been written."""
+    """The function of these parameters, with the written body."""
     source = "\n".join([f"def {name}({', '.join(parameters)}):", *writer.lines, f"{INDENT}return {result}"])
     namespace = dict(writer.constants)
     # the text is made of names, of numbers and of the names of Spark's functions: no text of a user's is in it

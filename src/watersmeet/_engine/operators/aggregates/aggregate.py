@@ -24,9 +24,9 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.match import running_most
 from watersmeet._engine.matching.versions import EXPIRED
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, keep_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, keep_rows, operator_table
 from watersmeet._engine.rows.columns import ints
-from watersmeet._engine.rows.slices import told_slices
+from watersmeet._engine.rows.slices import slices_with_time
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
@@ -49,16 +49,16 @@ def _with_history(
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """The same without what the result's history has passed (docs/semantics, section 3, versioned)."""
     sides = len(context.values)
-    for part in told_slices(inputs):
+    for part in slices_with_time(inputs):
         events = Events(context, part, sides=sides)
         times = Times(context, part, events, state, sides=sides)
         rows = np.arange(len(events))
-        reach = [times.reach_before(side, rows, times.of_row) for side in range(sides)]
+        reach = [times.side_time_before(side, rows, times.of_row) for side in range(sides)]
         floor = np.max(reach, axis=0, initial=-1) - history_ms
         if not (events.ts < floor).any():
             yield from _aggregated(context, events, state)
             continue
-        expired = _expired(events, floor, kept_table(context, state))
+        expired = _expired(events, floor, operator_table(context, state))
         yield from _dropped(events, np.flatnonzero(expired))
         if expired.any():
             events = Events(context, keep_rows(dict(enumerate(events.tables)), events, ~expired), sides=sides)
@@ -97,7 +97,7 @@ def _aggregated(
     # which rows have expired goes by what was folded before them, which one that fails is not
     outlives = context.outlives and params.history_ms is None
     fold = fold_of(params.fold, context.operator.node, outlives=outlives)
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     rows = _contributions(events)
     standing = StandingAggregates.of(stored(rows, table), fold)
     before = standing.states

@@ -21,7 +21,7 @@ from watersmeet._engine.aggregates.windows.sessions_known import SessionRecords,
 from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows
 from watersmeet._engine.arrays import Int64s, order_of
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.session_window_aggregate import SessionWindowAggregateSpec
@@ -41,7 +41,7 @@ def run(
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
-    shard = Shard(events, times, fold, kept_table(context, state), gap, wait)
+    shard = Shard(events, times, fold, operator_table(context, state), gap, wait)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - wait, gap)
     if params.on_close:
@@ -86,7 +86,7 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, gap: int) -> Ite
 
 
 def _settle(shard: Shard, begin: int, records: SessionRecords, found: Merged, states: States) -> None:
-    """What stands behind a stretch: what was not merged, and what was made and not merged since."""
+    """The sessions after a stretch: those not merged, and those made and not merged since."""
     before, known = shard.standing, found.known
     made = np.flatnonzero(~found.late & ~records.vanishes & ~found.gone[known:])
     kept = np.flatnonzero(~found.gone[:known])

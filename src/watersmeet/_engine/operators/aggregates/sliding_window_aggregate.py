@@ -1,7 +1,7 @@
 """sliding_window_aggregate: aggregates by key and sliding window (docs/semantics, sections 13 to 15; KIP-450).
 
-A record changes all windows that hold it, and makes those that begin or end with it or with the record before. What
-stands of a key is kept for as long as new windows may be made of it.
+A record changes all windows that hold it, and makes those that begin or end with it or with the record before. The
+windows of a key are stored for as long as new windows may be made of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose
 from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.sliding_window_aggregate import SlidingWindowAggregateSpec
@@ -41,7 +41,7 @@ def run(
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
-    shard = Shard(events, times, fold, kept_table(context, state), 2 * length, grace)
+    shard = Shard(events, times, fold, operator_table(context, state), 2 * length, grace)
     for begin, end in stretches(shard.sizes, shard.growth, whole=context.operator.cached):
         yield from _take_in(shard, begin, end, times.at_row[begin:end] - grace, length)
     if params.on_close:
@@ -57,15 +57,15 @@ def _take_in(shard: Shard, begin: int, end: int, close: Int64s, length: int) -> 
     key = events.groups.group_of_row[begin:end]
     stored = StoredWindows(standing.key, standing.numbers["start"], standing.numbers["ts"], np.arange(len(standing)))
     keys, values = events.key.slice(begin, end - begin), values_of(events, np.arange(begin, end))
-    whose = None
+    owner = None
     if shard.partitions is not None:
-        whose = Whose(shard.partitions.stretch(begin, end), standing.numbers["domain"])
+        owner = Whose(shard.partitions.stretch(begin, end), standing.numbers["domain"])
     vanishing: set[tuple[int, int]] = set()
     ends: set[int] = set()
     while True:
         void = {(row, WHOLE) for row in ends}
         voiding = vanishing | void if void else vanishing
-        found = slid(key, events.ts[begin:end], close, stored, length, voiding, whose)
+        found = slid(key, events.ts[begin:end], close, stored, length, voiding, owner)
         states, failed = _folded(shard.fold, found, keys, values, standing.states, ends)
         if ends != failed.keys():
             # as of hopping windows (`contributions`): until the same is found
@@ -102,7 +102,7 @@ def _folded(
 
 
 def _changes(begin: int, found: Slid, length: int) -> WindowChanges:
-    """What records bring, record after record: in `found` they stand key after key."""
+    """The columns of records, record after record: in `found` they are key after key."""
     order = np.argsort(found.by, kind="stable")
     by, start = found.by[order], found.start[order]
     place = np.arange(len(by)) - np.searchsorted(by, by)
@@ -112,14 +112,14 @@ def _changes(begin: int, found: Slid, length: int) -> WindowChanges:
 
 
 def _settle(shard: Shard, begin: int, key: Int64s, found: Slid, states: States) -> None:
-    """What stands behind a stretch: of its keys what it says, of the others what stood."""
+    """The windows after a stretch: new ones of its keys, previous ones of the other keys."""
     before, now = shard.standing, found.standing
     others = np.flatnonzero(~np.isin(before.key, key))
     domain, fresh = _taken_over(shard, begin, key, found)
     new = {"start": now.start, "ts": now.ts, "domain": domain}
     if found.several.replaced:
-        gone, *numbers, state, whose = np.array(found.several.replaced, dtype=np.int64).T
-        shard.let_go(gone, dict(zip(("start", "ts", "domain"), (*numbers, whose), strict=True)), states.of(state))
+        gone, *numbers, state, owner = np.array(found.several.replaced, dtype=np.int64).T
+        shard.let_go(gone, dict(zip(("start", "ts", "domain"), (*numbers, owner), strict=True)), states.of(state))
     shard.settle(
         np.concatenate([before.key[others], now.key]),
         {name: np.concatenate([before.numbers[name][others], column]) for name, column in new.items()},

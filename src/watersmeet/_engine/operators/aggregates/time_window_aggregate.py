@@ -18,7 +18,7 @@ from watersmeet._engine.aggregates.windows.closing import Closing
 from watersmeet._engine.aggregates.windows.generations import generations
 from watersmeet._engine.aggregates.windows.windowed import in_windows, late_rows, meta_of
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, operator_table
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregateSpec
@@ -38,7 +38,7 @@ def run(
     windows = _WINDOWS[type(params.windows)](params.windows)
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     row, at = windows.of(events.ts)
     is_open = times.at_row[row] - at < windows.wait
     late = np.unique(row[~is_open])
@@ -95,7 +95,7 @@ class _Time:
         return at, self.ends(at)
 
     def beside(self, at: Int64s) -> dict[str, Int64s]:
-        """What is stored of windows beside that column."""
+        """The stored columns of windows beside that column."""
         return {}
 
     @property

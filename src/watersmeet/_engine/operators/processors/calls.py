@@ -1,4 +1,4 @@
-"""What a processor's methods get: the record, and the context by which it sends, keeps and waits."""
+"""The arguments of a processor's methods: the record, and the context by which it sends, stores and sets timers."""
 
 from __future__ import annotations
 
@@ -105,16 +105,16 @@ class CallContext:
 
     @property
     def wall_clock(self) -> int:
-        """What the wall clock shows in this batch, in ms."""
+        """The time of the wall clock in this batch, in ms."""
         if self._wall is None:
             raise FunctionError(
-                f"The processor {self._params.called} asks for the wall clock, and has no method on_wall_timer.",
+                f"The processor {self._params.called} asks for the wall clock, but has no method on_wall_timer.",
                 hint="Write def on_wall_timer(self, key, timestamp, context): the query then reads the wall clock.",
             )
         return self._wall
 
     def at(self, sent: Sent | None, place: Any, key: Any) -> None:
-        """What is sent from now on is sent from here; None: nothing can be."""
+        """The origin of records sent from now on; None: nothing can be sent."""
         self._sent, self._place, self.key = sent, place, key
 
     def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
@@ -122,7 +122,7 @@ class CallContext:
         sent, own = self._sent, self.key
         if sent is None:
             raise FunctionError(
-                f"The processor {self._params.called} sends a record where none is processed.",
+                f"The processor {self._params.called} sends a record outside of process and on_timer.",
                 given="forward() in init or close",
                 hint="Send in process or on_timer.",
             )
@@ -168,18 +168,18 @@ class CallContext:
         method = _METHODS.get(clock)
         if method is None:
             raise FunctionError(
-                f"The processor {self._params.called} {does} a moment of a clock that is none: clock={clock!r:.80}.",
-                hint='clock="stream" is the time of the stream, clock="wall" the wall clock.',
+                f"The processor {self._params.called} {does} an unknown clock: clock={clock!r:.80}.",
+                hint='Take clock="stream", the time of the stream, or clock="wall", the wall clock.',
             )
         found = self._timers.get(method)
         if found is None:
             raise FunctionError(
-                f"The processor {self._params.called} {does} a moment, and has no method {method}.",
+                f"The processor {self._params.called} {does} a time, but has no method {method}.",
                 hint=f"Write def {method}(self, key, timestamp, context).",
             )
         if self._sent is None:
             raise FunctionError(
-                f"The processor {self._params.called} {does} a moment where no key is present.",
+                f"The processor {self._params.called} {does} a time while it has no key.",
                 given="in init or close",
                 hint="A timer belongs to a key: set it in process, on_timer or on_wall_timer.",
             )
@@ -189,13 +189,13 @@ class CallContext:
 
     def _no_time(self, does: str, given: Any) -> FunctionError:
         return FunctionError(
-            f"The processor {self._params.called} {does} a time that is none: {given!r:.80}.",
-            hint="Times are whole numbers, ms since 1970.",
+            f"The processor {self._params.called} {does} a wrong time: {given!r:.80}.",
+            hint="Give a whole number of ms since 1970.",
         )
 
 
 def origins(sources: tuple[str, ...], srcpart: list[int], offset: list[int], headers: Callable[[int], Any]) -> Origin:
-    """What says where events come from."""
+    """The columns of the origins of events."""
 
     def origin(row: int) -> tuple[str, int, int, Any]:
         number = srcpart[row] >> PARTITION_BITS

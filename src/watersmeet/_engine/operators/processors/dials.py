@@ -1,7 +1,7 @@
 """The two clocks that timers go by: stream time, and the wall clock.
 
-A dial says what time it is for whoever sets a timer, where one stands that is due, and how one is written. A timer of
-the wall clock keeps the time domain of the record that has set it beside its own: what it sends stays in that
+A dial has the time for a new timer, the place of a timer that is due, and the columns of its row. A timer of
+the wall clock keeps the time domain of the record that has set it beside its own: its records stay in that
 partition, and its stores go by that domain's time.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operators.processors.states import Present
-from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, Places
+from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, TimerPositions
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.time import wall
 from watersmeet._engine.time.times import Times
@@ -42,7 +42,7 @@ class Dial(Protocol):
         ...
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
-        """What a timer's row says beside key and moment."""
+        """The columns of a timer's row beside key and time."""
         ...
 
     def fires(self, domain: int, moment: int) -> None:
@@ -59,7 +59,7 @@ class StreamDial:
 
     method = "on_timer"
 
-    def __init__(self, times: Times, places: Places, now: Present) -> None:
+    def __init__(self, times: Times, places: TimerPositions, now: Present) -> None:
         self._times, self._places, self._now = times, places, now
         self.span = times.passing()
 
@@ -97,7 +97,7 @@ class WallDial:
 
     method = "on_wall_timer"
 
-    def __init__(self, clock: WallClock, times: Times, places: Places, now: Present) -> None:
+    def __init__(self, clock: WallClock, times: Times, places: TimerPositions, now: Present) -> None:
         self._clock, self._times, self._places, self._now = clock, times, places, now
         self.span = clock.before, clock.now
 

@@ -1,4 +1,4 @@
-"""What of a processor's stored entries is still there, to whoever reads stores from outside."""
+"""The live entries of a processor's stores, for readers from outside."""
 
 from __future__ import annotations
 

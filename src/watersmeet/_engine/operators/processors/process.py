@@ -1,6 +1,6 @@
 """process: a user's class called for each record and timer of a key, in the order of the sequence (docs/processors.md).
 
-What happens to a key follows from its own records and timers, and from time. So a batch is done in slices of keys:
+The results of a key follow from its own records and timers, and from time. So a batch is done in slices of keys:
 state is read for all keys of a slice, then each key's records and timers go one after the other, then state is written.
 """
 
@@ -20,12 +20,12 @@ import pyarrow as pa
 from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
-from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, kept_table
+from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
 from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
 from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
-from watersmeet._engine.operators.processors.timer_positions import Place, Places
+from watersmeet._engine.operators.processors.timer_positions import Place, TimerPositions
 from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
 from watersmeet._engine.rows.columns import joined
@@ -54,7 +54,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 @dataclass(frozen=True)
 class _Keys:
-    """The keys of a batch: those of its records, and those whose timers are due.
+    """The keys of a batch: those of its records, and those with timers that are due.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ class _Batch:
         self._whose = context.operator.node
         clocked = self.params.timers or self.params.wall_timers
         self._placed = clocked or any(store.ttl_ms is not None for store in self.params.stores)
-        self.places = Places(context, events, times, placed=self._placed)
+        self.places = TimerPositions(context, events, times, placed=self._placed)
         self.now = Present(self._elsewhere, outlives=context.outlives)
         called = f"The processor {self.params.called}"
-        tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+        tables = [operator_table(context, state, number) for number in range(len(context.kept))]
         self.tables = tables
         self.stores = [
             KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)
@@ -143,7 +143,7 @@ class _Batch:
         yield from failed_rows(self.events, self.errors)
 
     def finish(self) -> None:
-        """What time has passed is not wanted any more."""
+        """Expired entries and timers are removed."""
         tables = self.tables
         if self.wall is not None:
             *tables, of_wall = tables
@@ -340,7 +340,8 @@ def _bare(error: Exception) -> Exception:
 
 def _endless(called: str, moment: int, method: str) -> FunctionError:
     return FunctionError(
-        f"The processor {called} sets a timer for now in each call of {method}: {_ENDLESS:,} have fired at one place.",
+        f"The processor {called} sets a timer for now in each call of {method}: {_ENDLESS:,} have fired at one "
+        "position.",
         given=f"the moment {moment}",
         hint="Set the next timer for a later moment: context.set_timer(timestamp + interval).",
     )

@@ -1,7 +1,7 @@
-"""What a processor sends in one slice, and the results that are made of it, in order of position.
+"""The records that a processor sends in one slice, as results in order of position.
 
-What a record sends, and what timers send that fire at once behind it, are results of that record, numbered. What timers
-send that time lets go stands where these do (`places`), as all that was held back does (`time.released`).
+Records sent for a record, and by timers that fire directly after it, are results of that record, numbered. Records of
+timers that time lets go have the positions of these timers (`places`), as all released rows do (`time.released`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operator import Events, OperatorContext
-from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, Places
+from watersmeet._engine.operators.processors.timer_positions import BEFORE_ALL, Place, TimerPositions
 from watersmeet._engine.rows.columns import AT_FIRST, LET_GO, position_columns
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked, in_pieces
@@ -42,7 +42,7 @@ class SentResults:
     context: OperatorContext
     events: Events
     times: Times
-    places: Places
+    places: TimerPositions
 
     def of(self, by_event: Sent, by_timer: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
         """The results, in order of position; `hashes`, `keys`: of the slice's groups."""

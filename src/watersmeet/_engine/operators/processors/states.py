@@ -26,7 +26,7 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class Present:
-    """What stores know of the call under way.
+    """The call under way, as stores know it.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class StoreEntries:
     An entry is (value, timestamp), and where it lasts for a while also (last moment, domain).
     """
 
-    def __init__(self, store: ProcessorStore, table: Table, now: Present, whose: str) -> None:
+    def __init__(self, store: ProcessorStore, table: Table, now: Present, owner: str) -> None:
         self.name, self.kind = store.name, store.kind
         self._table, self._now, self._ttl = table, now, store.ttl_ms
         self._alone = store.entry is None
-        self._key = checked(pa.null() if self._alone else store.entry, f"{whose} has a key of {self.name!r}")
+        self._key = checked(pa.null() if self._alone else store.entry, f"{owner} has a key of {self.name!r}")
         self._key_type = None if self._alone else own_type(store.entry)
-        self._value = checked(store.value, f"{whose} puts a value into {self.name!r}")
+        self._value = checked(store.value, f"{owner} puts a value into {self.name!r}")
         self._value_type = own_type(store.value)
         self._mutable = is_mutable(store.value)
         self._copy = checked(store.value, "") if self._mutable else None
@@ -271,7 +271,7 @@ class MapEntries(StoreEntries):
 
     def _own_key(self, key: Any) -> Any:
         if key is None:
-            raise FunctionError(f"A key of the map {self.name!r} cannot be null.", hint="Ask for keys that are there.")
+            raise FunctionError(f"A key of the map {self.name!r} cannot be null.", hint="Leave null keys out.")
         return self._key(key)
 
 

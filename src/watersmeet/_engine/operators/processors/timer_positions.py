@@ -27,7 +27,7 @@ BEFORE_ALL = -1
 """Number of the record that what the wall clock lets go stands before: none has it."""
 
 
-class Places:
+class TimerPositions:
     """The places of one batch; domains are meant by their places in `Times.domains`.
 
     Parameters
@@ -52,14 +52,14 @@ class Places:
         """Whether places need keys: operators above have let rows go, whose turns may be those of timers."""
         behind = np.zeros(len(events), dtype=np.int64)
         if self.keyed:
-            behind[gone] = self._stands_behind(events, gone)
+            behind[gone] = self._fires_before(events, gone)
         self.stream_time: list[int] = (times.at_row + behind).tolist()
         roots = events.position[: len(ROOT_POSITION)]
         self._rank: list[int] = (_behind_how_many(times.movers, roots) if placed else behind).tolist()
         self._released = dict(zip(gone.tolist(), self._of_released(events, gone), strict=True)) if self.keyed else {}
         self._moves: dict[int, tuple[list[int], list[int]]] = {}
 
-    def _stands_behind(self, events: Events, gone: Int64s) -> Int64s:
+    def _fires_before(self, events: Events, gone: Int64s) -> Int64s:
         """Whether timers of the next moment, which are due at the present one, stand before rows that were let go."""
         now = self._times.at_row[gone]
         there = events.position[len(ROOT_POSITION)][gone] + LET_GO == now + self._lag
@@ -91,13 +91,13 @@ class Places:
         last = moment - 1
         if last >= self.end[domain]:
             return None
-        times, numbers = self._told(domain)
+        times, numbers = self._time_moves(domain)
         at = bisect_right(times, last)
         return (numbers[at], last + self._lag, 2 * last, key)
 
     def time_at(self, domain: int, place: Place) -> int:
         """The time of a domain at a place."""
-        times, numbers = self._told(domain)
+        times, numbers = self._time_moves(domain)
         # what stands before a record does not know the time that it makes
         at = bisect_left(numbers, int(place[0]))
         return max(self._start[domain], times[at - 1] if at else -1)
@@ -107,11 +107,11 @@ class Places:
         return self._start[domain]
 
     def wall_of(self, row: int, now: int) -> int:
-        """What the wall clock shows at an event: where an operator above has let it go by that clock, its moment."""
+        """The wall clock at an event: if an operator above has let it go by that clock, its time."""
         place = self._released.get(row)
         return int(place[1]) if place is not None and place[0] == BEFORE_ALL else now
 
-    def _told(self, domain: int) -> tuple[list[int], list[int]]:
+    def _time_moves(self, domain: int) -> tuple[list[int], list[int]]:
         if domain not in self._moves:
             times, numbers = self._times.moves(domain)
             self._moves[domain] = times.tolist(), numbers.tolist()

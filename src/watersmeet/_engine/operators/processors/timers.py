@@ -1,7 +1,7 @@
 """The timers of a processor in one batch: those of a slice of keys are read, fire in order, and are written in bulk.
 
 A timer is a held row without a value (`held_schema`): due at the last moment before its own, one of each key and
-moment. Those that fire are not deleted: their time is below the floor then. What time it is a dial says.
+moment. Those that fire are not deleted: their time is below the floor then. A dial has the time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Timer: TypeAlias = tuple[int, int, bool, bool]
 
 
 class Due:
-    """What of the present key's timers, of all clocks, fires in the batch.
+    """The timers of the present key, of all clocks, that fire in the batch.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Due:
 
         Yields
         ------
-        Whose it is, moment, domain, and where the timer stands; None: at once, where its key is.
+        Its key, time, domain, and the timer's place; None: at once, where its key is.
         """
         while True:
             if self.at_once:

@@ -1,4 +1,4 @@
-"""What processors send and put, made at once what it is read back as, so that batches make no difference (law 1)."""
+"""Values of processors, converted at once as state would return them, so that batches make no difference (law 1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._engine.rows.python_values import kept_as, python_values
+from watersmeet._engine.rows.python_values import python_values, stored_value_of
 from watersmeet.errors import FunctionError
 
 Checked = Callable[[Any], Any]
@@ -33,7 +33,7 @@ _ORDERED = (
 
 
 def checked(kind: pa.DataType, what: str) -> Checked:
-    """What gives a value as it is read back from an array of this type.
+    """A function that returns a value as an array of this type would return it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def checked(kind: pa.DataType, what: str) -> Checked:
     ------
     FunctionError : (when it is called) the value is not of the type.
     """
-    own, slow = own_type(kind), kept_as(kind)
+    own, slow = own_type(kind), stored_value_of(kind)
 
     def fitted(value: Any) -> Any:
         if type(value) is own or value is None:
@@ -54,7 +54,7 @@ def checked(kind: pa.DataType, what: str) -> Checked:
             raise FunctionError(
                 f"{what} that is not of its type, {kind}: {value!r:.120}.",
                 given=None if error.given is None else str(error.given).removesuffix(f"; the type is {kind}")[:400],
-                hint="Declare the type that is meant, or make the value one of it.",
+                hint="Declare the right type, or convert the value to it.",
             ) from None
 
     return fitted

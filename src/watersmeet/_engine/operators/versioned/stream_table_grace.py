@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, operator_table
 from watersmeet._engine.operators.versioned.stream_versioned_table import STREAM, AsOfJoin
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged
@@ -36,7 +36,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     due = events.ts + context.params(AsOfParams).grace_ms - 1
     waits = valid(events.key) & (2 * due >= moments(events, times))
     carried = ("value", "headers") if context.headers else ("value",)
-    held = HeldRows(context, kept_table(context, state, 1), times, {name: name for name in carried})
+    held = HeldRows(context, operator_table(context, state, 1), times, {name: name for name in carried})
     _hold(events, times, held, waits, due, state, carried)
     held.finish()
     at_once = events.tables[STREAM].take(pa.array(events.own[~waits]))

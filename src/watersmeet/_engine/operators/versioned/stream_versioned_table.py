@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.matching.versions import Versions
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, operator_table
 from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.rows.slices import told_slices
+from watersmeet._engine.rows.slices import slices_with_time
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.stream_versioned_table import TABLE, AsOfParams
@@ -23,7 +23,7 @@ STREAM = 0
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
-    for part in told_slices(inputs):
+    for part in slices_with_time(inputs):
         join = AsOfJoin(context, part, state)
         join.versions.write()
         yield join.versions.dropped()
@@ -43,7 +43,7 @@ class AsOfJoin:
         self._params = context.params(AsOfParams)
         self._events = events = Events(context, inputs, sides=2)
         self.times = Times(context, inputs, events, state, sides=2)
-        self.versions = Versions(events, TABLE, kept_table(context, state), self.times, self._params.history_ms)
+        self.versions = Versions(events, TABLE, operator_table(context, state), self.times, self._params.history_ms)
 
     def results(self) -> Iterator[pa.Table]:
         """The results, in order of position."""

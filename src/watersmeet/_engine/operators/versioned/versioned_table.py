@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.matching.versions import Versions, late
-from watersmeet._engine.operator import Dropped, Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Dropped, Events, OperatorContext, operator_table
 from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.rows.slices import told_slices
+from watersmeet._engine.rows.slices import slices_with_time
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.versioned_table import VersionedParams
@@ -22,10 +22,10 @@ from watersmeet._plan.operators.versioned_table import VersionedParams
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Dropped]:
     """See `level.run_operator`."""
     params = context.params(VersionedParams)
-    for part in told_slices(inputs):
+    for part in slices_with_time(inputs):
         events = Events(context, part, sides=1)
         times = Times(context, part, events, state, sides=1)
-        versions = Versions(events, 0, kept_table(context, state), times, params.history_ms)
+        versions = Versions(events, 0, operator_table(context, state), times, params.history_ms)
         versions.write()
         yield versions.dropped()
         yield from _changes(context, events, versions)

@@ -1,8 +1,8 @@
-"""Which partition's time judges rows of WTables whose keys lie in several partitions (decision 30; row 20).
+"""The partition that judges rows of WTables with keys in several partitions (decision 30; row 20).
 
-A row by key and window belongs to the partition of the change that begins it, whoever changes it then. It joins until
-the time of that partition has passed it. What comes later begins it anew, for its own partition, and nothing stood
-before it.
+A row by key and window belongs to the partition of the change that begins it, also if others change it later. It joins
+until the time of that partition has passed it. A later change begins it anew, for its own partition, without a previous
+row.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class LastResults:
         joined = np.concatenate([np.ones(known, dtype=np.bool_), results.joined])
         of_results = self._domain_of(results)
         called = np.append(joined, False)[replaced]
-        called &= self._stands(np.concatenate([self._domain, of_results, [0]])[replaced], results)
+        called &= self._was_sent(np.concatenate([self._domain, of_results, [0]])[replaced], results)
         out: dict[str, pa.Array | Picked] = {"old_joined": pa.array(called)}
         for rows, name, shown in zip(self._sides, ("left", "right"), (results.left, results.right), strict=True):
             pointers = np.concatenate([len(rows) + np.arange(known), shown])
@@ -104,7 +104,7 @@ class LastResults:
         own = left.clocks.of_event[results.event]
         return np.where(results.left >= 0, mine, np.where(results.right >= 0, other, own))
 
-    def _stands(self, domain: Int64s, results: WindowResults) -> Bools:
+    def _was_sent(self, domain: Int64s, results: WindowResults) -> Bools:
         """Whether what these results replace stands when they come, if it belongs to these domains."""
         left = self._sides[0]
         assert left.live is not None

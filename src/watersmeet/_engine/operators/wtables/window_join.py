@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from watersmeet._engine.aggregates.windows.windowed import numbered, windowed
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.matching.intervals import pairs_of, places_within
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.matching.intervals import interval_bounds, pairs_of
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.operators.wtables.belonging import Clocks
 from watersmeet._engine.operators.wtables.results import LastResults, WindowResults
 from watersmeet._engine.operators.wtables.rows import LAST, NONE, AsOf, SideRows, Span, struct_numbers
@@ -39,11 +39,11 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     params = context.params(WindowJoinParams)
     events = Events(context, inputs, sides=2)
     times = Times(context, inputs, events, state, sides=2)
-    tables = [kept_table(context, state, number) for number in range(len(context.kept))]
+    tables = [operator_table(context, state, number) for number in range(len(context.kept))]
     if len(events):
         join = _WindowJoin(params, events, Clocks(times, context.time.hold_back), tables)
         for results in join.results():
-            yield from _shown(events, join, results)
+            yield from _result_tables(events, join, results)
         join.store()
     for table, live in zip(tables, (*_lives(params), params.lives[LEFT]), strict=False):
         if live is not None:
@@ -144,7 +144,7 @@ class _WindowJoin:
         brought = brought[np.lexsort((right.event[brought], self._number[brought]))]
         waiting = np.flatnonzero(left.present & (self._meets >= 0)) if self._params.stored else _NOWHERE
         waiting = waiting[np.argsort(left.group[waiting], kind="stable")]
-        begin, end = places_within(
+        begin, end = interval_bounds(
             self._number[brought],
             right.event[brought],
             self._meets[waiting],
@@ -157,14 +157,14 @@ class _WindowJoin:
         count += np.bincount(left.group[waiting], weights=end - begin, minlength=len(count)).astype(np.int64)
         for first, last in cut(count, PAIRS):
             some = slice(*np.searchsorted(left.group[waiting], [first, last]))
-            told = self._told(waiting[some], brought, begin[some], end[some])
+            told = self._results_of_rights(waiting[some], brought, begin[some], end[some])
             alone = brought[(right.group[brought] >= first) & (right.group[brought] < last)]
             mine = of_left[(left.group[of_left] >= first) & (left.group[of_left] < last)]
             parts = [self._of_left(mine), told, *self._unmatched(alone, told)]
             yield WindowResults.together(parts).ordered()
 
     def _of_left(self, rows: Int64s) -> WindowResults:
-        """What changes of left rows give: one result each, at most."""
+        """Results of changes of left rows: one each, at most."""
         params, left = self._params, self.left
         event = left.event[rows]
         rows = rows[left.joins(rows, event)]
@@ -195,8 +195,8 @@ class _WindowJoin:
         found = self._as_of.before(np.append(self._meets, -1)[rows], event)
         return np.where(self.right.has(found) & self.right.joins(found, event), found, -1)
 
-    def _told(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> WindowResults:
-        """What changes of right rows give: one result for each live left row that points at them."""
+    def _results_of_rights(self, waiting: Int64s, brought: Int64s, begin: Int64s, end: Int64s) -> WindowResults:
+        """Results of changes of right rows: one for each live left row that points at them."""
         left, right = self.left, self.right
         pairs = list(pairs_of(begin, end, PAIRS))
         rows = waiting[np.concatenate([_NOWHERE, *(each.query for each in pairs)])]
@@ -211,7 +211,7 @@ class _WindowJoin:
         return WindowResults(event, left.start[rows], left.end[rows], np.where(called, rows, -1), seen, called, ts)
 
     def _unmatched(self, brought: Int64s, told: WindowResults) -> Iterator[WindowResults]:
-        """What changes of right rows give that meet no left row, in an outer join."""
+        """Results of changes of unmatched right rows, in an outer join."""
         if self._params.how != "outer":
             return
         right = self.right
@@ -232,7 +232,7 @@ class _WindowJoin:
         self.right.put(self._tables[-1], {})
 
 
-def _shown(events: Events, join: _WindowJoin, results: WindowResults) -> Iterator[pa.Table]:
+def _result_tables(events: Events, join: _WindowJoin, results: WindowResults) -> Iterator[pa.Table]:
     """Results as the next stage reads them."""
     if not len(results.event):
         return

@@ -1,4 +1,4 @@
-"""What the specs of aggregates share: the fold among their parameters, the table they keep, the changes they give."""
+"""The common part of the specs of aggregates: the fold among their parameters, the table, the changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def records(site: SpecSite[N]) -> tuple[SpecSide, ...]:
 
 
 class AggregateSpec(Spec[N]):
-    """What aggregates share; see `Spec`."""
+    """Base of the specs of aggregates; see `Spec`."""
 
     cacheable = True
     widens = False
@@ -52,7 +52,7 @@ class AggregateSpec(Spec[N]):
         return AggregateParams(site.node.fold, history_ms=site.node.history_ms)
 
     def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """What is kept of each key: the result, or what it is made of."""
+        """The state of each key: the result, or its parts."""
         node = site.node
         columns = (("key", node.shape.key), ("value", node.fold.state), STAMP)
         store = node.store if node.history_ms is None else None
@@ -61,12 +61,12 @@ class AggregateSpec(Spec[N]):
     def results(self, site: SpecSite[N], *, old: bool) -> ResultColumns:
         return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[N]) -> bool:
+    def lookups_see_results(self, site: SpecSite[N]) -> bool:
         return True
 
 
 class VersionedAggregateSpec(AggregateSpec[N]):
-    """What aggregates share whose result remembers its past: a record that is older than that ends, counted."""
+    """Base of aggregates with a history: a record older than that ends, counted."""
 
     by_key = False
     cacheable = False

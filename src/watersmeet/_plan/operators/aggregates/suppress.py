@@ -68,7 +68,7 @@ class SuppressSpec(Spec[Node]):
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return ResultColumns.of_values(site.node.shape.value, old=old)
 
-    def seen_when_sent(self, site: SpecSite[Node]) -> bool:
+    def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         """Lookups see what has been sent."""
         return True
 

@@ -1,4 +1,4 @@
-"""What the specs of windowed aggregates share: rows come in by the key alone, results are keyed by key and window."""
+"""Base of the specs of windowed aggregates: rows come in by the key alone, results are keyed by key and window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WindowParams(AggregateParams):
 
 
 class WindowSpec(AggregateSpec[N]):
-    """What windowed aggregates share; see `Spec`."""
+    """Base of the specs of windowed aggregates; see `Spec`."""
 
     # a windowed key's rows all come from the partition of its key
     keeps_partition = True
@@ -37,7 +37,7 @@ class WindowSpec(AggregateSpec[N]):
         return WindowParams(site.node.fold, site.node.windows, site.node.on_close)
 
     def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """What is kept of each key and window, let go by its domain's time."""
+        """The state of each key and window, which the time of its domain lets go."""
         node = site.node
         columns = (("key", self.reads(site).key), ("start", NUMBER), ("value", node.fold.state), STAMP)
         schema = TableSchema(

@@ -1,4 +1,4 @@
-"""What bounds the values of an Avro schema: its own text, or nothing but what the bytes say."""
+"""The bounds of the values of an Avro schema: its own text, or only the bytes."""
 
 from __future__ import annotations
 

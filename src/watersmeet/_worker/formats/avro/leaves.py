@@ -139,7 +139,7 @@ def _unscaled(values: pa.Array) -> list[int | None]:
 def _symbols(schema: Any, values: pa.Array) -> list[Any]:
     unknown = set(pc.unique(values).to_pylist()) - {None, *schema["symbols"]}
     if unknown:
-        raise Unwritable(f"{min(unknown)!r:.80} is no symbol of {schema['name']}: {', '.join(schema['symbols'])}")
+        raise Unwritable(f"{min(unknown)!r:.80} is not a symbol of {schema['name']}: {', '.join(schema['symbols'])}")
     return list(values.to_pylist())
 
 

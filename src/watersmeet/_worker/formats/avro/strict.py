@@ -1,7 +1,7 @@
 """Whether bytes are an Avro value of a schema, to the letter: slow, for those that fastavro's word is not enough of.
 
 fastavro takes a negative number for the last symbol or branch, wraps what is beyond 64 bits, and takes any byte for
-true. What it reads is written once more, and where that gives other bytes, they are looked at here (law 6). Others than
+true. Each value that it reads is written once more, and if the bytes differ, they are checked here (law 6). Others than
 fastavro would write may be right: blocks with their size, numbers with more bytes than they need.
 
 Its code in C goes as deep as a value does, and makes as many elements as an array says that it has. Where a schema
@@ -171,7 +171,7 @@ def _blocks(schema: Schema, reader: _AvroReader) -> Iterator[Schema]:
                 _key(keys, reader)
             yield inner
         if end is not None and reader.at != end:
-            raise Refused("a block is not as long as it says")
+            raise Refused("a block has another length than it declares")
 
 
 def _key(keys: set[bytes], reader: _AvroReader) -> None:
@@ -179,7 +179,7 @@ def _key(keys: set[bytes], reader: _AvroReader) -> None:
     _text("string", reader)
     key = reader.data[start : reader.at]
     if key in keys:
-        raise Refused("a key stands twice in a map")
+        raise Refused("a map has a key twice")
     keys.add(key)
 
 

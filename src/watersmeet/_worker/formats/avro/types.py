@@ -64,14 +64,14 @@ def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
 
     Parameters
     ----------
-    references : the texts of the schemas whose names it uses, those first that others of them need.
+    references : the texts of the schemas that it names, those first that others of them need.
 
     Raises
     ------
     BadSchema : it is none, it holds itself, it is too large, or its arrays may have more elements than bytes.
     """
     whole = _parsed(text, references, recursive=False)
-    for each in _within(whole):
+    for each in _inner_schemas(whole):
         if isinstance(each, dict) and each["type"] == "array" and not _least_bytes(each["items"], names_of(whole)):
             raise BadSchema("the elements of an array have no bytes, so that nothing limits their number")
     return whole
@@ -168,11 +168,11 @@ class _WholeSchemas:
         return kept | {"type": self.of(field["type"], above)}
 
 
-def _within(schema: Schema) -> Iterator[Schema]:
+def _inner_schemas(schema: Schema) -> Iterator[Schema]:
     yield schema
     inner = schema if isinstance(schema, list) else [] if isinstance(schema, str) else inner_of(schema)
     for each in inner:
-        yield from _within(each)
+        yield from _inner_schemas(each)
 
 
 def inner_of(schema: Mapping[str, Any]) -> list[Schema]:
@@ -184,7 +184,7 @@ def inner_of(schema: Mapping[str, Any]) -> list[Schema]:
 
 def names_of(schema: Schema) -> dict[str, Any]:
     """The named types of a whole schema."""
-    return {each["name"]: each for each in _within(schema) if isinstance(each, dict) and each["type"] in NAMED}
+    return {each["name"]: each for each in _inner_schemas(schema) if isinstance(each, dict) and each["type"] in NAMED}
 
 
 def record_name(schema: Schema) -> str | None:

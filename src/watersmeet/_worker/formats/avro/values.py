@@ -191,7 +191,7 @@ class AvroWriter:
             given = _plain(self._schema, names_of(self._schema), values, there, "value", top=True)
         except Unwritable as error:
             raise EncodingError(
-                "A value cannot be written by the schema of its sink.",
+                "A value does not fit the schema of its sink.",
                 given=f"{self.what}: {error}",
                 hint=f"Change the values, or the schema: a null needs a union with null; {POLICY}",
             ) from None

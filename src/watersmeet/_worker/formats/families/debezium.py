@@ -36,7 +36,7 @@ class _Debezium(Family):
         inner = form.inner
         if isinstance(inner, SchemaFormat):
             return str(form).replace(str(inner), self.of(inner).described(inner), 1)
-        return str(replace(form, inner=Format("json", self._within(form)))) if inner.schema else str(form)
+        return str(replace(form, inner=Format("json", self._row_type(form)))) if inner.schema else str(form)
 
     def columns_of(self, form: Any) -> StructType:
         """The columns of a row, or of a primary key.
@@ -45,13 +45,13 @@ class _Debezium(Family):
         ------
         TopologyError : there are none.
         """
-        kind = self._within(form)
+        kind = self._row_type(form)
         if not isinstance(kind, StructType) or not kind.fields:
             what, hint = "Debezium's rows and keys have columns.", 'Name them: "id long, first_name string".'
             raise TopologyError(what, given=kind.simpleString(), hint=hint)
         return kind
 
-    def _within(self, form: Any) -> DataType:
+    def _row_type(self, form: Any) -> DataType:
         return self.of(form.inner).type_of(form.inner)
 
 
@@ -66,8 +66,8 @@ class Envelopes(_Debezium):
         envelope = JsonSerde(envelope_type(row, documents=form.documents))
         return EnvelopeSerde(envelope, JsonSerde(row) if form.documents else None, form.tombstones, times)
 
-    def _within(self, form: DebeziumFormat) -> DataType:
-        kind = super()._within(form)
+    def _row_type(self, form: DebeziumFormat) -> DataType:
+        kind = super()._row_type(form)
         # its schema is the envelope's
         return row_type(kind) if isinstance(form.inner, SchemaFormat) else kind
 

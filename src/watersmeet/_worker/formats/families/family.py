@@ -1,4 +1,4 @@
-"""What a family of formats answers: its types, who reads and writes it, and what it says of itself.
+"""The interface of a family of formats: its types, its serdes, and its texts.
 
 A format is a class of `io` that the user makes, and one line in the table of `formats`; what it shares with others it
 has from here. Law 6: what a format does not write is refused when the topology is built.
@@ -32,7 +32,7 @@ class Family(ABC):
 
     @abstractmethod
     def serde_of(self, form: Any, kind: DataType | None) -> Serde:
-        """What reads and writes the format in the workers.
+        """The serde of the format in the workers.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Family(ABC):
         return self.type_of(form).simpleString()
 
     def hint(self, form: Any, other: str) -> str:
-        """What to do where it does not write values of a type.
+        """The hint if it does not write values of a type.
 
         Parameters
         ----------

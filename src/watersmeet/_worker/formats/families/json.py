@@ -25,7 +25,7 @@ class Json(Family):
         kind = _schema(form)
         if not readable(kind):
             raise TopologyError(
-                "JSON cannot be read as this type.",
+                f"JSON cannot be read as {kind.simpleString():.200}.",
                 given=kind.simpleString(),
                 hint="Maps need string keys; intervals, variants and void have no JSON of their own.",
             )

@@ -1,1 +1,1 @@
-"""What bounds the work that a record's bytes may ask for, and what holds where a decoder fails all the same."""
+"""Limits on the work that a record's bytes may ask for, and a net for decoders that fail all the same."""

@@ -1,8 +1,8 @@
-"""What one record, one schema, or one answer of a registry may ask for: beyond it stands a reason, not an error.
+"""The budgets of one record, one schema, or one answer of a registry: beyond them is a reason, not an error.
 
-Whoever may write to a topic chooses the bytes. So what follows from them is bounded before code is run that has no
-bounds of its own: levels before C code that recurses, values that take no bytes before they are made.
-All budgets count. None is a time: of the same record every run says the same (law 2).
+Writers of a topic choose the bytes. So their effects are bounded before code without bounds of its own runs: levels
+before C code that recurses, values that take no bytes before they are made. All budgets count. None is a time: of the
+same record every run says the same (law 2).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _KILLERS: dict[bytes, str] = {}
 
 
 def read(serde: Serde, raw: pa.Array, what: str = "", frame: pa.Table | None = None) -> Decoded:
-    """What a serde reads of byte strings; bad where it raises for a record, or ends the process.
+    """The values that a serde reads of byte strings; bad where it raises for a record, or ends the process.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The net around every decoder: where one raises, all can be read but the records at which it does.
 
-What a decoder knows to be wrong it says itself. This is for what nobody thought of, in our code or a library's: without
-it, one record of a topic ends the query whatever its policy says (law 6).
+A decoder reports the errors that it knows. This is for unforeseen ones, in our code or a library's: without it, one
+record of a topic ends the query against its policy (law 6).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN = 200
 
 
 def read(serde: Serde, raw: pa.Array) -> Decoded:
-    """What a serde reads; bad where it raises for a record alone.
+    """The values that a serde reads; bad where it raises for a record alone.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def fallen(error: Exception) -> str:
 
 
 def joined(parts: Sequence[Decoded]) -> Decoded:
-    """What has been read of several columns of bytes, as of one."""
+    """The values of several columns of bytes, as of one."""
     ignored, ts = None, None
     if any(part.ignored is not None for part in parts):
         ignored = np.concatenate([_none(part) if part.ignored is None else part.ignored for part in parts])

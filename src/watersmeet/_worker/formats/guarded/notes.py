@@ -1,4 +1,4 @@
-"""What each process is decoding, noted on its machine's disk: who finds the note of a dead one knows where it died.
+"""A note on disk of the record that each process is decoding: the note of a dead process shows where it died.
 
 A process has one file, named by it, with what it is decoding at this moment, and nothing in between; so a note costs
 two writes of some bytes. Processes end for many reasons while they decode. A note is no proof: who finds one decodes
@@ -30,7 +30,7 @@ _FIELD_OF_START = 19
 
 
 def of_the_dead() -> list[Note]:
-    """What processes of this machine were decoding when they ended."""
+    """The notes of this machine's processes that have ended."""
     folder = _folder()
     files = [] if folder is None else sorted(folder.iterdir())
     noted = [_noted(file) for file in files if not _is_alive(file.name)]

@@ -96,7 +96,7 @@ class _Documents:
     def _target(self, schema: Mapping[str, Any], document: str, above: tuple[tuple[str, str], ...]) -> Schema:
         beside = [name for name in schema if name != "$ref" and name not in _SAYS_NOTHING and "." not in name]
         if beside:
-            raise BadSchema(f"{beside[0]} stands beside a $ref")
+            raise BadSchema(f"{beside[0]} is not allowed beside a $ref")
         base, _, pointer = str(schema["$ref"]).partition("#")
         name = self._own.get(base, base) if base else document
         place = (name, pointer)
@@ -110,7 +110,7 @@ class _Documents:
 
 
 def _at(document: Any, pointer: str, ref: str) -> Any:
-    """What a JSON Pointer (RFC 6901) leads to."""
+    """The target of a JSON Pointer (RFC 6901)."""
     found = document
     for part in unquote(pointer).split("/")[1:] if pointer else []:
         name = part.replace("~1", "/").replace("~0", "~")

@@ -1,6 +1,6 @@
 """JSON Schema's types: what types of Spark's they are, and what schema a type makes.
 
-A number's width is told by `connect.type`, as Kafka Connect's converter does it, since JSON itself has none.
+`connect.type` gives a number's width, as Kafka Connect's converter does it, since JSON itself has none.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _branch(schema: Mapping[str, Any], keyword: str, place: str) -> SchemaNode:
     if len(rest) != 1:
         raise BadSchema(f"{place}: {keyword} is of null and one other schema")
     if any(name in schema for name in ("type", "properties", "items", "enum", "const")):
-        raise BadSchema(f"{place}: {keyword} stands beside a type")
+        raise BadSchema(f"{place}: {keyword} is not allowed beside a type")
     made = _node(rest[0], place)
     return replace(made, nullable=made.nullable or len(rest) < len(schema[keyword]))
 
@@ -158,7 +158,7 @@ def _object(schema: Mapping[str, Any], place: str) -> SchemaNode:
         kind = StructType([StructField(name, each.kind, True) for name, each in fields])
         return SchemaNode(kind, fields=fields, required=frozenset(schema.get("required", ())))
     if not isinstance(more, dict):
-        raise BadSchema(f"{place} is an object that says neither its properties nor a schema for additionalProperties")
+        raise BadSchema(f"{place} is an object without properties and without a schema for additionalProperties")
     inner = _node(more, f"{place}[]")
     return SchemaNode(MapType(StringType(), inner.kind), inner=inner)
 

@@ -1,7 +1,7 @@
 """All that a JSON Schema says, looked at by the package jsonschema: its keywords, in bounds that it does not have.
 
-The package knows more than is wanted here. Old drafts have keywords whose schemas it would fetch from an address; it
-searches patterns by trying, which takes for ever for some texts, and compares each element of an array with each. So
+The package knows more than is wanted here. Old drafts have keywords with schemas that it would fetch from an address;
+it searches patterns by trying, which takes for ever for some texts, and compares each element of an array with each. So
 its validators are made of a list of keywords, without a resolver, and some of them are ours. All take time by the size
 of text and schema alone; nothing goes by the clock, so the same text always has the same answer (law 2).
 """
@@ -61,7 +61,7 @@ def refused(text: str, values: Sequence[str | None]) -> Iterator[tuple[int, str]
 
 @lru_cache(maxsize=64)
 def validator(text: str) -> Any:
-    """What looks at values by all that a schema says.
+    """The check of values by a whole schema.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _only_known(schema: Any, dialect: frozenset[str]) -> Any:
         elif name == "pattern":
             made[name] = _searchable(value)
     if "unevaluatedItems" in dialect and "unevaluatedItems" in schema and "items" not in schema:
-        raise BadSchema("the keyword unevaluatedItems stands where there are no items")
+        raise BadSchema("the keyword unevaluatedItems needs items")
     kinds = made.get("type", ())
     if not isinstance(kinds, str) and not all(isinstance(each, str) for each in kinds):
         raise BadSchema("a type is a schema")
@@ -124,7 +124,7 @@ def _error(message: str) -> Any:
     return needed("jsonschema.exceptions").ValidationError(message)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return json.dumps(value)[:_SHOWN]
 
 
@@ -154,7 +154,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
     except UnicodeEncodeError:
         found = False
     if not found:
-        yield _error(f"{_shown(instance)} does not match {pattern!r}")
+        yield _error(f"{_value_text(instance)} does not match {pattern!r}")
 
 
 def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterator[Any]:
@@ -162,7 +162,7 @@ def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterato
         return
     texts = sorted(map(_canonical, instance))
     if any(one == other for one, other in pairwise(texts)):
-        yield _error("an element stands twice in an array")
+        yield _error("an array has an element twice")
 
 
 def _canonical(value: Any) -> str:
@@ -191,7 +191,7 @@ def _any_of(validator: Any, schemas: Any, instance: Any, schema: Any) -> Iterato
 def _one_of(validator: Any, schemas: Any, instance: Any, schema: Any) -> Iterator[Any]:
     found = _firsts(validator, schemas, instance)
     if found.count(None) > 1:
-        yield _error(f"{_shown(instance)} is valid under {found.count(None)} schemas of oneOf")
+        yield _error(f"{_value_text(instance)} is valid under {found.count(None)} schemas of oneOf")
     elif None not in found:
         yield _of_none(schemas, found, instance)
 
@@ -206,7 +206,7 @@ def _of_none(schemas: Any, errors: Sequence[Any], instance: Any) -> Any:
     kept = [n for n, each in enumerate(schemas) if each not in ({"type": "null"}, {"type": ["null"]})]
     if len(kept) == 1:
         return errors[kept[0]]
-    return _error(f"{_shown(instance)} is not valid under any of the given schemas")
+    return _error(f"{_value_text(instance)} is not valid under any of the given schemas")
 
 
 def _unevaluated_properties(validator: Any, rest: Any, instance: Any, schema: Any) -> Iterator[Any]:

@@ -77,12 +77,12 @@ class Texts:
 
 
 def _judge(node: SchemaNode, kind: DataType, values: pa.Array, rows: Int64s, flaws: Flaws, place: str) -> None:
-    """Give a reason to rows whose values are of the type, and none that the schema has.
+    """Give a reason to rows with values that are of the type, but not valid by the schema.
 
     Parameters
     ----------
     kind : of the values; its fields may be fewer than the schema's, and numbers narrower.
-    rows : of each value, that which it is part of.
+    rows : of each value, the row that it is part of.
     """
     if isinstance(kind, StructType):
         nodes, there = dict(node.fields), values.is_valid()
@@ -108,7 +108,7 @@ def _judge(node: SchemaNode, kind: DataType, values: pa.Array, rows: Int64s, fla
         # numbers may be narrower here than the schema's
         allowed = pa.array(node.allowed, arrow_type(node.kind))
         other = pc.and_(values.is_valid(), pc.invert(pc.is_in(values.cast(allowed.type), allowed)))
-        _add(other, rows, flaws, f"{place} is none of its enum")
+        _add(other, rows, flaws, f"{place} is not in its enum")
 
 
 def _add(where: pa.Array, rows: Int64s, flaws: Flaws, reason: str) -> None:
@@ -157,9 +157,9 @@ class JsonSchemaWriter:
     def _refuse(self, flaws: Flaws) -> None:
         if flaws.found:
             raise EncodingError(
-                "A value cannot be written by the schema of its sink.",
+                "A value does not fit the schema of its sink.",
                 given=f"{self.what}: {flaws.found[min(flaws.found)]}",
-                hint=f"Change the values, or the schema: what may be null has null among its types; {POLICY}",
+                hint=f"Change the values, or the schema: a field that may be null needs null among its types; {POLICY}",
             )
 
 

@@ -68,13 +68,13 @@ class Protobuf(Language):
         needs = [each.name for each in file.dependencies if not each.name.startswith("google/protobuf/")]
         if needs:
             raise ConfigError(
-                "A message of a sink with a registry is of a file that needs no others.",
+                f"The file {file.name} of a sink with a registry must not import other files.",
                 given=f"{file.name} needs {', '.join(needs)}",
-                hint="Declare what it needs in the same file; google/protobuf/... may be imported.",
+                hint="Declare all messages in the same file; google/protobuf/... may be imported.",
             )
         return base64.b64encode(file.serialized_pb).decode()
 
-    def shown(self, text: str) -> str:
+    def display_text(self, text: str) -> str:
         """As of each language: the message's name."""
         return str(self.name_of(text))
 

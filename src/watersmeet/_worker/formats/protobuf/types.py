@@ -137,11 +137,11 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 class BadIndex(ValueError):
-    """What stands in front of a registered message is no place of one; says why."""
+    """The bytes before a registered message are not the index of one; gives the reason."""
 
 
 def header_of(message: Descriptor) -> bytes:
-    """What stands behind the number of a file, and in front of a message: its place there, the first in one byte."""
+    """The bytes between the number of a file and a message: the message's index there, the first in one byte."""
     index = index_of(message)
     return b"\0" if index == [0] else b"".join(map(_zigzag, (len(index), *index)))
 

@@ -187,9 +187,10 @@ class ProtobufWriter:
             made = _messages(message, values, "value")
         except (Unwritable, ValueError) as error:
             raise EncodingError(
-                "A value cannot be written as the message of its sink.",
+                "A value does not fit the message of its sink.",
                 given=f"{self.what}: {error}",
-                hint=f"Change the values, or the message: what may be null is optional, or a message; {POLICY}",
+                hint="Change the values, or the message: a field that may be null must be optional, or a message; "
+                f"{POLICY}",
             ) from None
         written = [None if m is None else self.header + m.SerializeToString(deterministic=True) for m in made]
         return pa.array(written, pa.binary())
@@ -282,5 +283,5 @@ def _numbers(field: FieldDescriptor, values: Sequence[Any], place: str) -> list[
     numbers = {name: each.number for name, each in field.enum_type.values_by_name.items()}
     unknown = {*values} - {None, *numbers}
     if unknown:
-        raise Unwritable(f"{place}: {min(unknown)!r:.80} is no value of {field.enum_type.full_name}")
+        raise Unwritable(f"{place}: {min(unknown)!r:.80} is not a value of {field.enum_type.full_name}")
     return [None if value is None else numbers[value] for value in values]

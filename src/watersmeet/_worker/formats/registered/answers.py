@@ -1,4 +1,4 @@
-"""What bounds an answer of a registry: its bytes, and the time until all of them are there.
+"""Limits of an answer of a registry: its bytes, and the time until all of them are there.
 
 The client of confluent-kafka bounds only how long it waits for the next byte, and keeps whatever comes.
 """
@@ -37,7 +37,7 @@ def bounded(client: Any) -> Any:
 
     Raises
     ------
-    ConfigError : it is of a version whose answers cannot be bounded.
+    ConfigError : its version does not allow to limit answers.
     """
     try:
         session = client._rest_client.session
@@ -46,9 +46,9 @@ def bounded(client: Any) -> Any:
         session.headers["Accept-Encoding"] = "identity"
     except AttributeError as error:
         raise ConfigError(
-            "Answers of the Schema Registry cannot be bounded.",
+            "The size of the Schema Registry's answers cannot be limited.",
             given=str(error),
-            hint="Take a version of confluent-kafka that watersmeet is tried with: 2.12 to 2.16.",
+            hint="Take a version of confluent-kafka that watersmeet is tested with: 2.12 to 2.16.",
         ) from None
     stream = needed("confluent_kafka.schema_registry.common._httpx_compat").httpx.SyncByteStream
     session.event_hooks = hooks | {"response": [*hooks["response"], lambda response: _bound(response, stream)]}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from watersmeet._worker.background import TookTooLong, within
+from watersmeet._worker.background import TookTooLong, call_with_timeout
 from watersmeet._worker.formats.guarded.budgets import SCHEMA_REFERENCES
 from watersmeet._worker.formats.registered.answers import bounded, seconds_of
 from watersmeet._worker.formats.registered.packages import needed
@@ -75,7 +75,7 @@ class Handed:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the client is told."""
+        """The settings of the client."""
         found: dict[str, Any] = received(self.half, REGISTRIES)[str(self.number)]
         return found
 
@@ -91,7 +91,7 @@ class Reached:
 
 
 class RegistryClient:
-    """What is asked of one registry.
+    """The requests to one registry.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class RegistryClient:
             raise SourceError(
                 "The Schema Registry does not answer.",
                 given=f"{self._url}: an answer without a schema",
-                hint="See that the address is that of a Schema Registry.",
+                hint="Check that the address is that of a Schema Registry.",
             )
         return schema.schema_str
 
@@ -194,7 +194,7 @@ class RegistryClient:
     ) -> T:
         errors = needed("confluent_kafka.schema_registry.error")
         try:
-            return within(self._seconds, call, "a call of the Schema Registry")
+            return call_with_timeout(self._seconds, call, "a call of the Schema Registry")
         except errors.SchemaRegistryError as error:
             if error.http_status_code == _NOT_FOUND and error.error_code in missing:
                 raise Missing(f"the registry has no {what}: {error.error_message}") from None
@@ -212,8 +212,8 @@ class RegistryClient:
             raise kind(
                 "The Schema Registry does not answer.",
                 given=f"{self._url}, {what}: {type(error).__name__}",
-                hint="See that it is up and the address is right; the query goes on where it stopped when it is "
-                "started again. How long to wait: wm.SchemaRegistry(..., timeout=30, max_retries=3).",
+                hint="Check that it is up and that the address is right, and start the query again: it continues "
+                "where it stopped. To wait longer: wm.SchemaRegistry(..., timeout=30, max_retries=3).",
             ) from None
 
 
@@ -233,7 +233,7 @@ def _hint(status: int) -> str:
         return "See that the login may do this: wm.SchemaRegistry(..., username=, password=)."
     if status in (409, 422):
         return "Change the schema so that it is compatible, or the subject's compatibility in the registry."
-    return "What is wrong is the registry's own; the query goes on where it stopped when it is started again."
+    return "The fault is the registry's. Start the query again later: it continues where it stopped."
 
 
 def _module() -> Any:

@@ -1,4 +1,4 @@
-"""What a language of schemas answers: its types, how values are read by a schema, and how they are written.
+"""The interface of a language of schemas: its types, how values are read by a schema, and how they are written.
 
 Avro, Protobuf and JSON Schema are one each, found by a format's kind (`schemas.LANGUAGES`). Law 6: bytes that are not
 to the letter a value of their schema have a reason.
@@ -112,7 +112,7 @@ class Language(ABC):
 
     @abstractmethod
     def writer(self, text: str, kind: DataType, header: bytes, what: str, *, validate: bool) -> Writer:
-        """What writes values of a type by a whole schema.
+        """The writer of values of a type by a whole schema.
 
         Parameters
         ----------
@@ -142,8 +142,8 @@ class Language(ABC):
         BadSchema : it is none by its own language.
         ConfigError : a package that it takes is not installed.
         """
-        raise NotImplementedError(f"{self.registered_as} values are always looked at by all that their schema says")
+        raise NotImplementedError(f"{self.registered_as} values are always checked by their whole schema")
 
-    def shown(self, text: str) -> str:
+    def display_text(self, text: str) -> str:
         """The schema as errors show it."""
         return text

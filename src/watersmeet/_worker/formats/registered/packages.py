@@ -20,7 +20,7 @@ def needed(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigError(
-            "A format needs a package that is not there.",
+            "A format needs a package that is not installed.",
             given=str(error),
             hint=f"{installing('registry')}, on the driver and on every executor.",
         ) from None

@@ -13,7 +13,7 @@ from watersmeet._engine.rows.columns import valid
 
 
 class ValueCounts(AggregateKernel):
-    """Values with their numbers; NaN is one value, and -0.0 is 0.0. What is taken back as often as it came is gone."""
+    """Values with their counts; values subtracted as often as added are gone. NaN is one value; -0.0 is 0.0."""
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)

@@ -12,7 +12,7 @@ from watersmeet._engine.aggregates.scans import Groups
 
 
 class InRuns(AggregateKernel):
-    """What adds and takes back as runs of one row do."""
+    """A kernel that adds and subtracts as runs of one row."""
 
     def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
         return self.run(each_apart(kept), kept, values, None)

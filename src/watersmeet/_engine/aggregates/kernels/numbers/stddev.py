@@ -72,7 +72,7 @@ class Deviation(AggregateKernel):
 
 
 class ExactDeviation(InRuns):
-    """The standard deviation of a sample whose values may be taken away again, of count and exact sums."""
+    """The standard deviation of a sample, of count and exact sums, so that values can be subtracted."""
 
     def __init__(self, state: pa.DataType) -> None:
         super().__init__(state)

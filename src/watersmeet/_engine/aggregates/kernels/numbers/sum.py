@@ -72,7 +72,7 @@ class SumKernel(AggregateKernel):
             summed = step(*terms).cast(self.state)
         except pa.ArrowInvalid as error:
             raise FunctionError(
-                "A sum is larger than its type holds.",
+                "A sum is too large for its type.",
                 given=f"{self.state}: {error}",
                 hint="Sum decimals or doubles: cast the argument.",
             ) from error

@@ -36,7 +36,7 @@ def with_by(values: pa.Array) -> pa.Array:
 
 
 class ExtremeBy(AggregateKernel):
-    """The pair whose second is largest, or smallest; of equal ones the last."""
+    """The pair with the largest, or smallest, second value; of equal ones the last."""
 
     def __init__(self, state: pa.DataType, *, largest: bool) -> None:
         super().__init__(state)

@@ -99,7 +99,7 @@ def _replaced(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def parts(pattern: Pattern, limit: int) -> Callable[[str], list[str]]:
-    """What splits a text at the matches of a pattern: into so many parts at most, if the limit is more than zero."""
+    """A function that splits a text at the matches of a pattern: at most `limit` parts, if that is more than zero."""
     matches = pattern.compiled.finditer
 
     def split(text: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Regular expressions of Java's as Python's, where both surely find the same.
 
 A pattern is read here from its text, and only what is listed here passes: characters, classes of them, `.`, `^`, `$`,
-groups, alternatives, lookaheads and quantifiers. `\\d`, `\\s` and `\\w` are ASCII's in Java, so `re.ASCII` is set. What
-the two say differently is rewritten: `.` and `$` know more ends of lines in Java. What they do differently is refused:
-`\\b`, whose letters are Unicode's in Java 17 and ASCII's in 19, back references, lookbehinds, quantifiers of what may
-be empty, and characters beyond U+D7FF, whose halves Java's classes know.
+groups, alternatives, lookaheads and quantifiers. `\\d`, `\\s` and `\\w` are ASCII's in Java, so `re.ASCII` is set. A
+part with another meaning in Python is rewritten: `.` and `$` know more ends of lines in Java. All other differences
+are refused:
+`\\b`, with the letters of Unicode in Java 17 and of ASCII in 19, back references, lookbehinds, quantifiers of what may
+be empty, and characters beyond U+D7FF, which Java's classes split into halves.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Pattern:
     ----------
     compiled : Python's.
     least : characters that it matches at least.
-    repeats_groups : whether one of its groups may match several times: which of them is told is not asked for.
+    repeats_groups : whether one of its groups may match several times: which match is meant is not asked for.
     """
 
     compiled: re.Pattern[str]
@@ -153,7 +154,7 @@ class _PatternReader:
         return "".join([*made, "]"])
 
     def _member(self) -> tuple[str, bool]:
-        """What stands in a class, and whether it is one character."""
+        """The content of a class, and whether it is one character."""
         character = self._text[self.at]
         self.at += 1
         if character == "\\":

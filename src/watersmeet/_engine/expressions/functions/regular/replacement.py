@@ -1,4 +1,4 @@
-"""What stands in place of a match: Java's text of it, with `$1` for groups and a backslash before what is as it is."""
+"""The replacement of a match: Java's text of it, with `$1` for groups and a backslash before literal characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PARTS = re.compile(r"\$(\d)(?!\d)|\\([^0-9A-Za-z])|([^$\\])")
 
 
 def replacement_of(text: str, pattern: Pattern) -> Callable[[re.Match[str]], str] | None:
-    """What gives the text in place of a match; None where Java may see more in it, or would fail."""
+    """A function that returns the replacement of a match; None if Java may see more in it, or would fail."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):

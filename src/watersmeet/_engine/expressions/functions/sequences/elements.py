@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.expressions.functions.lists import elements_of, lists_of, places
+from watersmeet._engine.expressions.functions.lists import begins_and_lengths, elements_of, lists_of
 from watersmeet._engine.expressions.kernel import EvaluatedRows, Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import can_fail
 from watersmeet._engine.expressions.tree import VARIABLE, Call, Expression, type_of, variable_name
@@ -49,7 +49,7 @@ def _names(function: Expression) -> list[str]:
 
 
 def _called(rows: EvaluatedRows, function: Expression, of: Int64s, arguments: list[pa.Array]) -> pa.Array:
-    """What a function gives of elements, each of a row."""
+    """The results of a function for elements, each of a row."""
     assert isinstance(function, Call), "the call fits"
     given = dict(zip(_names(function), arguments, strict=False))
     return rows.of_elements(of, given).evaluate(function.arguments[0])
@@ -58,7 +58,7 @@ def _called(rows: EvaluatedRows, function: Expression, of: Int64s, arguments: li
 def _each(call: Call, rows: EvaluatedRows) -> tuple[pa.Array, Int64s, Int64s, pa.Array, pa.Array]:
     """The lists, their lengths, of each element the row and the element, and what the function gives of it."""
     lists = rows.evaluate(call.arguments[0])
-    starts, lengths = places(lists)
+    starts, lengths = begins_and_lengths(lists)
     of, at = elements_of(starts, lengths)
     element = lists.values.take(pa.array(at))
     index = pa.array((at - np.repeat(starts, lengths)).astype(np.int32))
@@ -93,11 +93,11 @@ def _whether(call: Call, rows: EvaluatedRows) -> pa.Array:
 
 
 def _aggregated(call: Call, rows: EvaluatedRows) -> pa.Array:
-    """What the elements come to, one after the other, and what a last function makes of that."""
+    """The elements folded one after the other, and a last function of that."""
     argument, zero, merge, finish = call.arguments
     lists = rows.evaluate(argument)
     there = valid(lists)
-    starts, lengths = places(lists)
+    starts, lengths = begins_and_lengths(lists)
     whole = shaped(spread(rows.where(there).evaluate(zero), there), type_of(zero))
     for place in range(int(lengths.max(initial=0))):
         of = np.flatnonzero(lengths > place)
@@ -114,7 +114,7 @@ def _aggregated(call: Call, rows: EvaluatedRows) -> pa.Array:
 def _of_map(call: Call, rows: EvaluatedRows) -> pa.Array:
     """A map with other values, or without the entries for which the function is not true."""
     maps = rows.evaluate(call.arguments[0])
-    starts, lengths = places(maps)
+    starts, lengths = begins_and_lengths(maps)
     of, at = elements_of(starts, lengths)
     keys, items = (part.take(pa.array(at)) for part in (maps.keys, maps.items))
     found = _called(rows, call.arguments[1], of, [keys, items])

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.aggregates.held_entries import Entries, Judges
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keybytes import windowed_bytes
 from watersmeet._engine.operator import Events
+from watersmeet._engine.operators.suppress.held_entries import Entries, Judges
 from watersmeet._engine.rows.columns import ints, joined
 from watersmeet._engine.rows.sizes import Picked, in_pieces
 from watersmeet._engine.state.table import Table
@@ -57,11 +57,11 @@ class HeldChanges:
         return Going(np.sort(last[~waits]))
 
     def _numbers(self, group: Int64s, domain: Int64s) -> Int64s:
-        """What has one entry at a time: a key, but where limits hold for each time domain a key in each (row 33)."""
+        """The unit of entries: a key, or with limits for each time domain a key in each domain (row 33)."""
         return group * len(self.times.domains) + domain if self.params.buffer.is_limited else group
 
     def results(self, going: Going) -> Iterator[pa.Table]:
-        """What goes with rows of the batch, in their order."""
+        """Columns of the batch's rows, in their order."""
         events, rows = self.events, going.row
         if not len(rows):
             return
@@ -93,7 +93,7 @@ class HeldChanges:
         )
 
     def stored(self, numbers: Int64s) -> HeldEntries:
-        """What state holds back of each of these (`_numbers`)."""
+        """The number of each of these in state (`_numbers`)."""
         events, times, groups = self.events, self.times, self.events.groups
         due, place, of = (np.full(len(numbers), none, dtype=np.int64) for none in (NEVER, -1, -1))
         first = groups.first

@@ -18,18 +18,18 @@ from watersmeet._engine.operator import Events
 from watersmeet._engine.time.times import Times, moments, moments_at
 
 OWN = -1
-"""Whose time ends an entry of a group that lies in one partition: its own."""
+"""The domain that ends an entry of a group in one partition: its own."""
 
 
 @dataclass(frozen=True)
 class Judges:
-    """Whose time ends entries.
+    """The domains that end entries by their time.
 
     Parameters
     ----------
-    moments : the moment (`times.moments`) of each event, by whose time it is: `OWN`, or of groups that lie in several
-        partitions the place of each domain that they have.
-    of_row : whose time ends the entry that each event would begin.
+    moments : the moment (`times.moments`) of each event, by the domain that decides: `OWN`, or for groups in several
+        partitions the place of each of their domains.
+    of_row : the domain that ends the entry that each event would begin.
     of_known : the same of each group's entry in state.
     """
 
@@ -80,7 +80,7 @@ class Entries:
 
         Parameters
         ----------
-        known, judge : of groups, when known entries are due, and by whose time.
+        known, judge : of groups, when known entries are due, and by which domain's time.
         """
         count = len(self.group)
         begin = np.searchsorted(self.group, np.arange(len(known)))

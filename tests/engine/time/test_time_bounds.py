@@ -18,7 +18,7 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import LET_GO
-from watersmeet._engine.time.time_bounds import Steps, furthest_before, told_reach
+from watersmeet._engine.time.time_bounds import Steps, bounds_by_case, furthest_before
 from watersmeet.windows import JoinWindows
 
 
@@ -38,7 +38,7 @@ def edge(
 
 
 def told(rows: pa.Table) -> pa.Table:
-    ((_, table),) = told_reach(rows, None, 2)
+    ((_, table),) = bounds_by_case(rows, None, 2)
     return table
 
 

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.buffers import NONE, BufferEntries, Filling, Limits, fill
-from watersmeet._engine.aggregates.held_changes import NEVER, Going, HeldChanges
 from watersmeet._engine.aggregates.windows.windowed import numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import encode_keys
+from watersmeet._engine.operators.suppress.buffers import NONE, BufferEntries, Filling, Limits, fill
+from watersmeet._engine.operators.suppress.held_changes import NEVER, Going, HeldChanges
 from watersmeet._engine.rows.columns import gather, ints, joined
 from watersmeet._engine.rows.position import ranks
 from watersmeet._engine.rows.sizes import Picked, value_bytes
@@ -77,7 +77,7 @@ class Limited:
 
     @cached_property
     def _waiting(self) -> tuple[FoundRows, Int64s, Int64s]:
-        """What waits in state: rows, when they are due, and their domains."""
+        """The waiting rows in state, when they are due, and their domains."""
         times, table, hits = self._times, self._changes.table, []
         for hit in table.due(int(times.start.min(initial=0)), _FOREVER):
             domain, due = (ints(hit.batch, name)[hit.rows] for name in ("domain", "due"))
@@ -89,7 +89,7 @@ class Limited:
         return found, ints(numbers, "due"), times.index(ints(numbers, "domain"))
 
     def _fill(self, domain: int) -> _Filled:
-        """What the rows of a domain make of its buffer."""
+        """The result of a domain's rows in its buffer."""
         found, due, of = self._waiting
         rows, mine = np.flatnonzero(self._times.of_row == domain), np.flatnonzero(of == domain)
         stored = self._reached(rows, mine)
@@ -145,7 +145,7 @@ class Limited:
         return self._going(whole, goes, state, pointer[goes] - count, before[goes])
 
     def _going(self, whole: _LimitedEntries, goes: Int64s, state: pa.Table, stored: Int64s, before: Int64s) -> Going:
-        """What goes with rows of the batch, its columns of the batch or of state."""
+        """Columns of the batch's rows, from the batch or from state."""
         events, batch, operator = self._events, self._changes.batch, self._events.context.operator
         last = whole.last[goes]
         own = np.where(last >= 0, np.append(events.own, -1)[last], stored + len(batch))
@@ -165,7 +165,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class _Filled:
-    """What the rows of one domain make of its buffer.
+    """The result of one domain's rows in its buffer.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def test_on_s3_each_of_sparks_file_managers_is_refused_with_the_reason(manager: 
 
 
 def test_a_store_that_refuses_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"does not refuse to write(.|\n)*3\.4\.2"):
+    with pytest.raises(ConfigError, match=r"overwrites existing files(.|\n)*3\.4\.2"):
         check_place("s3a://b/cp", S3A, "my.Manager", conditional=False)
 
 

@@ -1,7 +1,7 @@
 """Buffers with limits: which entries a full one sends early (KIP-328; docs/semantics, section 22).
 
-Numbers alone, of one time domain of a shard. What a row sends early begins anew with its key's next row, so that rows
-are looked at one by one, some microseconds each; what is not sent costs nothing.
+Numbers alone, of one time domain of a shard. An entry that is sent early begins anew with its key's next row. So rows
+are processed one by one, at some microseconds each; entries that are not sent cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Limits:
-    """What a buffer holds at most.
+    """The limits of a buffer.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class BufferEntries:
 
 
 def fill(limits: Limits, waiting: Filling, others: int, rows: Filling, moment: Int64s) -> BufferEntries:
-    """What rows make of a buffer.
+    """The result of rows in a buffer.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def fill(limits: Limits, waiting: Filling, others: int, rows: Filling, moment: I
 
 
 class _Buffer:
-    """What waits, the oldest first: (due, serialized key)."""
+    """The waiting entries, the oldest first: (due, serialized key)."""
 
     def __init__(self, limits: Limits, waiting: Filling, others: int) -> None:
         self._limits = limits
@@ -150,7 +150,7 @@ class _Buffer:
         return number
 
     def entries(self) -> BufferEntries:
-        """What has become of all."""
+        """The state of all entries."""
         columns = (self._begin, self._last, self._key, self._due, self._gone, self._place, self._at_once)
         begin, last, key, due, gone, place, at_once = (np.array(column, dtype=np.int64) for column in columns)
         held = (self._count, self._bytes)

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from watersmeet._spark.dataflow.level_variables import light
-from watersmeet._spark.dataflow.processor import LevelProcessor
+from watersmeet._spark.dataflow.level_variables import pickled_small
+from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._worker.state import MAP, VALUE, SparkChunkStore
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.wire import Labels
@@ -57,13 +57,13 @@ class Told(StatefulProcessor):
 
 
 def pickled(level: StatefulProcessor) -> bytes:
-    content: bytes = CloudPickleSerializer().dumps(light(level))  # type: ignore[no-untyped-call]
+    content: bytes = CloudPickleSerializer().dumps(pickled_small(level))  # type: ignore[no-untyped-call]
     return content
 
 
 def test_a_process_that_asks_for_the_variables_alone_imports_nothing_of_watersmeets(tmp_path: Path) -> None:
     file = tmp_path / "level"
-    file.write_bytes(pickled(LevelProcessor({}, {}, Common(Labels(1, 1, (0,), (1,)), ()), None, {})))
+    file.write_bytes(pickled(LevelProcessor(LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), ()))))
     ended = subprocess.run([sys.executable, "-c", ASKED, str(file)], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == [str(VALUE), str(MAP), "[]"]
 

@@ -10,7 +10,7 @@ import pytest
 from proof.arrow import arrow_builder
 from tests.engine.processors.test_processors import Calls, Timed, results
 from tests.engine.stream_kit import PLUS
-from tests.engine.time.test_places_of_held_results import Row, run
+from tests.engine.time.test_positions_of_held_results import Row, run
 from watersmeet.processors import ListStore, MapStore, ValueStore
 from watersmeet.windows import JoinWindows
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.held_changes import HeldChanges
-from watersmeet._engine.aggregates.limited_changes import Limited
-from watersmeet._engine.operator import Events, OperatorContext, kept_table
+from watersmeet._engine.operator import Events, OperatorContext, operator_table
+from watersmeet._engine.operators.suppress.held_changes import HeldChanges
+from watersmeet._engine.operators.suppress.limited_changes import Limited
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.state.runs import State
@@ -28,7 +28,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     params = context.params(SuppressParams)
     events = Events(context, inputs, sides=1)
     times = Times(context, inputs, events, state, sides=1)
-    table = kept_table(context, state)
+    table = operator_table(context, state)
     results = {"value": "value", "old": "old"} | ({"windowed": "windowed"} if params.suffix else {})
     held = HeldRows(context, table, times, results)
     changes = HeldChanges(params, events, times, table)
