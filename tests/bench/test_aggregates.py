@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from bench.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
-from bench.datasets import EPOCH
 from bench.run import some_of_kafka
-from bench.workload import handles_of
-from bench.workloads import WORKLOADS
+from bench.workloads.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
+from bench.workloads.datasets import EPOCH
+from bench.workloads.every import WORKLOADS
+from bench.workloads.workload import handles_of
 from watersmeet.testing import TopologyTestDriver
 
 MINUTE_MS = 60_000
