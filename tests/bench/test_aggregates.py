@@ -134,5 +134,5 @@ def test_a_workload_that_is_not_there_is_refused() -> None:
 
 
 def test_every_workload_has_its_topology_in_java() -> None:
-    java = "".join(file.read_text() for file in (Path(__file__).parents[2] / "bench" / "java").glob("*.java"))
+    java = "".join(file.read_text() for file in (Path(__file__).parents[2] / "bench" / "kafka" / "java").glob("*.java"))
     assert [name for name in WORKLOADS if f'case "{name}":' not in java] == []
