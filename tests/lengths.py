@@ -1,9 +1,9 @@
 """How long tests take: which belong to `make test`, which to `make test-all`, and what each file took.
 
-`tests/long.txt` names the long tests. They get the mark `long` and are left out unless `--long` is given; a test with the
-mark `proof` is left out unless `--proof` is. `tests/seconds.json` has what each file took in one run of all
-(`make test-all ARGS=--record-seconds`): its seconds in `make test`, and those of its long tests. `test_lengths.py` holds
-both files to what is said here, so no test depends on a time.
+`tests/long.txt` names the long tests. They get the mark `long` and are left out unless `--long` is given; a test with
+the mark `proof` is left out unless `--proof` is. `tests/seconds.json` has what each file took in one run of all
+(`make test-all ARGS=--record-seconds`): its seconds in `make test`, and those of its long tests. `test_lengths.py`
+holds both files to what is said here, so no test depends on a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SLOWEST = 15
 BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
 BUDGET_OF_ALL = 960.0
-"""Seconds that all files together may take in `make test`: ten minutes of two cores, less what processes take to start."""
+"""Seconds that all files together may take in `make test`: ten minutes of two cores, and processes have to start too."""
 LARGER: dict[str, tuple[float, str]] = {}
 """By file with a larger budget: its seconds, and the reason."""
 
@@ -95,7 +95,7 @@ def mark_long(config: pytest.Config, items: list[pytest.Item]) -> None:
 
     Raises
     ------
-    pytest.UsageError : a line names no test; nobody would notice that a test that was renamed became one of `make test`.
+    pytest.UsageError : a line names no test. Else a long test that was renamed would become one of `make test`.
     """
     long = lines(LONG.read_text())
     for item in items:

@@ -3,7 +3,7 @@
 Run by its path, no JVM needed: `python bench/studies/hot_key.py [stored rows ...]`. For each size it stores so many
 rows of one key, a millisecond apart, all still inside the join's retention, then gives batches of 100 late records of
 the other side that meet a few stored rows each. It prints the milliseconds of a lookup in the log and of a whole batch
-(median). What to look for: the lookup does not depend on the history. """
+(median). What to look for: the lookup does not depend on the history."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Run by its path, no JVM needed: `python bench/studies/large.py [case ...]`. A case runs operators of one shard over one
 batch, as a worker of Spark's does, and prints its results, their bytes, the seconds, and the largest resident memory of
-the process: all of it, and without what is mapped from files and can be dropped at any time. """
+the process: all of it, and without what is mapped from files and can be dropped at any time."""
 
 from __future__ import annotations
 

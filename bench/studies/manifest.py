@@ -2,7 +2,7 @@
 
 Run by its path, no JVM needed: `python bench/studies/manifest.py [gigabytes ...]`. Segments and chunks are a thousand
 times smaller than they are, so a table of 13 MB has the runs and chunks that one of 13 GB has. Each table is filled in
-batches of a hundredth of it and then gets ten batches of updates of a thousandth. """
+batches of a hundredth of it and then gets ten batches of updates of a thousandth."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `python bench/studies/read_state.py [rows ...]` (default 10,000,000). A table of this many rows (8 byte keys, 100 byte
 values) begins with a snapshot; then its store is counted, and one key is read, from a session that has done so before.
-Printed: seconds of the first batch, of counting, of a key (the median of some), and the store's size. """
+Printed: seconds of the first batch, of counting, of a key (the median of some), and the store's size."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 batches of 50,000 random updates a side, of which the last eight count. Then the query is started anew twice, each time
 for two more batches: with the machine's cache of runs as it was, and without it, as on a machine that has lost its
 disk. Printed: a batch's seconds and CPU-seconds, what RocksDB writes for an updated row, what the first batch of a
-start takes and reads from the state store, and the peak of memory. """
+start takes and reads from the state store, and the peak of memory."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `python bench/studies/start.py [CHECKOUT ...] [--turns 3]`: this checkout and others, by turns, each turn a process of
 its own. A stream of 1,000 records is joined with a table. The clock begins with `topology.start`; what comes before it
-(the session, the topology) is shown apart. """
+(the session, the topology) is shown apart."""
 
 from __future__ import annotations
 
