@@ -28,7 +28,7 @@ SLOWEST = 15
 BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
 BUDGET_OF_ALL = 960.0
-"""Seconds that all files together may take in `make test`: ten minutes of two cores, and processes have to start too."""
+"""Seconds that all files together may take in `make test`: ten minutes of two cores, less what processes start."""
 LARGER: dict[str, tuple[float, str]] = {}
 """By file with a larger budget: its seconds, and the reason."""
 
