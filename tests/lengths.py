@@ -29,7 +29,21 @@ BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
 BUDGET_OF_ALL = 960.0
 """Seconds that all files together may take in `make test`: ten minutes of two cores, less what processes start."""
-LARGER: dict[str, tuple[float, str]] = {}
+LARGER: dict[str, tuple[float, str]] = {
+    "tests/api/mistakes/test_mistakes.py": (30.0, "800 mistakes of users"),
+    "tests/engine/test_recordings.py": (45.0, "each vector, the small recordings, some histories of each family"),
+    "tests/histories/test_random_histories.py": (30.0, "250 random histories"),
+    "tests/kafka/faults/test_exactly_once.py": (
+        30.0,
+        "transactions that end half-way, and the one kill of `make test`",
+    ),
+    "tests/kafka/test_kafka_sink.py": (50.0, "each promise of the output, and the start of a broker"),
+    "tests/kafka/test_kafka_source.py": (30.0, "each format and policy of the input"),
+    "tests/spark/operators/test_recordings_on_spark.py": (
+        30.0,
+        "golden pages of five operators, one family of recordings",
+    ),
+}
 """By file with a larger budget: its seconds, and the reason."""
 
 
