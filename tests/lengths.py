@@ -35,13 +35,13 @@ LARGER: dict[str, tuple[float, str]] = {
     "tests/histories/test_random_histories.py": (30.0, "250 random histories"),
     "tests/kafka/faults/test_exactly_once.py": (
         30.0,
-        "transactions that end half-way, and the one kill of `make test`",
+        "transactions that end half-way, the one kill of `make test`",
     ),
     "tests/kafka/test_kafka_sink.py": (50.0, "each promise of the output, and the start of a broker"),
     "tests/kafka/test_kafka_source.py": (30.0, "each format and policy of the input"),
     "tests/spark/operators/test_recordings_on_spark.py": (
         30.0,
-        "golden pages of five operators, one family of recordings",
+        "golden pages of five operators, a family of recordings",
     ),
 }
 """By file with a larger budget: its seconds, and the reason."""
