@@ -35,7 +35,7 @@ jars: ## all jars, those of the benchmark too
 test: setup ## tests of every kind, in ten minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
-test-all: setup ## all tests, those that take long too; ARGS="-m long" for these alone
+test-all: setup ## all tests, the long ones of tests/long.txt too; ARGS="-m long" for these alone
 	@$(PYTEST) --long $(ARGS)
 
 check: lint docs demo test-all ## what has to hold before anything is merged

@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 if not __package__:  # run by its path: the repository's root is then not on the module path
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench import latency
-from bench.kafka import placed, watersmeet_turn
-from bench.workloads import EVERY
+from bench.kafka import latency
+from bench.kafka.contenders import placed, watersmeet_turn
+from bench.workloads.every import EVERY
 from dev.broker import KafkaBroker
 
 WORK = ROOT / ".bench"

@@ -16,13 +16,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench import nested as rows
-from bench import picture, report
-from bench.datasets import Shape, prepared
-from bench.results import OURS, Section, load, runs_of, save
-from bench.turns import Turn, alternate, spark_turn
-from bench.workloads import EVERY, SHARDS, a_day, few_records
-from bench.workloads import WORKLOADS as ON_KAFKA
+from bench.measuring.turns import Turn, alternate, spark_turn
+from bench.reports import picture, report
+from bench.reports.results import OURS, Section, load, runs_of, save
+from bench.workloads import nested as rows
+from bench.workloads.datasets import Shape, prepared
+from bench.workloads.every import EVERY, SHARDS, a_day, few_records
+from bench.workloads.every import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
 # Batches of a million records, the most that a batch from Kafka has by default.
@@ -67,7 +67,7 @@ def day(options: argparse.Namespace) -> Iterator[Section]:
 
 def kafka(options: argparse.Namespace) -> Iterator[Section]:
     """Kafka to Kafka, exactly once: Kafka Streams without and (one turn) with record cache, and watersmeet."""
-    from bench.kafka import compiled, notes_of
+    from bench.kafka.contenders import compiled, notes_of
 
     classes = compiled(WORK)
     for name in options.only or ON_KAFKA:
@@ -84,7 +84,7 @@ def kafka(options: argparse.Namespace) -> Iterator[Section]:
 
 def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[Turn]:
     """Turns of a workload on Kafka, round after round, each told of on stderr."""
-    from bench.kafka import one_turn_each, placed
+    from bench.kafka.contenders import one_turn_each, placed
     from dev.broker import KafkaBroker
 
     begin, beside = time.monotonic(), ON_KAFKA[name].plain
@@ -107,7 +107,7 @@ def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[T
 
 def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
     """What exactly once costs: the join of two tables from Kafka to Kafka, beside at least once."""
-    from bench.kafka import one_turn_of_each_delivery, placed
+    from bench.kafka.contenders import one_turn_of_each_delivery, placed
     from dev.broker import KafkaBroker
 
     data = ON_KAFKA["table_table"].data(WORK, options.quick)
@@ -123,7 +123,7 @@ def exactly_once(options: argparse.Namespace) -> Iterator[Section]:
 
 def latency(options: argparse.Namespace) -> Iterator[Section]:
     """A trickle through one, two and three levels: how long a record takes, and what a batch costs."""
-    from bench import latency as bench
+    from bench.kafka import latency as bench
 
     seconds = min(15, options.seconds) if options.quick else options.seconds
     for folder in options.folders:

@@ -20,9 +20,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from pyspark.sql import SparkSession
 
 import watersmeet
-from bench import joins, nested
-from bench.measure import batches_of, folder_bytes
-from bench.workloads import EVERY, SHARDS
+from bench.measuring.measure import batches_of, folder_bytes
+from bench.workloads import joins, nested
+from bench.workloads.every import EVERY, SHARDS
 from dev.jars import spark_jars
 from watersmeet._spark.session.settings import AT_START
 

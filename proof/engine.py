@@ -32,7 +32,8 @@ from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
 from watersmeet._engine.exchange.watermark import clock_batches, times
-from watersmeet._engine.operators.level import run_operator, tables_of
+from watersmeet._engine.operator import operator_table
+from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import (
     AT_FIRST,
@@ -143,8 +144,11 @@ class EngineDriver:
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
-            for table in tables_of(self.layout.settings[operator], state):
-                count += sum(len(rows) for rows in table.scan())
+            context = self.layout.settings[operator]
+            for number, kept in enumerate(context.kept):
+                # rows that are only appended have no table
+                if not kept.appended:
+                    count += sum(len(rows) for rows in operator_table(context, state, number).scan())
         return count
 
     def new_batch(self) -> EngineBatch:

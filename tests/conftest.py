@@ -79,6 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         for mark in MARKS.get(folder, ()):
             item.add_marker(mark)
+    lengths.mark_long(config, items)
     lengths.leave_out(config, items)
 
 

@@ -1,9 +1,8 @@
 """What a record costs a processor: a dedup with a map store, over the engine's operator alone, without Spark.
 
-    python -m bench.studies.processors [records]
-
-Each history is given in batches; the numbers are microseconds of CPU a record, all of the operator's: rows in, state
-read, calls, results, state written. `calls alone` is the same class over dictionaries, with nothing around it.
+Run by its path, no JVM needed: `python bench/studies/processors.py [records]`. Each history is given in batches; the
+numbers are microseconds of CPU a record, all of the operator's: rows in, state read, calls, results, state written.
+`calls alone` is the same class over dictionaries, with nothing around it.
 """
 
 from __future__ import annotations
@@ -12,11 +11,15 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from proof.arrow import arrow_builder
 from proof.layout import layout_of

@@ -20,7 +20,7 @@ from proof.histories.draw import draw_blueprint, draw_case
 from proof.histories.kinds.choices import Dice
 from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, goes_by_wall, is_limited, sinks_of, sources_of
-from proof.histories.settled import out_of_step
+from proof.histories.last_results import out_of_step
 from proof.oracle.records import Result, Windowed
 from watersmeet.builder import StreamsBuilder
 from watersmeet.topology import Topology

@@ -43,9 +43,22 @@ class ColumnLibrary:
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Library`."""
-        from watersmeet._spark.functions.functions import python_udf
-
         return python_udf(function, kind)
+
+
+def python_udf(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """A plain Python function of values as a function of Columns; `kind` is its result's type in DDL.
+
+    Spark evaluates a UDF also on the rows that `when` leaves out; there the operands are null, and a function
+    of one operand is not called.
+    """
+    # proofs of the engine run without Spark
+    from pyspark.sql import functions as F
+
+    def guarded(*values: Any) -> Any:
+        return None if len(values) == 1 and values[0] is None else function(*values)
+
+    return F.udf(guarded, kind)
 
 
 def as_written(handle: Any) -> Any:

@@ -16,11 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from bench.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
-from bench.datasets import EPOCH
 from bench.run import some_of_kafka
-from bench.workload import handles_of
-from bench.workloads import WORKLOADS
+from bench.workloads.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
+from bench.workloads.datasets import EPOCH
+from bench.workloads.every import WORKLOADS
+from bench.workloads.workload import handles_of
 from watersmeet.testing import TopologyTestDriver
 
 MINUTE_MS = 60_000
@@ -134,5 +134,5 @@ def test_a_workload_that_is_not_there_is_refused() -> None:
 
 
 def test_every_workload_has_its_topology_in_java() -> None:
-    java = "".join(file.read_text() for file in (Path(__file__).parents[2] / "bench" / "java").glob("*.java"))
+    java = "".join(file.read_text() for file in (Path(__file__).parents[2] / "bench" / "kafka" / "java").glob("*.java"))
     assert [name for name in WORKLOADS if f'case "{name}":' not in java] == []

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.inputs import Inputs, contents, parts
-from bench.json_workloads import enrich_data
-from bench.progress import Follower, batches_end
-from bench.workload import ROUNDS
-from bench.workloads import WORKLOADS
+from bench.kafka.inputs import Inputs, contents, parts
+from bench.kafka.progress import Follower, batches_end
+from bench.workloads.every import WORKLOADS
+from bench.workloads.json_records import enrich_data
+from bench.workloads.workload import ROUNDS
 
 TOPICS = ("a", "b")
 

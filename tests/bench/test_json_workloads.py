@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 import watersmeet as wm
-from bench.datasets import Shape
-from bench.json_workloads import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
-from bench.workload import Data, Workload, handles_of
-from bench.workloads import EVERY, WORKLOADS
+from bench.workloads.datasets import Shape
+from bench.workloads.every import EVERY, WORKLOADS
+from bench.workloads.json_records import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
+from bench.workloads.workload import Data, Workload, handles_of
 from watersmeet._worker.formats.json_decode import decode
 from watersmeet.testing import TopologyTestDriver
 

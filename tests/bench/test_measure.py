@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bench.datasets import Shape, key_of, prepared
-from bench.measure import Batch, Sampler, batches_of, rates
+from bench.measuring.measure import Batch, Sampler, batches_of, rates
+from bench.workloads.datasets import Shape, key_of, prepared
 
 
 def test_the_second_half_begins_after_the_batch_in_which_half_is_read() -> None:

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from bench.outcomes import Outcome, agreement, beside
-from bench.workloads import WORKLOADS
+from bench.kafka.outcomes import Outcome, agreement, beside
+from bench.workloads.every import WORKLOADS
 
 ONE = Outcome(records=100, keys=50, all_records=1, rows=40, table=2)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import profiles
-from bench.measure import Usage
-from bench.profiles import JAVA, PYTHON, THREADS, part_of
-from bench.sampled_daemon import named
+from bench.measuring import profiles
+from bench.measuring.measure import Usage
+from bench.measuring.profiles import JAVA, PYTHON, THREADS, part_of
+from bench.measuring.sampled_daemon import named
 from watersmeet._engine.state import cache
 from watersmeet._worker.formats import json_decode, json_encode
 from watersmeet._worker.writers import kafka_sink
@@ -95,7 +95,7 @@ def test_an_event_behind_midnight_is_within_a_turn_that_began_before() -> None:
 def test_samples_show_what_uses_cpu_and_not_what_waits(tmp_path: Path) -> None:
     program = """
 import os, sys
-from bench.sampled_daemon import Samples
+from bench.measuring.sampled_daemon import Samples
 def burn():
     return sum(i * i for i in range(6_000_000))
 def wait():

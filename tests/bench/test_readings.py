@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bench.outcomes import Outcome, Tally
-from bench.readings import of_json
+from bench.kafka.outcomes import Outcome, Tally
+from bench.workloads.readings import of_json
 
 
 def all_differ(hashes: np.ndarray) -> bool:

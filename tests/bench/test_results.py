@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import picture, report
-from bench.measure import Batch, Usage, rates
-from bench.results import (
+from bench.measuring.measure import Batch, Usage, rates
+from bench.measuring.turns import Turn
+from bench.reports import picture, report
+from bench.reports.results import (
     FIGURES,
     OURS,
     OURS_CACHED,
@@ -23,7 +24,6 @@ from bench.results import (
     pairs,
     save,
 )
-from bench.turns import Turn
 
 STATE_METRICS = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")
 

@@ -67,9 +67,9 @@ def demo() -> Named:
 
 def bench() -> Named:
     """The benchmark's workloads but the demo, which stands by itself; they need a session."""
-    from bench.demo_workload import PLAIN, WORKLOADS
-    from bench.workload import handles_of
-    from bench.workloads import EVERY
+    from bench.workloads.demo import PLAIN, WORKLOADS
+    from bench.workloads.every import EVERY
+    from bench.workloads.workload import handles_of
     from watersmeet import StreamsBuilder
 
     for name, workload in EVERY.items():

@@ -174,6 +174,6 @@ class ColumnLifts:
 
     def lift(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
         """See `Lifts`."""
-        from watersmeet._spark.functions.functions import python_udf
+        from proof.runners.library import python_udf
 
         return python_udf(function, "string" if kind == "text" else kind)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,10 +27,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
-from watersmeet._engine.keys.keybytes import combined_bytes
 from watersmeet.errors import TopologyError
-
-BYTES = Path(__file__).parents[2] / "recordings" / "bytes.json.gz"
 
 
 def one_to_many(shards: int = 3, **options: Any) -> EngineDriver:
@@ -125,17 +119,6 @@ def test_deletes_leave_no_rows_behind() -> None:
         *(("one", f"p{n}", None, 3) for n in range(9)),
     )
     assert driver.rows_in_stores() == 0
-
-
-def test_a_combined_key_has_the_bytes_that_kip_213_gives_it() -> None:
-    recorded = json.loads(gzip.decompress(BYTES.read_bytes()))["combined_key"]
-    types = {"string": (pa.string(), pa.string()), "int32/int64": (pa.int32(), pa.int64())}
-    assert {entry["serde"] for entry in recorded} == set(types)
-    for entry in recorded:
-        prefix, suffix = (pa.array([entry[n]], t) for n, t in zip(("fk", "pk"), types[entry["serde"]], strict=True))
-        content = combined_bytes(prefix, suffix)[0].as_py()
-        assert content.hex() == entry["bytes_hex"]
-        assert content.hex().startswith(entry["prefix_hex"])
 
 
 def plain(said: list[Any]) -> list[Any]:

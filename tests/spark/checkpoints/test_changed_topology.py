@@ -13,10 +13,11 @@ import watersmeet as wm
 from tests.spark.checkpoints import killed_change
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
+from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint, look
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.query.handover import Handover
-from watersmeet._spark.query.start import handover_of
+from watersmeet._spark.query.start import _Start
 from watersmeet._spark.query.start_options import StartOptions
 from watersmeet._spark.session import settings
 
@@ -150,8 +151,11 @@ def test_a_batch_that_was_not_finished_is_finished_by_the_topology_that_planned_
 
 def prepared(spark: SparkSession, made: wm.Topology, folder: Path) -> tuple[Handover, Checkpoint]:
     """A change that is about to be made."""
-    options = StartOptions(evolve=True)
-    return handover_of(made.physical, spark, str(folder / "cp"), options)
+    start = _Start(made.physical, Folder(spark, str(folder / "cp")), StartOptions(evolve=True))
+    found = look(start.folder)
+    assert found.binding is not None
+    place = start._place(found, found.binding.effects)
+    return start._handover(found, place, batches.last_planned(found.place, 0)), place
 
 
 def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_is_recorded_the_new_one(

@@ -48,7 +48,8 @@ def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: Sp
     serde = formats.serde_of(Format(kind))
     found = serde.read(pa.array(raws, pa.binary()))
     rows = spark.createDataFrame(list(enumerate(raws)), "i int, raw binary").repartition(1)
-    value, reason = columns.decode(Format(kind), F.col("raw"))
+    reason = columns.reason_of(Format(kind), F.col("raw"))
+    value = columns.value_of(Format(kind), F.col("raw"), reason)
     wanted = rows.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
     assert found.values.to_pylist() == [bytes(v) if isinstance(v := row["value"], bytearray) else v for row in wanted]
     assert found.bad.tolist() == [row["reason"] is not None for row in wanted]

@@ -32,7 +32,8 @@ FINE = "fine"
 def decoded(spark: SparkSession, form: Format, raws: list[bytes | None]) -> list[tuple[Any, str | None]]:
     rows = [(i, raw) for i, raw in enumerate(raws)]
     frame = spark.createDataFrame(rows, "i int, raw binary").repartition(1)
-    value, reason = columns.decode(form, F.col("raw"))
+    reason = columns.reason_of(form, F.col("raw"))
+    value = columns.value_of(form, F.col("raw"), reason)
     found = frame.select("i", value.alias("value"), reason.alias("reason")).orderBy("i").collect()
     return [(row["value"], row["reason"]) for row in found]
 
@@ -136,5 +137,6 @@ def test_a_schema_that_json_cannot_be_read_with_is_refused_with_a_hint(schema: s
 
 def test_the_type_of_a_format_is_the_type_of_what_it_decodes(spark: SparkSession) -> None:
     for form in map(Format, ("int", "long", "string", "bytes")):
-        value, _ = columns.decode(form, F.lit(b"").cast("binary"))
+        raw = F.lit(b"").cast("binary")
+        value = columns.value_of(form, raw, columns.reason_of(form, raw))
         assert spark.range(1).select(value.alias("v")).schema["v"].dataType == formats.type_of(form)

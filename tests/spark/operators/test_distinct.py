@@ -1,9 +1,8 @@
-"""Distinct streams in the test driver's own process, with functions of Columns, and on Spark: the same."""
+"""Distinct streams in the test driver's own process, with functions of Columns."""
 
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from watersmeet.testing import TopologyTestDriver
@@ -44,8 +43,3 @@ def test_the_driver_runs_distinct_in_its_own_process_and_the_table_has_what_pass
         assert results(driver) == EXPECTED
         store = driver.get_store("last")
         assert [(key, value.asDict()) for key, value in store.all()] == [("ann", ROWS[3][1]), ("bob", ROWS[4][1])]
-
-
-def test_spark_gives_the_same(spark: SparkSession) -> None:
-    with TopologyTestDriver(topology(), spark) as driver:
-        assert results(driver) == EXPECTED

@@ -1,9 +1,8 @@
-"""Tables whose rows expire in the test driver's own process and on Spark: the same."""
+"""Tables whose rows expire in the test driver's own process."""
 
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
@@ -36,13 +35,3 @@ def test_the_driver_runs_a_table_with_ttl_in_its_own_process_and_its_store_has_w
         found = [(each.key, each.value and each.value["item"], each.ts) for each in driver.read("changes")]
         assert found == [("a", "x", 1), ("a", None, 1_001), ("b", "y", 1_500)]
         assert [key for key, _ in driver.get_store("open").all()] == ["b"]
-
-
-def test_spark_gives_the_same(spark: SparkSession) -> None:
-    with TopologyTestDriver(topology()) as own, TopologyTestDriver(topology(), spark) as driver:
-        check(own)
-        check(driver)
-        for output in ("out", "changes"):
-            expected = [(each.key, each.value, each.ts) for each in own.read(output)]
-            assert [(each.key, each.value, each.ts) for each in driver.read(output)] == expected
-            assert expected

@@ -29,18 +29,6 @@ def encode_keys(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
     return _encode(form.flat(keys))
 
 
-def combined_bytes(prefix: pa.Array, suffix: pa.Array) -> pa.Array:
-    """KIP-213's bytes of combined keys: the prefix's length as 4 bytes big-endian, the prefix, the suffix.
-
-    >>> combined_bytes(pa.array(["a"]), pa.array(["b"])).to_pylist()
-    [b'\\x00\\x00\\x00\\x01ab']
-    """
-    prefix, suffix = encode_keys(prefix), encode_keys(suffix)
-    lengths = pc.binary_length(prefix).fill_null(0).to_numpy(zero_copy_only=False)
-    heads = lengths.astype(">u4").view(np.uint8).reshape(len(prefix), 4)
-    return pc.binary_join_element_wise(_fixed(heads, None), prefix, suffix, _EMPTY)
-
-
 def windowed_bytes(keys: pa.Array, numbers: Sequence[pa.Array]) -> pa.Array:
     """Kafka's bytes of windowed keys: the key, and behind it each number as 8 bytes big-endian.
 

@@ -9,7 +9,7 @@ that is quiet keeps nothing of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,10 +100,6 @@ class WindowRows:
     def unmatched(self, side: int, low: int, high: int) -> Iterator[Hits]:
         """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
         return self._tables[side].due(low, high, self._flag(side))
-
-    def gathered(self, side: int, hits: Sequence[Hits]) -> pa.Table:
-        """The stored rows at these places."""
-        return self._tables[side].gather(hits, ["hash", "key", "ts", "arrival", "domain", "value"])
 
     def matched_between(self, low: int, high: int) -> Int64s:
         """Numbers of stored rows that were matched, of those with a window that closes in [low, high)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Drops
-from watersmeet._engine.operator import Dropped, Failed, OperatorContext, operator_table
+from watersmeet._engine.operator import Dropped, Failed, OperatorContext
 from watersmeet._engine.operators import (
     distinct,
     expiry,
@@ -36,7 +36,6 @@ from watersmeet._engine.operators.versioned import stream_table_grace, stream_ve
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.table import Table
 
 OPERATORS = {
     "table": table.run,
@@ -67,13 +66,6 @@ OPERATORS = {
 }
 """The function of each stem."""
 _WHERE = "In a function of {}."
-
-
-def tables_of(context: OperatorContext, state: State) -> Iterator[Table]:
-    """The tables that an operator keeps in a shard's state, but for rows that are only appended."""
-    for number, kept in enumerate(context.kept):
-        if not kept.appended:
-            yield operator_table(context, state, number)
 
 
 def run_operator(

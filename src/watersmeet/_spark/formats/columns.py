@@ -32,12 +32,6 @@ _JSON_OPTIONS = {
 # -- from bytes --------------------------------------------------------------------------------------------
 
 
-def decode(form: Format, raw: Column) -> tuple[Column, Column]:
-    """(value, reason) of bytes of a plain format: reason is null where they are of it, and where they are null."""
-    reason = reason_of(form, raw)
-    return value_of(form, raw, reason), reason
-
-
 def reason_of(form: Format, raw: Column) -> Column:
     """Why bytes are not of the format; null where they are. Keep it in a column, so that Spark computes it once."""
     return _PLAIN[form.kind].reason(raw)

@@ -26,7 +26,6 @@ from watersmeet.io.formats import Format, WrappingFormat
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat
 
-PARTS = ("key", "value")
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By `reads` and `writes`, and by node and part: subject, version or number, and the schema itself."""
 

@@ -308,19 +308,6 @@ def session() -> SparkSession:
     return active
 
 
-def python_udf(function: Function, kind: str) -> Function:
-    """A plain Python function of values as a function of Columns; `kind` is its result's type in DDL.
-
-    Spark evaluates a UDF also on the rows that `when` leaves out; there the operands are null, and a function
-    of one operand is not called.
-    """
-
-    def guarded(*values: Any) -> Any:
-        return None if len(values) == 1 and values[0] is None else function(*values)
-
-    return F.udf(guarded, kind)
-
-
 def _empty(arguments: Sequence[DataType]) -> DataFrame:
     fields = [StructField(f"{ARGUMENT}{i}", kind) for i, kind in enumerate(arguments)]
     return session().createDataFrame([], StructType(fields))

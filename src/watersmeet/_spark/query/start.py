@@ -83,17 +83,6 @@ def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, option
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
 
-def handover_of(
-    topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions
-) -> tuple[Handover, Checkpoint]:
-    """The steps of a start that takes the checkpoint over, and the checkpoint then; nothing is done yet."""
-    start = _Start(topology, Folder(spark, checkpoint), options)
-    found = look(start.folder)
-    assert found.binding is not None
-    place = start._place(found, found.binding.effects)
-    return start._handover(found, place, batches.last_planned(found.place, 0)), place
-
-
 class _Meanwhile(Exception):
     """Somebody has written into the checkpoint since this start looked at it, before it had the lease."""
 

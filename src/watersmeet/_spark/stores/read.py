@@ -33,7 +33,6 @@ from watersmeet.names import answered
 
 _KEPT = int(AT_START["spark.sql.streaming.minBatchesToRetain"])
 _LEVEL = re.compile(r"/state/(\d+)/_metadata/v2/\d+$")
-_CHUNK = "label int, run string, chunk int, content binary"
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ The client of confluent-kafka bounds only how long it waits for the next byte, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from watersmeet._worker.formats.guarded.budgets import ANSWER_BYTES
 from watersmeet._worker.formats.registered.packages import needed
 from watersmeet.errors import ConfigError
 
-T = TypeVar("T")
 _RETRIES, _WAIT_MS, _MOST_WAIT_MS = 3, 1_000, 20_000
 """The client's own, where nothing else is said."""
 _GRACE = 1.0

@@ -15,8 +15,6 @@ from watersmeet._engine.expressions.plain_values import is_plain
 from watersmeet._engine.expressions.rowwise import by_row, by_whole_row
 from watersmeet._engine.expressions.tree import Call, type_of
 
-Pairs = Sequence[tuple[Any, Any]]
-
 
 def fits(call: Call) -> bool:
     """See `kernel`."""

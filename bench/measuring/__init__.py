@@ -1,0 +1,1 @@
+"""What runs a turn of a contender in processes of its own, and measures them."""

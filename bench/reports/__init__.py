@@ -1,0 +1,1 @@
+"""Results that are kept, the tables that are printed of them, and the picture."""

@@ -1,0 +1,1 @@
+"""Workloads: their data, their topologies on watersmeet, and how their results are read."""
