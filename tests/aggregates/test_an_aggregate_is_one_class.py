@@ -82,7 +82,7 @@ def test_it_is_folded_for_tables(steps: Any, cuts: Any) -> None:
 def test_it_is_described_recorded_and_refused_by_its_declaration() -> None:
     builder = arrow_builder("test")
     grouped = builder.stream("in", key="string", value="string").group_by_key()
-    with pytest.raises(TopologyError, match=r"The aggregate product is of numbers(.|\n)*wm.product\(lambda value:"):
+    with pytest.raises(TopologyError, match=r"The aggregate product takes numbers(.|\n)*wm.product\(lambda value:"):
         grouped.agg(made=product(it, MODULO))
     grouped.agg(made=product(lambda value: value.cast("int64"), MODULO)).to("out")
     assert "made=product(97)" in builder.build().describe()

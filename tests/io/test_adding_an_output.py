@@ -1,7 +1,7 @@
 """Adding an output: a class that answers, a file that writes it, and a line in one table.
 
 The folder `appended` holds all that such an output is. It runs here without a change of anything else, through a batch
-that is run again; CONTRIBUTING.md tells the way.
+that is run again; CONTRIBUTING.md has the guide.
 """
 
 from __future__ import annotations

@@ -81,5 +81,5 @@ def test_every_surface_was_there_to_be_looked_at(left_behind: Path) -> None:
 
 
 def test_frames_of_a_sink_that_are_run_by_themselves_are_told_so() -> None:
-    with pytest.raises(ConfigError, match="not told how to reach Kafka"):
+    with pytest.raises(ConfigError, match="no settings for Kafka"):
         secrets.received(b"half")

@@ -1,7 +1,7 @@
 """Adding an operator: one node, one spec, one engine file, one method of a handle, and a line in each of two tables.
 
 The folder `distinct` holds all that such an operator is. It runs here without a change of anything else, beside what
-the same operator gives one record at a time; `docs/architecture.md` tells the way.
+the same operator gives one record at a time; CONTRIBUTING.md has the guide.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_refused() -> None:
     builder = arrow_builder("test")
     (one,) = tables(builder, "one", key="long")
     (many,) = tables(builder, "many")
-    with pytest.raises(TopologyError, match="key extractor gives another type"):
+    with pytest.raises(TopologyError, match="key extractor returns another type"):
         one.one_to_many_join(many, PLUS, key=REF)
     with pytest.raises(TopologyError, match="joins two tables"):
         one.one_to_many_join(many.to_stream(), PLUS, key=REF)

@@ -386,7 +386,7 @@ def test_a_history_is_a_duration_that_is_not_negative() -> None:
     builder = arrow_builder("test")
     with pytest.raises(TopologyError, match="must not be negative"):
         builder.table("t", key="string", value="string", history="-1 day")
-    with pytest.raises(TopologyError, match="history is no duration"):
+    with pytest.raises(TopologyError, match="history must be a duration"):
         builder.table("t", key="string", value="string", history="soon")
     with pytest.raises(TopologyError, match="have no versioned tables"):
         arrow_builder("test", generation="old").table("t", key="string", value="string", history="1 day")

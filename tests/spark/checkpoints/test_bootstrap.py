@@ -130,7 +130,7 @@ def test_tables_begin_with_their_snapshots_whatever_happens_in_the_first_batch(
     with pytest.raises(ChangedTopology, match="bootstrap= of invoices"):
         run(topology(spark, tmp_path, sinks, invoices=late), spark, tmp_path)
     (tmp_path / "cp/watersmeet/bootstrap/customers.done").rename(tmp_path / "gone")
-    with pytest.raises(CorruptData, match="snapshot of 'customers' is not whole"):
+    with pytest.raises(CorruptData, match="snapshot of 'customers' is incomplete"):
         run(topology(spark, tmp_path, sinks), spark, tmp_path)
 
 

@@ -158,7 +158,7 @@ def test_headers_that_a_mapper_gives_are_those_of_all_that_stands_below_it_and_o
 )
 def test_headers_are_texts_and_bytes(given: Any, hint: str) -> None:
     stream = wm.StreamsBuilder("types").stream("s", key="string", value="long", headers=True)
-    with pytest.raises(FunctionError, match=f"(?s)header mapper gives no headers but .*Hint: .*{hint}"):
+    with pytest.raises(FunctionError, match=f"(?s)header mapper must return headers, not .*Hint: .*{hint}"):
         stream.map_headers(given)
 
 
@@ -200,7 +200,9 @@ def test_where_there_is_no_record_to_see_that_is_said_with_the_way_to_it(mistake
 
 def test_a_key_and_a_record_alone_are_refused_since_that_can_be_read_in_two_ways() -> None:
     stream = wm.StreamsBuilder("two").stream("s", key="string", value="long")
-    with pytest.raises(FunctionError, match=r"(?s)has a key and a record, and no value.*Hint: .*lambda value, record"):
+    with pytest.raises(
+        FunctionError, match=r"(?s)takes a key and a record, but no value.*Hint: .*lambda value, record"
+    ):
         stream.map_values(lambda key, record: record)
 
 

@@ -31,5 +31,5 @@ def test_a_frame_without_the_columns_and_a_stream_are_refused(spark: SparkSessio
     with pytest.raises(wm.ConfigError, match=r"missing: value, sequence(.|\n)*Hint: "):
         wm.latest(spark.createDataFrame([(1,)], "key int"))
     rate = spark.readStream.format("rate").load().selectExpr("value as key", "value", "value as sequence")
-    with pytest.raises(wm.ConfigError, match="no last row"):
+    with pytest.raises(wm.ConfigError, match="this one is streaming"):
         wm.latest(rate)

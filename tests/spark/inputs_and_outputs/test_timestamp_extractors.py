@@ -110,7 +110,7 @@ def test_without_a_policy_it_fails_and_says_where(bad: Any, why: str) -> None:
     driver.pipe("in", "k", {"ms": 7, "n": 1}, ts=1)
     driver.pipe("in", "k", bad, ts=2)
     with pytest.raises(
-        SourceError, match=f"(?s)of in gives a record no time.*partition 0, offset 1: it gives {why}.*Hint: "
+        SourceError, match=f"(?s)of in returns no time for a record.*partition 0, offset 1: it gives {why}.*Hint: "
     ):
         driver.read("out")
 
@@ -140,7 +140,7 @@ def test_an_extractor_that_raises_goes_by_the_policy_too_and_only_for_its_record
     assert list(found.values()) == [[7, 9], [7, 1, 9, 3], [7, 9]]
     driver = TopologyTestDriver(topology(extractor))
     driver.pipe("in", "k", {"ms": 8, "n": 0}, ts=0)
-    with pytest.raises(SourceError, match=r"(?s)of in gives a record no time.*offset 0"):
+    with pytest.raises(SourceError, match=r"(?s)of in returns no time for a record.*offset 0"):
         driver.read("out")
 
 

@@ -70,7 +70,10 @@ def test_a_name_that_is_none_of_the_topics_goes_by_on_error_with_its_text() -> N
         (lambda s: s.to(country, topics="by-de"), r"topics='by-de'.*Hint: "),
         (lambda s: s.to(country, topics=["a", "a"]), r"each once.*Hint: "),
         (lambda s: s.to("out", topics=["a"]), r"topics= is for a function.*Hint: "),
-        (lambda s: s.to(lambda value: F.length(value), topics=["a"]), r"topic selector gives no name but int.*Hint: "),
+        (
+            lambda s: s.to(lambda value: F.length(value), topics=["a"]),
+            r"topic selector must return a name, not int.*Hint: ",
+        ),
         (lambda s: s.to(country), r"function of batches"),
     ],
 )

@@ -34,7 +34,9 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
 
 def test_an_unknown_format_is_refused_and_nothing_is_recorded(start: Start, tmp_path: Path) -> None:
     for more in ((), (wm.Writer("noop"),)):
-        with pytest.raises(wm.ConfigError, match=r"no such format(.|\n)*Given: wm.Writer\('parket'\)(.|\n)*Hint: "):
+        with pytest.raises(
+            wm.ConfigError, match=r"Unknown format 'parket'(.|\n)*Given: wm.Writer\('parket'\)(.|\n)*Hint: "
+        ):
             start(wm.Writer("parket", path="/nowhere"), *more)
     assert not (tmp_path / "cp").exists()
 

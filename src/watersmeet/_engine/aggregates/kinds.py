@@ -36,5 +36,5 @@ KERNELS: dict[str, Kernel] = {
 
 
 def part_of(aggregate: AnyAggregate, kept: KernelTypes) -> AggregateKernel:
-    """The kernels of aggregates, by stem."""
+    """The kernel of an aggregate."""
     return KERNELS[aggregate.stem](aggregate, kept)
