@@ -3,6 +3,8 @@
 Confluent's tutorials "How to count a stream of events" and "How to sum a stream of events".
 """
 
+from decimal import Decimal
+
 import watersmeet as wm
 
 
@@ -17,14 +19,14 @@ def topology() -> wm.Topology:
 
 
 INPUTS = [
-    ("ticket-sales", None, {"title": "Aliens", "proceeds": "10.50"}, 0),
-    ("ticket-sales", None, {"title": "Die Hard", "proceeds": "12.00"}, 1),
-    ("ticket-sales", None, {"title": "Aliens", "proceeds": "18.10"}, 2),
+    ("ticket-sales", None, {"title": "Aliens", "proceeds": Decimal("10.50")}, 0),
+    ("ticket-sales", None, {"title": "Die Hard", "proceeds": Decimal("12.00")}, 1),
+    ("ticket-sales", None, {"title": "Aliens", "proceeds": Decimal("18.10")}, 2),
 ]
 EXPECTED = {
     "tickets-sold": [
-        ("Aliens", {"tickets": 1, "proceeds": "10.50"}, 0),
-        ("Die Hard", {"tickets": 1, "proceeds": "12.00"}, 1),
-        ("Aliens", {"tickets": 2, "proceeds": "28.60"}, 2),
+        ("Aliens", {"tickets": 1, "proceeds": Decimal("10.50")}, 0),
+        ("Die Hard", {"tickets": 1, "proceeds": Decimal("12.00")}, 1),
+        ("Aliens", {"tickets": 2, "proceeds": Decimal("28.60")}, 2),
     ]
 }
