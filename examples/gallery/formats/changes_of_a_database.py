@@ -11,7 +11,7 @@ def topology() -> wm.Topology:
     builder = wm.StreamsBuilder("changes-of-a-database")
     row = "id long, name string, city string"
     customers = builder.table(
-        "shop.customers", key=wm.debezium_key("id long"), value=wm.debezium(row), store="customers"
+        "shop.customers", key=wm.debezium_key("id long"), value=wm.debezium(row, time="record"), store="customers"
     )
     customers.group_by(lambda key, customer: (customer["city"], customer["name"])).agg(
         names=wm.collect_set(lambda name: name)

@@ -96,7 +96,7 @@ class TopologyTestDriver:
             _refuse_wall(topology, self._why_spark)
             self._run = BoundedRun(spark or session(), physical, shards, headers)
         else:
-            self._run = LocalRun(ready)
+            self._run, self._why_spark = LocalRun(ready), ready.asked
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._ran: Counter[str] = Counter()
         self._seen: Counter[tuple[str, str]] = Counter()

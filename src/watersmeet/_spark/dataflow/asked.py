@@ -1,0 +1,104 @@
+"""Programs that Spark runs in the middle of a level of this process: a small query over the rows at hand.
+
+So the test driver keeps its levels, stores and clocks in its own process, whatever functions a topology has (law 4:
+where a function is evaluated changes no result). Workers never do this: there Spark evaluates between two levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.expressions.program import GIVEN, Program
+from watersmeet._spark.session import settings
+from watersmeet._worker.formats.arrow_types import arrow_schema
+
+if TYPE_CHECKING:
+    from watersmeet._spark.dataflow.fusion import NotFused
+
+
+@dataclass(frozen=True)
+class Question:
+    """What Spark is asked for.
+
+    Parameters
+    ----------
+    spark : the session.
+    schema : of the frame that the functions begin with.
+    over : makes the frame with all columns of it.
+    columns : those that are wanted, with their types.
+    why : why the level cannot make them.
+    """
+
+    spark: SparkSession
+    schema: StructType
+    over: Callable[[DataFrame], DataFrame]
+    columns: StructType
+    why: NotFused
+
+    def answer(self, rows: pa.Table) -> pa.Table:
+        """The columns, and the number of the row that each row of them was made of."""
+        numbers = pa.array(np.arange(len(rows), dtype=np.int64))
+        given = rows.select(self.schema.names).cast(arrow_schema(self.schema)).append_column(GIVEN, numbers)
+        wanted = StructType([StructField(GIVEN, LongType()), *self.columns])
+        with settings.overridden(self.spark, settings.AT_START):
+            frame = self.spark.createDataFrame(given, StructType([*self.schema, wanted[GIVEN]]))
+            return self.over(frame).select(wanted.names).toArrow().cast(arrow_schema(wanted))
+
+
+@dataclass(frozen=True)
+class Asked(Program):
+    """A program whose columns Spark makes.
+
+    Parameters
+    ----------
+    question : what it is asked.
+    """
+
+    question: Question | None = None
+
+    @property
+    def _asked(self) -> Question:
+        assert self.question is not None, "there is nothing to ask"
+        return self.question
+
+    @property
+    def why(self) -> NotFused:
+        """Why the level cannot make the columns."""
+        return self._asked.why
+
+    @property
+    def idle(self) -> bool:
+        """See base class."""
+        return False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """See base class: all columns."""
+        return tuple(self._asked.schema.names)
+
+    @property
+    def explodes(self) -> bool:
+        """See base class: it may."""
+        return True
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """See base class; what Spark raises goes out as it is."""
+        made = self._asked.answer(rows)
+        found = rows.take(made.column(GIVEN))
+        for name in made.column_names:
+            at = found.schema.get_field_index(name)
+            column = made.column(name)
+            found = found.set_column(at, name, column) if at >= 0 else found.append_column(name, column)
+        return found
+
+    def failing(self, rows: pa.Table) -> Mapping[int, EvaluationError]:  # type: ignore[override]
+        """See base class: Spark says of no row that it fails alone."""
+        return {}
