@@ -71,7 +71,11 @@ def outcome(of: ModuleType, spark: SparkSession | None = None, *, one_by_one: bo
             if one_by_one:
                 _read(driver, records)
         _read(driver, records)
-        stores = {name: [_row(each) for each in driver.get_store(name).all()] for name in getattr(of, "STORES", {})} if spark is None else {}
+        stores = (
+            {name: [_row(each) for each in driver.get_store(name).all()] for name in getattr(of, "STORES", {})}
+            if spark is None
+            else {}
+        )
         return Outcome(records, stores, dict(driver.drops), driver.runs_in)
 
 

@@ -12,9 +12,9 @@ def topology() -> wm.Topology:
     """Sales in; for each film its tickets and proceeds after each sale out."""
     builder = wm.StreamsBuilder("tickets-sold")
     sales = builder.stream("ticket-sales", key="string", value=wm.json("title string, proceeds decimal(9, 2)"))
-    sales.group_by(lambda sale: sale["title"]).agg(tickets=wm.count(), proceeds=wm.sum(lambda sale: sale["proceeds"])).to(
-        "tickets-sold", value=wm.json()
-    )
+    sales.group_by(lambda sale: sale["title"]).agg(
+        tickets=wm.count(), proceeds=wm.sum(lambda sale: sale["proceeds"])
+    ).to("tickets-sold", value=wm.json())
     return builder.build()
 
 

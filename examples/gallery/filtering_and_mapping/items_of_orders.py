@@ -35,7 +35,10 @@ INPUTS = [
     (
         "orders",
         7,
-        {"customer": {"name": "ann", "city": "Bonn"}, "items": [{"sku": "a", "amount": 1.5}, {"sku": "b", "amount": 2}]},
+        {
+            "customer": {"name": "ann", "city": "Bonn"},
+            "items": [{"sku": "a", "amount": 1.5}, {"sku": "b", "amount": 2}],
+        },
         0,
     ),
     ("orders", 8, {"customer": {"name": "bob", "city": None}, "items": []}, 1),

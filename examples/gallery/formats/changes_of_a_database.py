@@ -20,7 +20,12 @@ def topology() -> wm.Topology:
 
 
 INPUTS = [
-    ("shop.customers", b'{"id": 1}', b'{"before": null, "after": {"id": 1, "name": "ann", "city": "Oslo"}, "op": "c"}', 0),
+    (
+        "shop.customers",
+        b'{"id": 1}',
+        b'{"before": null, "after": {"id": 1, "name": "ann", "city": "Oslo"}, "op": "c"}',
+        0,
+    ),
     (
         "shop.customers",
         b'{"id": 1}',

@@ -18,8 +18,8 @@ def topology() -> wm.Topology:
         "readings",
         key="string",
         value=wm.json("celsius int, date string, hour int"),
-        timestamp=lambda reading: (
-            F.timestamp_seconds(F.unix_timestamp(F.to_date(reading["date"]).cast("timestamp")) + reading["hour"] * 3600)
+        timestamp=lambda reading: F.timestamp_seconds(
+            F.unix_timestamp(F.to_date(reading["date"]).cast("timestamp")) + reading["hour"] * 3600
         ),
         on_invalid_timestamp=wm.DeadLetter("readings-without-time"),
     )

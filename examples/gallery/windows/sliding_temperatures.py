@@ -14,7 +14,9 @@ def topology() -> wm.Topology:
     readings = builder.stream("temperatures", key="string", value="double")
     windows = wm.SlidingWindows.of_time_difference_and_grace("500 ms", "100 ms")
     averages = readings.group_by_key().windowed_by(windows).agg(average=wm.avg(lambda t: t), n=wm.count())
-    averages.to_stream(key=lambda key, window: F.struct(key.alias("key"), window["end"].alias("end"))).to("averages", value=wm.json())
+    averages.to_stream(key=lambda key, window: F.struct(key.alias("key"), window["end"].alias("end"))).to(
+        "averages", value=wm.json()
+    )
     return builder.build()
 
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import GIVEN, Program
 from watersmeet._spark.session import settings
 from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.formats.json_types import nullable
 
 if TYPE_CHECKING:
     from watersmeet._spark.dataflow.fusion import NotFused
@@ -47,10 +49,16 @@ class Question:
         """The columns, and the number of the row that each row of them was made of."""
         numbers = pa.array(np.arange(len(rows), dtype=np.int64))
         given = rows.select(self.schema.names).cast(arrow_schema(self.schema)).append_column(GIVEN, numbers)
-        wanted = StructType([StructField(GIVEN, LongType()), *self.columns])
+        # a struct that is null has nulls where a field itself never is: neither Arrow's cast nor a row knows that
+        wanted = StructType([StructField(GIVEN, LongType()), *(_with_nulls(each) for each in self.columns)])
         with settings.overridden(self.spark, settings.AT_START):
             frame = self.spark.createDataFrame(given, StructType([*self.schema, wanted[GIVEN]]))
-            return self.over(frame).select(wanted.names).toArrow().cast(arrow_schema(wanted))
+            columns = [F.col(each.name).cast(each.dataType).alias(each.name) for each in wanted]
+            return self.over(frame).select(columns).toArrow().cast(arrow_schema(wanted))
+
+
+def _with_nulls(field: StructField) -> StructField:
+    return StructField(field.name, nullable(field.dataType), True)
 
 
 @dataclass(frozen=True)
