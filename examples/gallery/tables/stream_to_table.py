@@ -3,16 +3,21 @@
 Confluent's tutorial "How to convert a stream to a table".
 """
 
+from pyspark.sql import functions as F
+
 import watersmeet as wm
 
 
 def topology() -> wm.Topology:
-    """The table has the last reading of each key; a null value deletes the key."""
+    """The table has the last reading of each key; a null value deletes the key.
+
+    `map` and `filter` of a stream see null values; `map_values` leaves them null.
+    """
     builder = wm.StreamsBuilder("stream-to-table")
     readings = builder.stream("readings", key="string", value="string")
     latest = readings.to_table(store="latest")
     latest.to("changes")
-    latest.to_stream().map_values(lambda key, value: value.isNull()).to("deletions")
+    latest.to_stream().filter(lambda value: value.isNull()).map(lambda key, value: (F.lit("deleted"), key)).to("deletions")
     return builder.build()
 
 
@@ -24,6 +29,6 @@ INPUTS = [
 ]
 EXPECTED = {
     "changes": [("a", "1", 0), ("b", "2", 1), ("a", "3", 2), ("b", None, 3)],
-    "deletions": [("a", False, 0), ("b", False, 1), ("a", False, 2), ("b", True, 3)],
+    "deletions": [("deleted", "b", 3)],
 }
 STORES = {"latest": [("a", "3")]}

@@ -1,6 +1,6 @@
 """Name all operators and stores, so that a changed program finds their state again.
 
-Confluent's tutorial "How to change names of internal topics and state stores (naming changelog and repartition topics)".
+Confluent's tutorial "How to name changelog and repartition topics".
 """
 
 from pyspark.sql import functions as F

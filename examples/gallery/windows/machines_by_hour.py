@@ -10,7 +10,7 @@ HOUR = 3_600_000
 
 def topology() -> wm.Topology:
     """A machine is counted once an hour, however often it beats."""
-    builder = wm.StreamsBuilder("unmatched-heartbeats")
+    builder = wm.StreamsBuilder("machines-by-hour")
     beats = builder.stream("beats", key="string", value=wm.json("hall string"))
     hours = beats.group_by_key().windowed_by(wm.TimeWindows.of_size_with_no_grace("1 hour"))
     latest = hours.agg(hall=wm.last(lambda beat: beat["hall"]))

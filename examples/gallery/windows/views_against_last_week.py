@@ -12,7 +12,7 @@ DAY = 86_400_000
 
 def topology() -> wm.Topology:
     """Each day of a page beside its day a week earlier."""
-    builder = wm.StreamsBuilder("busiest-day-of-week")
+    builder = wm.StreamsBuilder("views-against-last-week")
     views = builder.stream("views", key="string", value="string")
     days = views.group_by_key().windowed_by(wm.TimeWindows.of_size_and_grace("1 day", "1 hour")).count()
     compared = days.join(
