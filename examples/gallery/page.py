@@ -1,4 +1,4 @@
-"""The page docs/gallery.md: all programs by subject, with a sentence each. `python -m examples.gallery.page` writes it."""
+"""The page docs/gallery.md: all programs by subject. `python -m examples.gallery.page` writes it."""
 
 from __future__ import annotations
 

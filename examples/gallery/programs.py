@@ -5,7 +5,7 @@ Each program is a module with
 * `topology()`: the topology,
 * `INPUTS`: the records that are piped, (topic, key, value, timestamp in ms), with a list of headers as a fifth where
   the program reads them; a text alone moves the wall clock by so much ("10 seconds"),
-* `EXPECTED`: for each output its records in order, (key, value, timestamp), with headers as a fourth where there are any,
+* `EXPECTED`: for each output its records in order, (key, value, timestamp), with a list of headers where there are any,
 * and, where there is something to tell, `STORES`: for each store the rows that it ends with, by key, and `DROPPED`: how
   many records were dropped, by (operator, reason).
 

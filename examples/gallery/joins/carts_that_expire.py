@@ -23,4 +23,4 @@ INPUTS = [
     ("payments", "ann", 10.0, 30 * MINUTE),
 ]
 EXPECTED = {"payments-with-cart": [("ann", True, 29 * MINUTE), ("ann", False, 30 * MINUTE)]}
-STORES = {"carts": []}
+STORES: dict[str, list[object]] = {"carts": []}

@@ -49,4 +49,4 @@ INPUTS = [
     ("heartbeats", "s2", "", 2 * MINUTE),
 ]
 EXPECTED = {"alarms": [("s2", "silent", MINUTE + 1), ("s2", "back", 2 * MINUTE)]}
-STORES = {"silent": []}
+STORES: dict[str, list[object]] = {"silent": []}

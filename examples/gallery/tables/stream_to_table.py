@@ -17,7 +17,9 @@ def topology() -> wm.Topology:
     readings = builder.stream("readings", key="string", value="string")
     latest = readings.to_table(store="latest")
     latest.to("changes")
-    latest.to_stream().filter(lambda value: value.isNull()).map(lambda key, value: (F.lit("deleted"), key)).to("deletions")
+    latest.to_stream().filter(lambda value: value.isNull()).map(lambda key, value: (F.lit("deleted"), key)).to(
+        "deletions"
+    )
     return builder.build()
 
 

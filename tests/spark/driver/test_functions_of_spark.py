@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.driver.test_forty_topologies import ORDERS, TOPOLOGIES, _built
 from watersmeet._spark.dataflow import fusion
-from watersmeet._spark.dataflow.fusion import NotFused
+from watersmeet._spark.dataflow.asked import NotFused
 from watersmeet.testing import TopologyTestDriver
 
 Define = Callable[[wm.StreamsBuilder], None]

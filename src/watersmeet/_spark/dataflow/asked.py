@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +21,19 @@ from watersmeet._spark.session import settings
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.json_types import nullable
 
-if TYPE_CHECKING:
-    from watersmeet._spark.dataflow.fusion import NotFused
+
+@dataclass(frozen=True)
+class NotFused:
+    """Why Spark evaluates the functions of a stage.
+
+    Parameters
+    ----------
+    column : the stage's column that has to be Spark's; empty where it is not one alone.
+    why : what is not known in the level: the name of a class of Spark's, as a rule.
+    """
+
+    column: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ def _with_nulls(field: StructField) -> StructField:
 
 
 @dataclass(frozen=True)
-class Asked(Program):
+class AskedProgram(Program):
     """A program whose columns Spark makes.
 
     Parameters

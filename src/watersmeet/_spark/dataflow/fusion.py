@@ -23,7 +23,7 @@ from watersmeet._engine.expressions.tree import Expression
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
-from watersmeet._spark.dataflow.asked import Asked, Question
+from watersmeet._spark.dataflow.asked import AskedProgram, NotFused, Question
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._spark.sources.extracted import opened, timed, with_times
@@ -44,20 +44,6 @@ _OF_FLOWS = re.compile(r"[sof]\d+_")
 """How the columns of keys and values begin."""
 SWITCH = "watersmeet.functions"
 """A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
-
-
-@dataclass(frozen=True)
-class NotFused:
-    """Why Spark evaluates the functions of a stage.
-
-    Parameters
-    ----------
-    column : the stage's column that has to be Spark's; empty where it is not one alone.
-    why : what is not known in the level: the name of a class of Spark's, as a rule.
-    """
-
-    column: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -185,7 +171,9 @@ class Fusion:
             return found
         made = over(self._spark.createDataFrame([], schema)).schema
         given = [name for name in columns if name in made.names]
-        return Asked(question=Question(self._spark, schema, over, StructType([made[each] for each in given]), found))
+        return AskedProgram(
+            question=Question(self._spark, schema, over, StructType([made[each] for each in given]), found)
+        )
 
     def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
         """What makes the times of these sources' records, where a function does; or why Spark has to."""
@@ -224,7 +212,7 @@ class Fusion:
         renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
         schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
         structs = [f.name for f in fields if isinstance(f.dataType, StructType)]
-        read = {} if isinstance(program, Asked) else fields_read(program.layers, wanted, structs)
+        read = {} if isinstance(program, AskedProgram) else fields_read(program.layers, wanted, structs)
         columns = StageColumns(operator.id, tuple((own, name) for name, own in renamed.items()), schema)
         outlives = self._outlives(operator)
         # what ends is shown whole
@@ -240,7 +228,7 @@ class Fusion:
 
 def _why(program: Program) -> NotFused | None:
     """Why Spark makes a program's columns, where it does."""
-    return program.why if isinstance(program, Asked) else None
+    return program.why if isinstance(program, AskedProgram) else None
 
 
 def program_of(stage: Stage, columns: list[str], whose: str) -> Program | NotFused:
