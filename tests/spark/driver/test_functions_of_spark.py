@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.driver.test_forty_topologies import ORDERS, TOPOLOGIES, _built
+from watersmeet._spark.analysis.constants import text_of
 from watersmeet._spark.dataflow import fusion
 from watersmeet._spark.dataflow.asked import NotFused
 from watersmeet.testing import TopologyTestDriver
@@ -183,3 +184,25 @@ def test_the_forty_topologies_give_the_same_where_spark_is_asked_for_everything(
     monkeypatch.setattr(fusion, "_program", refuse)
     assert outputs()[1] == here
     assert refused
+
+
+class WithoutPlans:
+    """A session, or a frame, that shows no plans of its own, as on Spark Connect."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def range(self, end: int) -> WithoutPlans:
+        return WithoutPlans(self._real.range(end))
+
+    def select(self, column: Any) -> WithoutPlans:
+        return WithoutPlans(self._real.select(column))
+
+    def collect(self) -> Any:
+        return self._real.collect()
+
+
+def test_a_constant_has_one_value_whether_or_not_a_session_shows_its_plans(spark: SparkSession) -> None:
+    given = F.upper(F.lit("aß\u0131ﬁ 😀"))
+    shown: Any = WithoutPlans(spark)
+    assert text_of(spark, given) == text_of(shown, given) == "ASSIFI 😀"
