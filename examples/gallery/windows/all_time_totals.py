@@ -7,7 +7,7 @@ import watersmeet as wm
 
 
 def topology() -> wm.Topology:
-    """Records before the beginning belong to no window."""
+    """Records before the beginning belong to no window: they are dropped, and counted."""
     builder = wm.StreamsBuilder("all-time-totals")
     reads = builder.stream("reads", key="string", value="string")
     since = wm.UnlimitedWindows.of().start_on(1_000)
@@ -17,3 +17,4 @@ def topology() -> wm.Topology:
 
 INPUTS = [("reads", "dune", "ann", 10), ("reads", "dune", "bob", 1_000), ("reads", "dune", "ann", 5_000_000)]
 EXPECTED = {"totals": [("dune", 1, 1_000), ("dune", 2, 5_000_000)]}
+DROPPED = {("since-1000", "no_window"): 1}
