@@ -57,6 +57,7 @@ ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_mod
 WITH_JVM = frozenset(
     {
         "watersmeet._spark.analysis.analysed_plan",
+        "watersmeet._spark.analysis.constants",
         "watersmeet._spark.metrics.observed",
         "watersmeet._spark.checkpoint.disk",
     }

@@ -77,6 +77,7 @@ class Power(wm.Aggregate):
 by_customer.agg(n=wm.count(), squares=Power(lambda amount: amount, power=2.0)).to("squares")
 by_customer.reduce(lambda one, other: one + other, lambda one, other: one - other)
 texts: wm.KGroupedStream = clicks.group_by(lambda click: F.lower(click))
+clicks.map_values(wm.python(str.upper, "string")).filter(wm.python(lambda click: click != "A"))
 texts.aggregate(lambda: "", wm.python(lambda click, text: text + click), name="texts")
 texts.cogroup(wm.python(lambda click, n: n + 1, "long")).cogroup(texts, lambda _, n: n).aggregate(lambda: 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from watersmeet.aggregates.declared import Function
 from watersmeet.names import answered
@@ -22,6 +22,10 @@ class PythonFunction:
 
     function: Function
     returns: Any = None
+
+    if TYPE_CHECKING:  # for a type checker it is what it stands for: a function
+
+        def __call__(self, *arguments: Any) -> Any: ...
 
 
 @answered

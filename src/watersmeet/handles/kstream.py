@@ -52,7 +52,10 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
         return KStream(self._construction, self._filtered(predicate, negate=True, name=name, store=None))
 
     def map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
-        """Each record with a new value: a Column function of (value) or (key, value)."""
+        """Each record with a new value: a Column function of (value) or (key, value).
+
+        A null value stays null, so that tombstones go on as tombstones; `map` gives such records to its function.
+        """
         return KStream(self._construction, self._mapped_values(mapper, name=name, store=None))
 
     def map(self, mapper: Function, *, name: str | None = None) -> KStream:

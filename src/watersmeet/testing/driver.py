@@ -1,6 +1,7 @@
 """TopologyTestDriver: records in, records out, no broker; the plan of production over bounded frames.
 
-Where all functions are expressions the driver runs in its own process, and a read takes milliseconds; else Spark runs.
+The driver runs in its own process. Where a level evaluates all functions, a read takes milliseconds; for the others
+the driver asks Spark, a small query for each read. With a session of its own Spark runs the topology.
 
 All inputs of a case form one source partition with the piping sequence as its offsets, so records are processed
 in exactly the order in which they were piped. Of Spark's runs many independent cases share one, and each read runs
@@ -59,8 +60,8 @@ class TopologyTestDriver:
     Parameters
     ----------
     topology : the topology.
-    spark : the session that is to run the topology. None: the driver runs it in its own process, or, where a function
-        is none that the level evaluates, has the active session run it; `why_spark` tells.
+    spark : the session that is to run the topology. None: the driver runs it in its own process, and asks the active
+        session for functions that a level does not evaluate; `why_spark` names them.
     shards : shards of each operator.
     initial_wall_clock_ms : what the driver's wall clock shows first, in ms since 1970.
     """
@@ -96,7 +97,7 @@ class TopologyTestDriver:
             _refuse_wall(topology, self._why_spark)
             self._run = BoundedRun(spark or session(), physical, shards, headers)
         else:
-            self._run = LocalRun(ready)
+            self._run, self._why_spark = LocalRun(ready), ready.asked
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._ran: Counter[str] = Counter()
         self._seen: Counter[tuple[str, str]] = Counter()
@@ -160,12 +161,12 @@ class TopologyTestDriver:
 
     @property
     def runs_in(self) -> Literal["process", "spark"]:
-        """Where records are processed: in this process, or by Spark in a run for each read."""
+        """Where records are processed: in this process, or by Spark in a run for each read, as with a session."""
         return "process" if isinstance(self._run, LocalRun) else "spark"
 
     @property
     def why_spark(self) -> str:
-        """Why it is Spark; empty where it is not."""
+        """What Spark evaluates, and why; empty where it evaluates nothing."""
         return self._why_spark
 
     @property
@@ -196,7 +197,7 @@ class TopologyTestDriver:
             raise TopologyError(
                 "Only a driver in this process has stores to read, and this one runs on Spark.",
                 given=f"get_store({name!r}); {self._why_spark}",
-                hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+                hint="Give the driver no session: TopologyTestDriver(topology).",
             )
         stores = run.topology.stores
         if name not in stores:
@@ -333,7 +334,7 @@ def _refuse_wall(topology: Topology, why: str) -> None:
         raise TopologyError(
             "Timers by the wall clock need a driver in this process, and this one runs on Spark.",
             given=f"TopologyTestDriver(topology, ...); {why}",
-            hint="Give the driver no session, and write functions as Columns that the level evaluates.",
+            hint="Give the driver no session: TopologyTestDriver(topology).",
         )
 
 

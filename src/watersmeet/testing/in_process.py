@@ -72,6 +72,7 @@ class Local:
     pack : what brings them to the first level, or to the sinks.
     levels : of the operators, in order.
     stores : by name.
+    asked : what Spark is asked for between, as text.
     """
 
     physical: Physical
@@ -79,6 +80,7 @@ class Local:
     pack: Pack
     levels: tuple[LevelProcessor, ...]
     stores: Mapping[str, StoredTable]
+    asked: str
 
 
 def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool) -> Local | NotInProcess:
@@ -99,13 +101,13 @@ def local(spark: SparkSession, physical: Physical, *, shards: int, headers: bool
 
 
 def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: Labels) -> Local | NotInProcess:
-    fusion = Fusion(spark, physical, direct_sinks=True)
+    fusion = Fusion(spark, physical, direct_sinks=True, asks=True)
     names = frozenset(source.name for source in physical.plan.sources)
     packed = fusion.of_sources(names, form.schema, decodes=True)
     ready = physical.ordered_exit or fusion.exit
     fused = {o.id: found for o in physical.operators if (found := fusion.fused(o)) is not None}
     if packed is None or not ready or len(fused) < len(physical.operators):
-        lines = [line for line in started_engines(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
+        lines = _by_spark(physical, fusion)
         reasons = [found.why for found in fusion.at_sources.values() if found is not None]
         return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
@@ -124,7 +126,12 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
         levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused), common))
     broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
-    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
+    asked = "; ".join(_by_spark(physical, fusion))
+    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast), asked)
+
+
+def _by_spark(physical: Physical, fusion: Fusion) -> list[str]:
+    return [line for line in started_engines(physical, fusion) if ": by Spark" in line or "; by Spark" in line]
 
 
 def _unlike(physical: Physical) -> NotInProcess | None:

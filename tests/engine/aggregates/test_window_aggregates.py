@@ -146,6 +146,15 @@ def test_a_late_record_is_counted_once_however_many_of_its_windows_are_closed() 
     assert driver.drops["n", "expired_window"] == 2
 
 
+def test_a_record_that_belongs_to_no_window_is_counted() -> None:
+    since = UnlimitedWindows(5)
+    driver = driver_of(
+        lambda b: b.stream("in", key="string", value="string").group_by_key().windowed_by(since).count(name="n")
+    )
+    run(driver, ("in", "a", "before", 4), ("in", "a", "within", 5), ("in", "b", "before", 0), ("in", "c", None, 1))
+    assert +driver.drops == {("n", "no_window"): 2, ("n", "null_value"): 1}
+
+
 @pytest.mark.parametrize("windows", [TimeWindows(10, 10, 5), SessionWindows(4, 6)], ids=["tumbling", "session"])
 def test_with_the_record_cache_a_window_gives_one_change_and_none_if_it_is_gone_within_the_batch(windows: Any) -> None:
     builder = arrow_builder("test")

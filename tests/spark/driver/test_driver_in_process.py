@@ -233,17 +233,12 @@ def test_values_of_all_types_bytes_and_headers_are_what_they_are_on_spark(spark:
     assert drivers[0].drops == drivers[1].drops == {("rows", "undecodable"): 1}
 
 
-def test_what_spark_has_to_evaluate_runs_on_spark_and_says_why(spark: SparkSession) -> None:
-    b = wm.StreamsBuilder("by-spark")
-    b.stream("in", key="string", value="long").map_values(lambda value: F.log(value)).to("out")
-    fanned = TopologyTestDriver(b.build())
-    assert fanned.runs_in == "spark"
-    assert "by Spark" in fanned.why_spark
-    with pytest.raises(TopologyError, match="runs on Spark"):
-        fanned.get_store("any")
-
+def test_what_gives_all_functions_to_spark_is_said(spark: SparkSession) -> None:
     topology = built(table_joins)
-    assert TopologyTestDriver(topology, spark).why_spark == "a session was given"
+    with_session = TopologyTestDriver(topology, spark)
+    assert with_session.why_spark == "a session was given"
+    with pytest.raises(TopologyError, match="runs on Spark"):
+        with_session.get_store("any")
     spark.conf.set("watersmeet.functions", "spark")
     try:
         assert "watersmeet.functions is spark" in TopologyTestDriver(topology).why_spark

@@ -95,6 +95,8 @@ CASTS = [
 TEXTS = [
     *_of("length({t}); octet_length({t}); bit_length({t})", t="t1 y1"),
     *_of("concat(t1, t2, 'x'); concat(t1, i1); concat_ws('-', t1, t2, 'x'); concat_ws(t1, t2, num); concat_ws('-')"),
+    *_of("split_part(t1, ',', {n}); split_part(t1, '', {n}); split_part(t1, 'xx', {n})", n="1 2 -1 -2 9 -9"),
+    *_of("split_part(t1, '😀', 2); split_part(num, '1', 2)"),
     *_of("concat(y1, y2); concat(t1); concat_ws(null, t1); concat_ws('-', t1, num)"),
     *_of("{f}(t1)", f="trim ltrim rtrim reverse ascii"),
     *_of(
@@ -158,6 +160,8 @@ DIGESTS = [
     *_of("substring_index(t1, '{d}', {n})", d=["a", "b", ",", "xx", "x", "é", "😀", ""], n=["1", "2", "-1", "-2", "0"]),
 ]
 ARRAYS = [
+    *_of("size(array()); coalesce(words, array()); if(o1, array(), ints); concat(array(), ints, array())"),
+    *_of("array_contains(if(o1, array(), words), t1); array(array(), words)"),
     *_of("array_distinct({a}); array_max({a}); array_min({a}); array_sort({a}); reverse({a})", a="ints words"),
     *_of("array_union({a}, {a}); array_compact({a}); array_repeat({a}, 2); size(array_distinct({a}))", a="ints words"),
     *_of("array_except(ints, array(few, 1)); array_intersect(ints, array(few, i1)); array_except(words, array(t1))"),
@@ -216,6 +220,8 @@ DATES = [
     *_of("{f}(day1)", f="year quarter month day dayofyear dayofweek weekday weekofyear last_day"),
     *_of("{f}(ts1)", f="year month day hour minute second unix_seconds unix_millis unix_micros dayofweek"),
     *_of("{f}(tn)", f="hour minute second"),
+    *_of("dayname(day1); monthname(day1); monthname(ts1); unix_date(day1); date_from_unix_date(i1); unix_date(day2)"),
+    *_of("next_day(day1, '{d}')", d="mo Tue WEDNESDAY th fri SA sunday"),
     *_of("date_add(day1, few); date_add(day1, i1); date_sub(day1, s1); day1 + 1; date_sub(day1, b1); day1 - 2"),
     *_of("datediff(day1, day2); datediff(day1, ts1); add_months(day1, few); add_months(day1, i1)"),
     *_of("trunc(day1, '{u}')", u="year yyyy yy quarter month mm mon week day x YEAR"),
@@ -236,6 +242,7 @@ ROUNDING = [
     *_of("bround(d1); bround(f1); bround(n1); bround(i1); round(n1, 1); bround(n1, 1); bround(q, 3)"),
     *_of(" round(w1, 3); round(q, 4); round(z, 2); round(i1, 2)"),
     *_of("{f}({n}, -1)", f="round bround", n="b1 s1 i1 l1"),
+    *_of("radians(d1); degrees(d1); radians(i1); factorial(few); factorial(i1); factorial(s1); bin(l1); bin(i1)"),
     *_of("round(l1, -3); bround(s1, -2); round(l1, -9); sqrt(d1); rint(d1); sign(d1); signum(i1); sqrt(i1)"),
 ]
 HASHES = _of(

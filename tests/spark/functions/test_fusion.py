@@ -12,7 +12,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._spark.dataflow.fusion import SWITCH, Fusion, NotFused
+from watersmeet._spark.dataflow.asked import NotFused
+from watersmeet._spark.dataflow.fusion import SWITCH, Fusion
 from watersmeet.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]

@@ -21,7 +21,8 @@ from tests.spark.functions.kernel_kit import settings
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.rows.columns import array
-from watersmeet._spark.dataflow.fusion import NotFused, program_of
+from watersmeet._spark.dataflow.asked import NotFused
+from watersmeet._spark.dataflow.fusion import program_of
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet.testing import TopologyTestDriver

@@ -38,7 +38,6 @@ class PlainCall:
     def __init__(self, function: Callable[..., Any], kind: pa.DataType, name: str) -> None:
         self.function, self.kind, self.name = function, kind, name
         self.__name__ = name
-        self._names = [field.name for field in kind] if pa.types.is_struct(kind) else []
         self._token = secrets.token_hex(8)
         _KNOWN[self._token] = self
 
@@ -88,8 +87,8 @@ class PlainCall:
                 yield EvaluationError(CONDITION, f"{self.name} raises {type(error).__name__}: {error}.")
                 continue
             try:
-                yield kept(dict(zip(self._names, given, strict=True)) if isinstance(given, tuple) else given)
-            except (WatersmeetError, ValueError):
+                yield kept(given)
+            except WatersmeetError:
                 said = f"{self.name} returns a value that is not of the type {self.kind}: {given!r:.200}."
                 yield EvaluationError(CONDITION, said)
 

@@ -22,7 +22,7 @@ from watersmeet._engine.rows.halves import failing
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
 """Columns by name, and what they are made by."""
-_GIVEN = "row:given"
+GIVEN = "row:given"
 """Column of rows that lists are made of: the number of the row that each was made of."""
 
 
@@ -40,6 +40,11 @@ class Program:
     layers: tuple[Columns, ...] = ()
     owner: str = ""
     gone: frozenset[str] = frozenset()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it makes no columns."""
+        return not self.layers
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -62,7 +67,7 @@ class Program:
         """
         whole = len(rows) <= 1
         if self.explodes:
-            rows = rows.append_column(_GIVEN, pa.array(np.arange(len(rows))))
+            rows = rows.append_column(GIVEN, pa.array(np.arange(len(rows))))
         for number, layer in enumerate(self.layers):
             try:
                 rows = self._made(rows, number, whole=whole)
@@ -86,7 +91,7 @@ class Program:
         """Errors by the numbers of the rows that the program was given, in place of those that it has made."""
         if not self.explodes:
             return dict(errors)
-        rows = ints(made, _GIVEN)
+        rows = ints(made, GIVEN)
         # of several errors of a row the first is told
         return {int(rows[row]): errors[row] for row in sorted(errors, reverse=True)}
 

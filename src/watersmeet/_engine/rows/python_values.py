@@ -86,6 +86,8 @@ def _struct(kind: pa.DataType) -> Kept:
         if value is None:
             return None
         given = value.asDict() if hasattr(value, "asDict") else value  # a Row of Spark's
+        if isinstance(given, tuple) and len(given) == len(fields):
+            return {name: of(each) for (name, of), each in zip(fields, given, strict=True)}
         if not isinstance(given, dict) or not names.issuperset(given):
             raise not_of(kind, repr(value))
         return {name: of(given.get(name)) for name, of in fields}

@@ -13,7 +13,8 @@ from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet._engine.rows.types import with_nulls
 from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Flow, Physical
-from watersmeet._spark.dataflow.fusion import Fusion, NotFused
+from watersmeet._spark.dataflow.asked import NotFused
+from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.wire.dead_letters import outliving

@@ -7,7 +7,7 @@ Spark's plan as expressions. So both ways evaluate the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,9 +23,10 @@ from watersmeet._engine.expressions.tree import Expression
 from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._spark.dataflow.asked import AskedProgram, NotFused, Question
 from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
 from watersmeet._spark.dataflow.stage import Stage
-from watersmeet._spark.sources.extracted import timed, with_times
+from watersmeet._spark.sources.extracted import opened, timed, with_times
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.packing.extracted import time_column
@@ -43,20 +44,6 @@ _OF_FLOWS = re.compile(r"[sof]\d+_")
 """How the columns of keys and values begin."""
 SWITCH = "watersmeet.functions"
 """A session's setting: "spark" has Spark evaluate all functions, "level" as few as can be, as tests want it."""
-
-
-@dataclass(frozen=True)
-class NotFused:
-    """Why Spark evaluates the functions of a stage.
-
-    Parameters
-    ----------
-    column : the stage's column that has to be Spark's; empty where it is not one alone.
-    why : what is not known in the level: the name of a class of Spark's, as a rule.
-    """
-
-    column: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -83,10 +70,12 @@ class Fusion:
     spark : the session.
     physical : the plan.
     direct_sinks : whether the sinks are written from wire rows, so that the last level may hand on to them, too.
+    asks : whether levels run where the session is, and so may ask Spark for columns that they cannot make.
     """
 
-    def __init__(self, spark: SparkSession, physical: Physical, *, direct_sinks: bool) -> None:
+    def __init__(self, spark: SparkSession, physical: Physical, *, direct_sinks: bool, asks: bool = False) -> None:
         self._spark = spark
+        self._asks = asks
         self._physical = physical
         self._direct_sinks = direct_sinks
         self.at_sources: dict[str, NotFused | None] = {}
@@ -107,8 +96,9 @@ class Fusion:
 
     def by_spark(self, operator: Operator) -> NotFused | None:
         """Why the functions behind an operator are Spark's; None where they are not."""
-        if self.fused(operator) is not None:
-            return None
+        fused = self.fused(operator)
+        if fused is not None:
+            return _why(fused.program)
         found = self._found[operator.id]
         return found if isinstance(found, NotFused) else NotFused("", "a sink that Spark writes")
 
@@ -144,7 +134,8 @@ class Fusion:
         decodes : whether packing decodes keys and values: else they are Spark's already.
         """
         found = self._of_frame(names, schema, decodes=decodes)
-        self.at_sources |= dict.fromkeys(names, found if isinstance(found, NotFused) else None)
+        why = found if isinstance(found, NotFused) else _why(found.program) or _why(found.timing)
+        self.at_sources |= dict.fromkeys(names, why)
         return None if isinstance(found, NotFused) else found
 
     def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | NotFused:
@@ -159,8 +150,30 @@ class Fusion:
             return timing
         stage = Stage(self._physical, 0, empty, names)
         outlets = outlets_of(self._physical, stage, 0, exits=self._physical.ordered_exit)
-        found = program_of(stage, columns_of(outlets, peeks_of(self._physical, stage)), ", ".join(sorted(names)))
+        wanted = columns_of(outlets, peeks_of(self._physical, stage))
+        found = self._or_asked(
+            program_of(stage, wanted, ", ".join(sorted(names))),
+            empty.schema,
+            lambda frame: Stage(self._physical, 0, frame, names).frame,
+            wanted,
+        )
         return found if isinstance(found, NotFused) else AtSources(found, stage, timing)
+
+    def _or_asked(
+        self,
+        found: Program | NotFused,
+        schema: StructType,
+        over: Callable[[DataFrame], DataFrame],
+        columns: Sequence[str],
+    ) -> Program | NotFused:
+        """The program, or, where levels may ask Spark, one that does."""
+        if not self._asks or not isinstance(found, NotFused):
+            return found
+        made = over(self._spark.createDataFrame([], schema)).schema
+        given = [name for name in columns if name in made.names]
+        return AskedProgram(
+            question=Question(self._spark, schema, over, StructType([made[each] for each in given]), found)
+        )
 
     def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
         """The programs of these sources' times, if a function makes them; or the reason for Spark."""
@@ -168,7 +181,13 @@ class Fusion:
         columns = [time_column(number) for number, _ in timed(plan, names)]
         if not columns:
             return Program()
-        return _program(with_times(empty, plan, names), columns, ", ".join(sorted(names)), columns)
+        columns += ["reason"]
+        return self._or_asked(
+            _program(with_times(empty, plan, names), columns[:-1], ", ".join(sorted(names)), columns[:-1]),
+            empty.schema,
+            lambda frame: with_times(opened(frame, plan, names), plan, names),
+            columns,
+        )
 
     def _tried(self, operator: Operator) -> Fused | NotFused:
         refused = refusal(self._spark)
@@ -180,13 +199,20 @@ class Fusion:
         outlets = outlets_of(self._physical, stage, operator.level, exits=True)
         peeks = peeks_of(self._physical, stage)
         wanted = columns_of(outlets, peeks)
-        program = program_of(stage, wanted, operator.node)
+        node = frozenset({operator.node})
+        program = self._or_asked(
+            program_of(stage, wanted, operator.node),
+            frame.schema,
+            lambda given: Stage(self._physical, operator.level, given, node).frame,
+            wanted,
+        )
         if isinstance(program, NotFused):
             return program
         prefix = f"o{operator.id}_"
         renamed = {f.name: f.name.removeprefix(prefix) for f in fields if f.name.startswith(prefix)}
         schema = arrow_schema(StructType([f for f in fields if f.name != "root"]))
-        read = fields_read(program.layers, wanted, [f.name for f in fields if isinstance(f.dataType, StructType)])
+        structs = [f.name for f in fields if isinstance(f.dataType, StructType)]
+        read = {} if isinstance(program, AskedProgram) else fields_read(program.layers, wanted, structs)
         columns = StageColumns(operator.id, tuple((own, name) for name, own in renamed.items()), schema)
         outlives = self._outlives(operator)
         # what ends is shown whole
@@ -198,6 +224,11 @@ class Fusion:
         root = self._physical.roots[operator.id].id
         told = any(flow.carries_old or flow.silent for flow in self._physical.flows if flow.root == root)
         return self._physical.plan.within.outlives(operator.node) and not told
+
+
+def _why(program: Program) -> NotFused | None:
+    """Why Spark makes a program's columns, where it does."""
+    return program.why if isinstance(program, AskedProgram) else None
 
 
 def program_of(stage: Stage, columns: list[str], owner: str) -> Program | NotFused:

@@ -98,7 +98,7 @@ class Extraction:
     def reads(self) -> tuple[str, ...]:
         """Names of the columns that it reads: of times, where Spark has made them; else what these are made of."""
         made = tuple(time_column(each.number) for each in self.extractors)
-        return self.program.reads if self.program.layers else made
+        return made if self.program.idle else self.program.reads
 
     def __call__(self, frame: pa.Table) -> pa.Table:
         """The frame with all records' times.
@@ -121,7 +121,7 @@ class Extraction:
 
     def _made(self, frame: pa.Table) -> tuple[pa.Table, Mapping[int, Exception]]:
         """The frame with the columns of times, and what is raised for which rows."""
-        if not self.program.layers:
+        if self.program.idle:
             return frame, {}
         try:
             return self.program(frame), {}

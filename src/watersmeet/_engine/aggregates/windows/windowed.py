@@ -91,7 +91,7 @@ def domains(rows: Contributions, counts: Bools, found: Lookup, of_row: Int64s) -
 
 
 def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
-    """Rows that came when windows of theirs were closed."""
+    """Rows that came when windows of theirs were closed, or that belong to none."""
     for side, table in enumerate(events.tables):
         mine = rows[events.side[rows] == side]
         if len(mine):

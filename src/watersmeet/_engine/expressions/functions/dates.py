@@ -12,7 +12,16 @@ from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import LONG_OVERFLOW, MICROS_A_DAY, is_utc
 from watersmeet._engine.expressions.tree import Call, type_of
-from watersmeet._engine.expressions.vectors import DURATION, INTEGERS, TIMESTAMPS, all_valid, checked, made, numbers
+from watersmeet._engine.expressions.vectors import (
+    DURATION,
+    INTEGERS,
+    TIMESTAMPS,
+    all_valid,
+    checked,
+    made,
+    numbers,
+    where_null,
+)
 
 _DAY, _INT = pa.date32(), pa.int32()
 _SECOND = 1_000_000
@@ -64,6 +73,15 @@ _KINDS: Mapping[str, tuple[tuple[pa.DataType, ...], ...]] = {
     "TimestampAddInterval": (TIMESTAMPS, (DURATION,)),
     "ExtractANSIIntervalDays": ((DURATION,),),
     "SubtractTimestamps": (TIMESTAMPS, TIMESTAMPS),
+    **dict.fromkeys(("UnixDate", "DayName", "MonthName"), ((_DAY,),)),
+    "DateFromUnixDate": ((_INT,),),
+    "NextDay": ((_DAY,), (pa.string(),)),
+}
+_WEEKDAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
+_WEEKDAY = {name[:letters]: n for n, name in enumerate(_WEEKDAYS) for letters in (2, 3, len(name))}
+_NAMES = {
+    "DayName": [name[:3].capitalize() for name in _WEEKDAYS],
+    "MonthName": ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"],
 }
 
 
@@ -74,6 +92,8 @@ def fits(call: Call) -> bool:
         return False
     if call.function in ("TruncDate", "TruncTimestamp") and not any(constant(each) for each in call.arguments):
         return False
+    if call.function == "NextDay" and str(constant(call.arguments[1])).upper() not in _WEEKDAY:
+        return False
     known = _KINDS[call.function]
     return len(kinds) == len(known) and all(kind in each for kind, each in zip(kinds, known, strict=True))
 
@@ -82,6 +102,26 @@ def _part(call: Call, arguments: list[pa.Array]) -> pa.Array:
     (days,) = arguments
     found = _PARTS[call.function](numbers(days).astype(np.int64))
     return made(found.astype(np.int32), all_valid(days), call.type)
+
+
+def _name(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    part = _PARTS["WeekDay" if call.function == "DayName" else "Month"](numbers(arguments[0]).astype(np.int64))
+    names = pa.array(_NAMES[call.function]).take(pa.array(part if call.function == "DayName" else part - 1))
+    return where_null(names, all_valid(*arguments))
+
+
+def _same_number(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    return arguments[0].view(call.type)
+
+
+def _next_day(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    """The first such day of the week behind a day."""
+    days = numbers(arguments[0]).astype(np.int64)
+    # 1 January 1970 was a Thursday
+    wanted = _WEEKDAY[str(constant(call.arguments[1])).upper()] - _WEEKDAY["TH"]
+    # days, and what is between two of them, are ints of Java's, and wrap as such
+    found = days + 1 + (wanted % 7 - 1 - days).astype(np.int32) % 7
+    return made(found.astype(np.int32), all_valid(*arguments), call.type)
 
 
 def _add_days(call: Call, arguments: list[pa.Array]) -> pa.Array:
@@ -211,5 +251,8 @@ KERNELS: Mapping[str, Kernel] = {
     "TimestampAddInterval": _add_interval,
     "ExtractANSIIntervalDays": _interval_days,
     "SubtractTimestamps": _time_between,
+    **dict.fromkeys(_NAMES, _name),
+    **dict.fromkeys(("UnixDate", "DateFromUnixDate"), _same_number),
+    "NextDay": _next_day,
 }
 LAZY: Mapping[str, LazyKernel] = {}

@@ -31,6 +31,9 @@ def fits(call: Call) -> bool:
     if call.function in ("StringTranslate", "SubstringIndex"):
         known = all(constant(each) is not None for each in call.arguments[1:])
         return kinds[0] == pa.string() and known
+    if call.function == "SplitPart":
+        between, part = (constant(each) for each in call.arguments[1:])
+        return kinds[0] == pa.string() and isinstance(between, str) and part not in (None, 0)
     if call.function == "Hex":
         return bool(pt.is_string(kinds[0]) or pt.is_binary(kinds[0]) or kinds[0] == pa.int64())
     if call.function == "Sha2" and constant(call.arguments[1]) not in _BITS:
@@ -110,6 +113,18 @@ def _before(call: Call, arguments: list[pa.Array]) -> pa.Array:
     return by_row(call, arguments[:1], part)
 
 
+def _part(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    """What stands between two of the texts that part it; an empty one parts nothing."""
+    between, number = str(constant(call.arguments[1])), int(str(constant(call.arguments[2])))
+
+    def part(text: str) -> str:
+        parts = text.split(between) if between else [text]
+        at = number - 1 if number > 0 else len(parts) + number
+        return parts[at] if 0 <= at < len(parts) else ""
+
+    return by_row(call, arguments[:1], part)
+
+
 _BY_ROW: Mapping[str, Callable[[Any], Any]] = {"Hex": _hex, "Crc32": zlib.crc32}
 
 
@@ -124,5 +139,6 @@ KERNELS: Mapping[str, Kernel] = {
     "FormatString": _formatted,
     "StringTranslate": _translated,
     "SubstringIndex": _before,
+    "SplitPart": _part,
 }
 LAZY: Mapping[str, LazyKernel] = {}

@@ -6,7 +6,8 @@ the digits that it prints of a float.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -20,10 +21,19 @@ from watersmeet._engine.expressions.functions.decimals import bounded, rounded
 from watersmeet._engine.expressions.functions.texts import constant
 from watersmeet._engine.expressions.kernel import Kernel, LazyKernel
 from watersmeet._engine.expressions.modes import fails
+from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.tree import Call, type_of
-from watersmeet._engine.expressions.vectors import FLOATS, INTEGERS, Numbers, all_valid, checked, made, numbers
+from watersmeet._engine.expressions.vectors import FLOATS, INTEGERS, Numbers, all_valid, both, checked, made, numbers
 
-_OF_DOUBLES = {"Sqrt": np.sqrt, "Rint": np.rint}
+_RADIANS, _DEGREES = 0.017453292519943295, 57.29577951308232
+"""Of a degree and of a radian, as Java has them."""
+_OF_DOUBLES: Mapping[str, Callable[[Numbers], Numbers]] = {
+    "Sqrt": np.sqrt,
+    "Rint": np.rint,
+    "ToRadians": lambda values: values * _RADIANS,
+    "ToDegrees": lambda values: values * _DEGREES,
+}
+_FACTORIALS = np.array([math.factorial(n) for n in range(21)])
 _MODES = {"Round": "half_towards_infinity", "BRound": "half_to_even"}
 
 
@@ -37,6 +47,8 @@ def fits(call: Call) -> bool:
         if kind in FLOATS:
             return scale == 0
         return (kind in INTEGERS and scale > -10) or (bool(pt.is_decimal(kind)) and _exact(call, kind) and scale >= 0)
+    if call.function in ("Factorial", "Bin"):
+        return bool(kind == (pa.int32() if call.function == "Factorial" else pa.int64()))
     if call.function in ("Floor", "Ceil"):
         return bool(kind == pa.float64() or pt.is_decimal(kind) or kind == pa.int64())
     return kind == pa.float64() and len(call.arguments) == 1
@@ -51,6 +63,18 @@ def _of_double(call: Call, arguments: list[pa.Array]) -> pa.Array:
     with np.errstate(all="ignore"):
         found = _OF_DOUBLES[call.function](numbers(arguments[0]))
     return made(found, all_valid(*arguments), call.type)
+
+
+def _factorial(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    """Null of what has none, or one that is no long."""
+    values = numbers(arguments[0])
+    there = (values >= 0) & (values < len(_FACTORIALS))
+    return made(_FACTORIALS[np.where(there, values, 0)], both(there, all_valid(*arguments)), call.type)
+
+
+def _binary(call: Call, arguments: list[pa.Array]) -> pa.Array:
+    """The digits of a long as Java writes them: those of the two's complement."""
+    return by_row(call, arguments, lambda value: f"{value & 0xFFFF_FFFF_FFFF_FFFF:b}")
 
 
 def _sign(call: Call, arguments: list[pa.Array]) -> pa.Array:
@@ -119,6 +143,8 @@ def _beyond(values: pa.Array, least: int, most: int) -> Bools:
 KERNELS: Mapping[str, Kernel] = {
     **dict.fromkeys(_OF_DOUBLES, _of_double),
     "Signum": _sign,
+    "Factorial": _factorial,
+    "Bin": _binary,
     **dict.fromkeys(("Floor", "Ceil"), _floor),
     **dict.fromkeys(_MODES, _round),
 }

@@ -25,7 +25,7 @@ from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWind
 from watersmeet._plan.operators.aggregates.window import WindowParams
 from watersmeet.windows import CalendarWindows, TimeWindows, UnlimitedWindows
 
-(EXPIRED,) = TimeWindowAggregateSpec.drop_reasons
+EXPIRED, NO_WINDOW = TimeWindowAggregateSpec.drop_reasons
 _FOREVER = 2**63 - 1
 
 
@@ -48,6 +48,7 @@ def run(
     rows, standing = made.rows, made.standing
     before, meta = standing.states, meta_of(rows, windows.bounds)
     yield from late_rows(EXPIRED, events, late)
+    yield from late_rows(NO_WINDOW, events, np.setdiff1d(np.arange(len(events.ts)), row))
     void = np.zeros(len(rows), dtype=np.bool_)
     for chosen, done in folded(rows, fold, standing, whole=context.operator.cached):
         if not params.on_close:

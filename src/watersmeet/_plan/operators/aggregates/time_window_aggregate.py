@@ -14,6 +14,7 @@ class TimeWindowAggregateSpec(WindowSpec[Node]):
     """See `Spec`."""
 
     stem = "time_window_aggregate"
+    drop_reasons = (*WindowSpec.drop_reasons, "no_window")
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Windows of the calendar differ in length: they are told apart, and let go, by their ends."""

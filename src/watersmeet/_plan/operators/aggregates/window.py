@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from watersmeet._plan.nodes import WindowAggregateNode
 from watersmeet._plan.operators.aggregates.aggregate import AggregateParams, AggregateSpec, records
@@ -27,7 +27,7 @@ class WindowSpec(AggregateSpec[N]):
     # a windowed key's rows all come from the partition of its key
     keeps_partition = True
     fans_out = True
-    drop_reasons = ("expired_window",)
+    drop_reasons: ClassVar[tuple[str, ...]] = ("expired_window",)
 
     def reads(self, site: SpecSite[N]) -> Reads:
         """Records with key and value: null values are left out, too (row 10 of section A)."""
