@@ -13,6 +13,7 @@ from watersmeet._plan.outputs import check_output
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
+from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration, duration_ms
 
 
@@ -24,6 +25,10 @@ class Construction:
     application : the application id.
     generation : the generation of semantics that the topology follows.
     functions : what says the types of users' functions.
+
+    Attributes
+    ----------
+    named_policies : those of single operators and outputs, by their names.
     """
 
     def __init__(self, application: str, generation: Generation, functions: FunctionBackend) -> None:
@@ -36,6 +41,7 @@ class Construction:
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
+        self.named_policies: dict[str, Policies] = {}
 
     def add(self, node: Node) -> Node:
         """The node, behind all others.
@@ -54,6 +60,20 @@ class Construction:
         self._origins[node.name] = self._origin(node)
         self._nodes[node.name] = node
         return node
+
+    def set_policies(self, name: str, policies: Policies) -> None:
+        """Say of one operator or output what becomes of records that end there.
+
+        Raises
+        ------
+        TopologyError : it has been said before.
+        """
+        if name in self.named_policies:
+            raise TopologyError(
+                f"One operator is given policies twice: {name!r}.",
+                hint=f"Say both at once: policies({name!r}, on_error=..., on_drop=...)",
+            )
+        self.named_policies[name] = policies
 
     def check_open(self, what: str) -> None:
         """Raise where the topology has been built, and something is still to be said of it."""

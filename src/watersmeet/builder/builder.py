@@ -63,7 +63,7 @@ class StreamsBuilder(InputReading):
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         policies = whole(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
-        self._within, self._named = Within(policies.only(WITHIN)), dict[str, Policies]()
+        self._within = Within(policies.only(WITHIN))
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
@@ -91,13 +91,7 @@ class StreamsBuilder(InputReading):
         >>> builder.policies("counts", on_error="fail", on_drop="skip")
         """
         self._construction.check_open(f"policies({name!r}, ...)")
-        made = named_policies(name, Policies(on_error=on_error, on_drop=on_drop))
-        if name in self._named:
-            raise TopologyError(
-                f"One operator is given policies twice: {name!r}.",
-                hint=f"Say both at once: policies({name!r}, on_error=..., on_drop=...)",
-            )
-        self._named[name] = made
+        self._construction.set_policies(name, named_policies(name, Policies(on_error=on_error, on_drop=on_drop)))
 
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels.
@@ -109,7 +103,7 @@ class StreamsBuilder(InputReading):
         ConfigError : `on_error` is to outlive a function that Spark evaluates, which fails the query all the same.
         """
         plan = self._construction.plan()
-        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named)))
+        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._construction.named_policies)))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         check_named(plan)

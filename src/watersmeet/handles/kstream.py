@@ -28,6 +28,7 @@ from watersmeet.handles.factory import made_as
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
+from watersmeet.handles.map_async import Asynchronous
 from watersmeet.handles.outputs import StreamOutputs
 from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @made_as("stream")
 @answering
-class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
+class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOutputs):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:

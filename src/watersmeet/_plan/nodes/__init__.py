@@ -39,6 +39,7 @@ from watersmeet._plan.nodes.joins import (
     TableTableNode,
     view_of,
 )
+from watersmeet._plan.nodes.map_async import MapAsyncNode
 from watersmeet._plan.nodes.processors import ProcessNode
 from watersmeet._plan.nodes.steps import (
     BranchNode,
@@ -81,6 +82,7 @@ __all__ = [
     "GlobalViewNode",
     "How",
     "Kind",
+    "MapAsyncNode",
     "MapHeadersNode",
     "MapNode",
     "MapValuesNode",
