@@ -99,9 +99,8 @@ class Asynchronous(Handle):
 
 
 def _is_coroutine_function(function: Any) -> bool:
-    called = getattr(type(function), "__call__", None)
-    inner = getattr(function, "func", function)  # of functools.partial
-    return any(map(inspect.iscoroutinefunction, (function, inner, called)))
+    """Whether it is one, or an object that is called as one."""
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def _number(concurrency: Any) -> int:

@@ -18,7 +18,6 @@ from watersmeet._engine.operators import (
     foreign_key_send,
     global_lookup,
     global_table_lookup,
-    map_async,
     one_to_many,
     stream_stream,
     stream_table,
@@ -32,7 +31,7 @@ from watersmeet._engine.operators.aggregates import (
     suppress,
     time_window_aggregate,
 )
-from watersmeet._engine.operators.processors import process
+from watersmeet._engine.operators.processors import map_async, process
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices

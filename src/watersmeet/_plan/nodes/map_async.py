@@ -43,10 +43,6 @@ class MapAsyncNode(Node):
 
     stem = "map_async"
 
-    @property
-    def takes_null_keys(self) -> bool:
-        return True
-
     def details(self) -> tuple[tuple[str, str], ...]:
         limit = self.how.timeout_ms
         timeout = "none" if limit is None else f"{limit} ms"

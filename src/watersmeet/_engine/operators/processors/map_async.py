@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows
 from watersmeet._engine.operators.processors.values import Checked, checked, plain_values
 from watersmeet._engine.rows.sizes import Picked
@@ -37,10 +38,14 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     errors: dict[int, Exception] = {}
     if calls:
         asked = _Calls(params.how, checked(params.result, _named(params.how, "gives a value")), found, errors)
-        _in_own_loop(lambda: asked.all(calls, outlives=context.outlives))
+        try:
+            _in_own_loop(lambda: asked.all(calls, outlives=context.outlives))
+        except FunctionError as error:
+            raise placed(error, context.operator.node) from None
     rows = np.setdiff1d(np.arange(len(values)), np.fromiter(errors, dtype=np.int64, count=len(errors)))
     if len(rows):
         out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
+        # answers are Python's, one by one
         out["value"] = pa.array([found[row] for row in rows.tolist()], params.result)
         yield from context.in_pieces(out)
     yield from failed_rows(events, errors)
@@ -95,7 +100,7 @@ class _Calls:
 
     def _raised(self, error: Exception) -> FunctionError:
         return FunctionError(
-            _named(self._how, f"raises {type(error).__name__}: {error}.".replace("..", ".")),
+            _named(self._how, f"raises {type(error).__name__}: {str(error).removesuffix('.')}."),
             hint="on_error= says what becomes of records for which it raises.",
         )
 
