@@ -25,7 +25,6 @@ from proof.histories.kinds.kind import (
     sink_node,
     stored,
 )
-from proof.histories.subjects.asked import answer
 from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.distinct import distinct
@@ -81,7 +80,7 @@ def _filter_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[A
 
 def _map_values(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
     if params.get("asks"):
-        return [inputs[0].map_async(answer, returns="string", concurrency=params["asks"], name=site.name)]
+        return [inputs[0].map_async(text.answer, returns="string", concurrency=params["asks"], name=site.name)]
     mapper = site.library.lift(text.mapped, "string")
     if params.get("sees"):
         timed, field = site.library.lift(text.with_time, "string"), site.builder._construction.functions.field

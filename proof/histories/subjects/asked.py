@@ -1,25 +1,14 @@
 """Mappers of values that ask elsewhere: coroutines that answer in an order of their own.
 
-Owns the coroutine. Law: the oracle has the answers, whoever answers first.
+Owns how often they are drawn. Law: the oracle has the answers, whoever answers first.
 """
 
 from __future__ import annotations
 
-import asyncio
-import zlib
 from dataclasses import replace
-from typing import Any
 
 from proof.histories.blueprint import Blueprint
 from proof.histories.kinds.choices import Choices
-from proof.histories.kinds.functions import mapped
-
-
-async def answer(value: Any) -> Any:
-    """What the mapper gives, after some turns of the loop, another number of them for each value."""
-    for _ in range(zlib.crc32(value.encode()) % 4):
-        await asyncio.sleep(0)
-    return mapped(value)
 
 
 def with_asked(choices: Choices, blueprint: Blueprint) -> Blueprint:

@@ -124,7 +124,7 @@ def _in_own_loop(made: Callable[[], Coroutine[Any, Any, None]]) -> None:
         except BaseException as error:  # what is raised there is raised here
             raised.append(error)
 
-    thread = threading.Thread(target=ran, name="map_async")
+    thread = threading.Thread(target=ran, name="watersmeet-calls")
     thread.start()
     thread.join()
     if raised:
