@@ -27,6 +27,7 @@ from watersmeet._plan.nodes import (
     MapValuesNode,
     Node,
     PeekNode,
+    PlaceNode,
     RegroupNode,
     SelectKeyNode,
 )
@@ -144,6 +145,10 @@ def _map_values(flow: Flow, node: MapValuesNode | ArgumentsNode, rows: pa.Table)
     return rows
 
 
+def _place(flow: Flow, node: PlaceNode, rows: pa.Table) -> pa.Table:
+    return _set(rows, "value", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
+
+
 def _map_headers(flow: Flow, node: MapHeadersNode, rows: pa.Table) -> pa.Table:
     return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
 
@@ -226,6 +231,7 @@ def _peek(flow: Flow, node: PeekNode, rows: pa.Table) -> pa.Table:
 _STEPS: dict[type[Node], Any] = {
     FilterNode: _filter,
     MapValuesNode: _map_values,
+    PlaceNode: _place,
     MapHeadersNode: _map_headers,
     MapNode: _map,
     SelectKeyNode: _select_key,

@@ -42,7 +42,9 @@ _WRITTEN = {
     **dict.fromkeys(("key_serde", "key_serializer", "key_format"), _KEY),
     **dict.fromkeys(("value_serde", "value_serializer", "value_format", "format", "schema"), _VALUE),
     **dict.fromkeys(("partitions", "num_partitions"), "The topic has to be there, with its partitions"),
-    **dict.fromkeys(("partitioner", "stream_partitioner"), "The key says the partition: select_key(selector) before"),
+    **dict.fromkeys(
+        ("stream_partitioner", "with_stream_partitioner"), "partitioner=lambda key, value: ..., the number"
+    ),
     "topic": "The target is the first argument: stream.to('topic')",
     "path": "stream.to(wm.Writer('parquet', path=...), name=...)",
     "mode": "A stream is appended to its output; a table is kept in wm.DatabaseTable or wm.CatalogTable",

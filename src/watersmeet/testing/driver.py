@@ -79,6 +79,7 @@ class TopologyTestDriver:
                 f"The number of shards must be 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
             )
         headers = topology.plan.headers
+        self._placed = {sink.output for sink in topology.plan.sinks if sink.target.is_placed}
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
@@ -152,7 +153,12 @@ class TopologyTestDriver:
         start = self._seen[(case, output)]
         end = len(records) if limit is None else min(start + limit, len(records))
         self._seen[(case, output)] = end
-        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[start:end]]
+        placed = output in self._placed
+        parts = [(r.value["value"], r.value["partition"]) if placed else (r.value, None) for r in records]
+        return [
+            TestRecord(r.key, value, r.ts, r.headers, r.step, r.position, partition)
+            for r, (value, partition) in list(zip(records, parts, strict=True))[start:end]
+        ]
 
     def queue_size(self, output: str, *, case: str = "") -> int:
         """How many records of an output have not been read yet."""
