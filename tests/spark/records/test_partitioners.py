@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._worker.formats.placed import UNPLACED, PlacedSerde, settled, taken_off
-from watersmeet._worker.formats.serdes import NumberSerde
+from watersmeet._worker.formats.serdes import NumberSerde, TextSerde
 from watersmeet.errors import FunctionError, SinkError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 
@@ -74,6 +74,16 @@ def test_a_value_goes_through_its_envelope_and_back_tombstones_and_all() -> None
     eight = [number.to_bytes(8, "big") for number in (1, 4)]
     assert table.column("value").to_pylist() == [eight[0], None, eight[1], None, b"as it is"]
     assert places.tolist() == [2, 3, UNPLACED, UNPLACED, UNPLACED]
+
+
+def test_values_of_many_records_come_out_of_their_envelopes() -> None:
+    texts = [None if number % 7 == 6 else str(number).ljust(400, ".") for number in range(3_000)]
+    kind = pa.struct([("value", pa.string()), ("partition", pa.int64())])
+    raw = PlacedSerde(TextSerde()).write(pa.array([(text, at) for at, text in enumerate(texts)], kind))
+    rows = pa.table({"topic": np.zeros(3_000, dtype=np.int32), "value": raw})
+    table, places = taken_off(rows, {0: "fail"})
+    assert table.column("value").to_pylist() == [None if text is None else text.encode() for text in texts]
+    assert places.tolist() == list(range(3_000))
 
 
 def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> None:

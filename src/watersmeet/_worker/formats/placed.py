@@ -73,7 +73,9 @@ def taken_off(records: pa.RecordBatch | pa.Table, rules: Rules) -> tuple[pa.Tabl
     mine = np.isin(table.column("topic").to_numpy(), list(rules))
     given = pc.if_else(pa.array(mine), raw, None)
     there = pc.equal(pc.binary_slice(given, _NUMBER, _NUMBER + 1), b"\x01")
-    own = pc.if_else(there, pc.binary_slice(given, _NUMBER + 1), None)
+    # without an end Arrow asks for more memory than a number can say
+    longest = max(pc.max(pc.binary_length(given)).as_py() or 0, _NUMBER + 1)
+    own = pc.if_else(there, pc.binary_slice(given, _NUMBER + 1, longest), None)
     values = pc.if_else(pa.array(mine), own, raw)
     places = numbers(pc.binary_slice(given, 0, _NUMBER), pa.int64()).fill_null(UNPLACED).to_numpy()
     return table.set_column(table.schema.get_field_index("value"), "value", values), places
