@@ -9,7 +9,7 @@ from __future__ import annotations
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators import operators_of
-from watersmeet._plan.outputs import check_output
+from watersmeet._plan.outputs import check_feedback, check_output
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
@@ -37,7 +37,6 @@ class Construction:
         self.functions = functions
         self._nodes: dict[str, Node] = {}
         self._stores: set[str] = set()
-        self._topics: dict[str, Node] = {}
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
@@ -51,15 +50,19 @@ class Construction:
         TopologyError : its name or that of its store is taken, it closes a circle through a topic, it is an
             output that does not go together with another one, or the topology has been built.
         """
-        self.check_open(f"{node.stem} {node.name!r}")
-        self._check_name(node)
-        self._check_stores(node)
-        self._check_topic(node)
-        if node.is_sink:
-            check_output(self._plan(node), node, self._key_text)
+        self.check(node)
         self._origins[node.name] = self._origin(node)
         self._nodes[node.name] = node
         return node
+
+    def check(self, node: Node) -> None:
+        """Raise where a node cannot be added; see `add`."""
+        self.check_open(f"{node.stem} {node.name!r}")
+        self._check_name(node)
+        self._check_stores(node)
+        check_feedback(node, self._nodes, self.functions)
+        if node.is_sink:
+            check_output(self._plan(node), node, self._key_text)
 
     def set_policies(self, name: str, policies: Policies) -> None:
         """Say of one operator or output what becomes of records that end there.
@@ -119,18 +122,6 @@ class Construction:
                 "Two tables have one store name.",
                 given=repr(name),
                 hint="Give one another store=...",
-            )
-
-    def _check_topic(self, node: Node) -> None:
-        topic = None if node.place is None else node.place.topic
-        if topic is None:
-            return
-        other = self._topics.setdefault(topic, node)
-        if other.is_sink != node.is_sink:
-            raise TopologyError(
-                "The topology reads a topic that it writes: each result would come back as an input.",
-                given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
-                hint="Write to another topic. To go on with what is written, use what through() returns.",
             )
 
     @property

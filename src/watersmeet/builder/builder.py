@@ -11,6 +11,7 @@ from dataclasses import replace
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.dead_letters import with_dead_letters
 from watersmeet._plan.inputs import Inputs
+from watersmeet._plan.outputs import check_fed_back
 from watersmeet._plan.policies import by_node, check_named
 from watersmeet.builder.inputs import InputReading
 from watersmeet.errors import TopologyError
@@ -107,6 +108,7 @@ class StreamsBuilder(InputReading):
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         check_named(plan)
+        check_fed_back(plan.nodes)
         functions = self._construction.functions
         topology = Topology(with_dead_letters(plan, functions), functions)
         functions.check_outlived(topology.physical)

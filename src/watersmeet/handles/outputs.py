@@ -43,6 +43,7 @@ class StreamOutputs(Handle):
         delivery: Delivery = "exactly_once",
         partitioner: Function | None = None,
         on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -60,6 +61,7 @@ class StreamOutputs(Handle):
         delivery: Delivery = "exactly_once",
         partitioner: Function | None = None,
         on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -76,6 +78,7 @@ class StreamOutputs(Handle):
         delivery: Delivery | None = None,
         partitioner: Function | None = None,
         on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None:
         """Write the stream out.
@@ -93,6 +96,7 @@ class StreamOutputs(Handle):
             "at_least_once".
         partitioner, on_invalid_partition : of a topic, which partition each record goes to, as `wm.TopicSink` has them;
             left out, the key decides.
+        feedback : of a topic, whether the topology reads it, too: what is written comes back in a later batch.
         name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
 
         Raises
@@ -104,8 +108,8 @@ class StreamOutputs(Handle):
         >>> to = lambda value: F.concat(F.lit("orders-"), value["country"])  # doctest: +SKIP
         >>> orders.to(to, topics=["orders-de", "orders-fr"])  # doctest: +SKIP
         """
-        placing = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition}
-        options = {"key": key, "value": value, "delivery": delivery, **placing}
+        more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
+        options = {"key": key, "value": value, "delivery": delivery, **more}
         if topics is None:
             written(self._side, target, options, name)
             return
@@ -166,6 +170,7 @@ class TableOutputs(Handle):
         delivery: Delivery = "exactly_once",
         partitioner: Function | None = None,
         on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -185,6 +190,7 @@ class TableOutputs(Handle):
         delivery: Delivery | None = None,
         partitioner: Function | None = None,
         on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None:
         """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` and a
@@ -199,8 +205,8 @@ class TableOutputs(Handle):
 
         Other parameters as for `KStream.to`.
         """
-        placing = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition}
-        written(self._side, target, {"key": key, "value": value, "delivery": delivery, **placing}, name)
+        more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
+        written(self._side, target, {"key": key, "value": value, "delivery": delivery, **more}, name)
 
 
 def written(side: Side, target: Any, options: dict[str, Any], name: str | None) -> Node:
@@ -228,9 +234,8 @@ def written(side: Side, target: Any, options: dict[str, Any], name: str | None) 
             f"The output {sink!r:.120} has no name of its own: name={name!r}.", hint="Give it one: to(..., name=...)."
         )
     called = construction.name(name, f"to-{output}") if name is None else name
-    if sink.is_placed:
-        side, sink = placed(side, sink, called)
-    return construction.add(SinkNode(called, (side.name,), side.node.shape, output=output, target=sink))
+    node = SinkNode(called, (side.name,), side.node.shape, output=output, target=sink)
+    return construction.add(placed(side, node) if sink.is_placed else node)
 
 
 def changes_of(side: Side, name: str | None) -> Node:

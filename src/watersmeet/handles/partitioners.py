@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._plan.nodes import PlaceNode, Shape
+from watersmeet._plan.nodes import PlaceNode, Shape, SinkNode
 from watersmeet.errors import FunctionError
 from watersmeet.functions import adapt, types_for
 from watersmeet.functions import record_of as sees_record
@@ -20,18 +20,20 @@ from watersmeet.io.formats import Format, PlacedFormat
 _ROLE = "partitioner"
 
 
-def placed(side: Side, sink: Any, called: str) -> tuple[Side, Any]:
-    """The records with their partitions beside their values, and the output that takes them.
+def placed(side: Side, node: SinkNode) -> SinkNode:
+    """The output of the records with their partitions beside their values.
 
     Parameters
     ----------
-    called : name of the output's node.
+    node : the output of the records as they are.
 
     Raises
     ------
+    TopologyError : the output cannot be added.
     FunctionError : the partitioner does not fit, or gives no whole numbers.
     """
-    construction, functions = side.construction, side.functions
+    construction, functions, sink = side.construction, side.functions, node.target
+    construction.check(node)
     function = adapt(sink.partitioner, ("key", "value"), _ROLE, functions, sees_record=True)
     types = types_for(function, side.types)
     kind = functions.value_type(function, types, _ROLE)
@@ -47,7 +49,6 @@ def placed(side: Side, sink: Any, called: str) -> tuple[Side, Any]:
     if sees_record(function) is not None:
         vars(both)["_record"] = sees_record(function)
     shape = Shape("stream", side.key_type, functions.value_type(both, types, _ROLE))
-    node = PlaceNode(f"{called}-partitions", (side.name,), shape, mapper=both)
+    place = construction.add(PlaceNode(f"{node.name}-partitions", (side.name,), shape, mapper=both))
     form = PlacedFormat(by_type=True) if sink.value is None else PlacedFormat(inner=Format.of(sink.value))
-    # a format is told its topic once
-    return Side(construction, construction.add(node)), replace(sink, value=form)
+    return replace(node, inputs=(place.name,), shape=place.shape, target=replace(sink, value=form))

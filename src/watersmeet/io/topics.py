@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from watersmeet.errors import TopologyError
-from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
+from watersmeet.io.formats import FORMAT_HINT, Format, FormatName, PlacedFormat
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
@@ -152,6 +152,7 @@ class TopicSink(SinkTarget):
         Kafka's Java clients.
     on_invalid_partition : what becomes of a number that the topic has no partition of: "fail" (the usual one) stops the
         query, "modulo" takes the rest of the division by the number of partitions, "key" goes by the key.
+    feedback : whether the topology reads the topic, too: what it writes comes back in a later batch, by way of Kafka.
     """
 
     name: str
@@ -160,6 +161,7 @@ class TopicSink(SinkTarget):
     delivery: Delivery = "exactly_once"
     partitioner: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     on_invalid_partition: OnInvalidPartition | None = None
+    feedback: bool = False
 
     shown = "topic"
 
@@ -178,6 +180,11 @@ class TopicSink(SinkTarget):
                 hint='Take "exactly_once" or "at_least_once".',
             )
         self._check_partitioner()
+        if not isinstance(self.feedback, bool):
+            raise TopologyError(
+                f"The option feedback must be True or False: feedback={self.feedback!r:.80}.",
+                hint="feedback=True: the topology reads the topic, too.",
+            )
 
     @property
     def default_name(self) -> str:
@@ -194,6 +201,18 @@ class TopicSink(SinkTarget):
     @property
     def is_placed(self) -> bool:
         return self.partitioner is not None
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.feedback
+
+    @property
+    def written_formats(self) -> Mapping[str, Format | FormatName | None]:
+        """The formats of what is in the topic; None: by type."""
+        value = self.value
+        if isinstance(value, PlacedFormat):
+            value = None if value.by_type else value.inner
+        return {"key": self.key, "value": value}
 
     @property
     def claim(self) -> tuple[str, str]:
