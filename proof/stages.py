@@ -22,12 +22,12 @@ from watersmeet._plan.nodes import (
     BranchNode,
     FilterNode,
     FlatMapNode,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
     MapValuesNode,
     Node,
     PeekNode,
-    PlaceNode,
     RegroupNode,
     SelectKeyNode,
 )
@@ -145,7 +145,7 @@ def _map_values(flow: Flow, node: MapValuesNode | ArgumentsNode, rows: pa.Table)
     return rows
 
 
-def _place(flow: Flow, node: PlaceNode, rows: pa.Table) -> pa.Table:
+def _map_each(flow: Flow, node: MapEachNode, rows: pa.Table) -> pa.Table:
     return _set(rows, "value", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
 
 
@@ -231,7 +231,7 @@ def _peek(flow: Flow, node: PeekNode, rows: pa.Table) -> pa.Table:
 _STEPS: dict[type[Node], Any] = {
     FilterNode: _filter,
     MapValuesNode: _map_values,
-    PlaceNode: _place,
+    MapEachNode: _map_each,
     MapHeadersNode: _map_headers,
     MapNode: _map,
     SelectKeyNode: _select_key,

@@ -20,7 +20,7 @@ from watersmeet._plan.nodes import (
     ToTableNode,
 )
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, check_branches, types_for
+from watersmeet.functions import Function, adapt, asks_for_record, check_branches, types_for
 from watersmeet.handles import factory as made
 from watersmeet.handles.distinct import Deduplicating
 from watersmeet.handles.expiry import Since, expiring
@@ -30,6 +30,7 @@ from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.map_async import Asynchronous
 from watersmeet.handles.outputs import StreamOutputs
+from watersmeet.handles.peeks import peeking
 from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering
@@ -166,13 +167,16 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         return streams
 
     def peek(self, action: Function, *, name: str | None = None) -> KStream:
-        """Show each record to a Python function of (value) or (key, value), for its side effect.
+        """Show each record to a Python function of (value) or (key, value), for its side effect; and the `record` behind
+        them, if it asks for that, as a dictionary.
 
         It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
         the builder and its inputs says what becomes of a record for which it raises.
         """
-        action = adapt(action, ("key", "value"), "action")
         name = self._construction.name(name, "peek")
+        if asks_for_record(action, ("key", "value"), "action", allowed=True):
+            return KStream(self._construction, peeking(self._side, action, name))
+        action = adapt(action, ("key", "value"), "action")
         node = PeekNode(name, (self._node.name,), self._node.shape, action=action)
         return KStream(self._construction, self._attach(node))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet._plan.nodes import PlaceNode, Shape, SinkNode
+from watersmeet._plan.nodes import MapEachNode, Shape, SinkNode
 from watersmeet.errors import FunctionError
 from watersmeet.functions import adapt, types_for
 from watersmeet.functions import record_of as sees_record
@@ -49,6 +49,6 @@ def placed(side: Side, node: SinkNode) -> SinkNode:
     if sees_record(function) is not None:
         vars(both)["_record"] = sees_record(function)
     shape = Shape("stream", side.key_type, functions.value_type(both, types, _ROLE))
-    place = construction.add(PlaceNode(f"{node.name}-partitions", (side.name,), shape, mapper=both))
+    place = construction.add(MapEachNode(f"{node.name}-partitions", (side.name,), shape, mapper=both))
     form = PlacedFormat(by_type=True) if sink.value is None else PlacedFormat(inner=Format.of(sink.value))
     return replace(node, inputs=(place.name,), shape=place.shape, target=replace(sink, value=form))

@@ -81,12 +81,12 @@ class MapValuesNode(Node):
 
 
 @dataclass(frozen=True)
-class PlaceNode(Node):
-    """The value beside the partition that a partitioner gives the record, also of records without a value."""
+class MapEachNode(Node):
+    """A new value of each record of a stream, also of one without a value."""
 
     mapper: Function = field(kw_only=True, compare=False, repr=False)
 
-    stem = "place"
+    stem = "map_each"
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         return (of_key_and_value("mapper", self.mapper, *above),)

@@ -23,12 +23,12 @@ from watersmeet._plan.nodes import (
     FilterNode,
     FlatMapNode,
     Function,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
     MapValuesNode,
     Node,
     PeekNode,
-    PlaceNode,
     RegroupNode,
     SelectKeyNode,
 )
@@ -257,7 +257,7 @@ class Stage:
             self._with(made, self._when(made, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
-    def _place(self, flow: Flow, parent: Flow, node: PlaceNode) -> None:
+    def _map_each(self, flow: Flow, parent: Flow, node: MapEachNode) -> None:
         columns, name = self.naming(parent), f"f{flow.id}_value"
         placed = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         self._with(name, self._when(name, self.condition(parent), placed))
@@ -382,7 +382,7 @@ _STEPS: dict[type[Node], Any] = {
     MapValuesNode: Stage._map_values,
     MapHeadersNode: Stage._map_headers,
     MapNode: Stage._map,
-    PlaceNode: Stage._place,
+    MapEachNode: Stage._map_each,
     SelectKeyNode: Stage._select_key,
     FlatMapNode: Stage._flat_map,
     RegroupNode: Stage._regroup,
