@@ -167,10 +167,9 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         return streams
 
     def peek(self, action: Function, *, name: str | None = None) -> KStream:
-        """Show each record to a Python function of (value) or (key, value), for its side effect; and the `record` behind
-        them, if it asks for that, as a dictionary.
+        """Show each record to a Python function of (value) or (key, value), for its side effect.
 
-        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
+        With a parameter `record` behind these it gets the record's time, headers and place, too, as a dictionary. It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
         the builder and its inputs says what becomes of a record for which it raises.
         """
         name = self._construction.name(name, "peek")
