@@ -170,8 +170,8 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         """Show each record to a Python function of (value) or (key, value), for its side effect.
 
         With a parameter `record` behind these it gets the record's time, headers and place, too, as a dictionary. It
-        runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of the
-        builder and its inputs says what becomes of a record for which it raises.
+        runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
+        the builder and its inputs says what becomes of a record for which it raises.
         """
         name = self._construction.name(name, "peek")
         if asks_for_record(action, ("key", "value"), "action", allowed=True):
