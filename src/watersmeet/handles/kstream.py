@@ -22,6 +22,7 @@ from watersmeet._plan.nodes import (
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, asks_for_record, check_branches, types_for
 from watersmeet.handles import factory as made
+from watersmeet.handles.beside_values import peeking
 from watersmeet.handles.distinct import Deduplicating
 from watersmeet.handles.expiry import Since, expiring
 from watersmeet.handles.factory import made_as
@@ -30,7 +31,6 @@ from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
 from watersmeet.handles.map_async import Asynchronous
 from watersmeet.handles.outputs import StreamOutputs
-from watersmeet.handles.peeks import peeking
 from watersmeet.handles.side import Side, check_headers, require_same_key, told_apart
 from watersmeet.io.origins import described, reading
 from watersmeet.names import answering

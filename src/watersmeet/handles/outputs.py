@@ -12,9 +12,9 @@ from watersmeet._plan.nodes import Node, RepartitionNode, Shape, SinkNode, ToStr
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.handles import factory as made
+from watersmeet.handles.beside_values import placed
 from watersmeet.handles.chosen_topics import chosen
 from watersmeet.handles.handle import Handle
-from watersmeet.handles.partitioners import placed
 from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.handles.side import Side
 from watersmeet.io.databases import CatalogTable, DatabaseTable
