@@ -22,6 +22,7 @@ from watersmeet._plan.nodes import (
     BranchNode,
     FilterNode,
     FlatMapNode,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
     MapValuesNode,
@@ -144,6 +145,10 @@ def _map_values(flow: Flow, node: MapValuesNode | ArgumentsNode, rows: pa.Table)
     return rows
 
 
+def _map_each(flow: Flow, node: MapEachNode, rows: pa.Table) -> pa.Table:
+    return _set(rows, "value", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
+
+
 def _map_headers(flow: Flow, node: MapHeadersNode, rows: pa.Table) -> pa.Table:
     return _set(rows, "headers", node.mapper(*_seeing(node.mapper, rows, array(rows, "key"), array(rows, "value"))))
 
@@ -226,6 +231,7 @@ def _peek(flow: Flow, node: PeekNode, rows: pa.Table) -> pa.Table:
 _STEPS: dict[type[Node], Any] = {
     FilterNode: _filter,
     MapValuesNode: _map_values,
+    MapEachNode: _map_each,
     MapHeadersNode: _map_headers,
     MapNode: _map,
     SelectKeyNode: _select_key,

@@ -66,7 +66,13 @@ def test_each_method_of_kafka_streams_has_a_row():
 
 
 def test_each_row_names_something_that_is_there_or_says_that_nothing_is():
-    assert [row for row in rows() if row[2] != "not there" and not NAME.search(row[2])] == []
+    nothing = ("not there", "not needed")
+    assert [row for row in rows() if row[2] not in nothing and not NAME.search(row[2])] == []
+
+
+def test_what_is_not_needed_has_a_reason_and_what_is_not_there_has_one_of_sparks():
+    assert [row for row in rows() if row[2] == "not needed" and not row[3]] == []
+    assert [row for row in rows() if row[2] == "not there" and "Spark" not in row[3]] == []
 
 
 def ours() -> list[tuple[str, str]]:

@@ -7,6 +7,8 @@ operator may stand behind any other.
 
 from __future__ import annotations
 
+import asyncio
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -39,6 +41,13 @@ def long(value: str | None) -> bool | None:
 def mapped(value: str | None) -> str | None:
     """The mapper: null for what ends in 3."""
     return None if value is None else text.mapped(value)
+
+
+async def answer(value: Any) -> Any:
+    """What the mapper gives, after some turns of the loop, another number of them for each value."""
+    for _ in range(zlib.crc32(value.encode()) % 4):
+        await asyncio.sleep(0)
+    return mapped(value)
 
 
 _FIRST, _STEP, _NONE = "1", 13, "x"

@@ -29,6 +29,7 @@ from proof.oracle.graph import MapRecord, Node, Topology
 from proof.oracle.records import Record
 from proof.oracle.streams.distinct import distinct
 from proof.oracle.streams.expiry import expiry
+from proof.oracle.streams.map_async import MapAsync
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 
@@ -78,6 +79,8 @@ def _filter_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[A
 
 
 def _map_values(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    if params.get("asks"):
+        return [inputs[0].map_async(text.answer, returns="string", concurrency=params["asks"], name=site.name)]
     mapper = site.library.lift(text.mapped, "string")
     if params.get("sees"):
         timed, field = site.library.lift(text.with_time, "string"), site.builder._construction.functions.field
@@ -85,7 +88,9 @@ def _map_values(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]
     return [inputs[0].map_values(mapper, name=site.name)]
 
 
-def _map_values_node(_site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+def _map_values_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    if params.get("asks"):
+        return [MapAsync(site.topology, inputs[0], text.mapped)]
     if params.get("sees"):
         return [MapRecord(inputs[0], lambda record: replace(record, value=text.with_time(record.value, record.ts)))]
     return [MapRecord(inputs[0], lambda record: replace(record, value=text.mapped(record.value)))]

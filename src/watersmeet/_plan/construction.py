@@ -9,10 +9,11 @@ from __future__ import annotations
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators import operators_of
-from watersmeet._plan.outputs import check_output
+from watersmeet._plan.outputs import check_feedback, check_output
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.generation import Generation
+from watersmeet.io.policies import Policies
 from watersmeet.windows import Duration, duration_ms
 
 
@@ -24,6 +25,10 @@ class Construction:
     application : the application id.
     generation : the generation of semantics that the topology follows.
     functions : what says the types of users' functions.
+
+    Attributes
+    ----------
+    named_policies : those of single operators and outputs, by their names.
     """
 
     def __init__(self, application: str, generation: Generation, functions: FunctionBackend) -> None:
@@ -32,10 +37,10 @@ class Construction:
         self.functions = functions
         self._nodes: dict[str, Node] = {}
         self._stores: set[str] = set()
-        self._topics: dict[str, Node] = {}
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
+        self.named_policies: dict[str, Policies] = {}
 
     def add(self, node: Node) -> Node:
         """The node, behind all others.
@@ -45,15 +50,33 @@ class Construction:
         TopologyError : its name or that of its store is taken, it closes a circle through a topic, it is an
             output that does not go together with another one, or the topology has been built.
         """
-        self.check_open(f"{node.stem} {node.name!r}")
-        self._check_name(node)
-        self._check_stores(node)
-        self._check_topic(node)
-        if node.is_sink:
-            check_output(self._plan(node), node, self._key_text)
+        self.check(node)
         self._origins[node.name] = self._origin(node)
         self._nodes[node.name] = node
         return node
+
+    def check(self, node: Node) -> None:
+        """Raise where a node cannot be added; see `add`."""
+        self.check_open(f"{node.stem} {node.name!r}")
+        self._check_name(node)
+        self._check_stores(node)
+        check_feedback(node, self._nodes, self.functions)
+        if node.is_sink:
+            check_output(self._plan(node), node, self._key_text)
+
+    def set_policies(self, name: str, policies: Policies) -> None:
+        """Set what becomes of records that end in one operator or output.
+
+        Raises
+        ------
+        TopologyError : the operator or output has policies already.
+        """
+        if name in self.named_policies:
+            raise TopologyError(
+                f"policies({name!r}) is called twice.",
+                hint=f"Give all policies at once: policies({name!r}, on_error=..., on_drop=...)",
+            )
+        self.named_policies[name] = policies
 
     def check_open(self, what: str) -> None:
         """Raise where the topology has been built, and something is still to be said of it."""
@@ -99,19 +122,6 @@ class Construction:
                 f"Two tables have the store name {name!r}.",
                 given=repr(name),
                 hint="Give one another store=...",
-            )
-
-    def _check_topic(self, node: Node) -> None:
-        topic = None if node.place is None else node.place.topic
-        if topic is None:
-            return
-        other = self._topics.setdefault(topic, node)
-        if other.is_sink != node.is_sink:
-            raise TopologyError(
-                f"The topology reads and writes the topic {topic!r}: each result would come back as an input.",
-                given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
-                hint="Write to another topic. To continue with the written records, use the stream that through() "
-                "returns.",
             )
 
     @property

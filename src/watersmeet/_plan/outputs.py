@@ -1,12 +1,19 @@
-"""Outputs that write to one place: what they must have in common, so that it keeps one order (law 2)."""
+"""Outputs that write to one place: what they must have in common, so that it keeps one order (law 2).
+
+And topics that a topology both reads and writes: what is written comes back as an input, in a later batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
+from watersmeet.errors import TopologyError
+from watersmeet.functions import FunctionBackend
+from watersmeet.io.formats import Format, PlacedFormat
 
 KeyText = Callable[[Node], str]
 """Type and format of a sink's keys, as text."""
@@ -34,3 +41,71 @@ def check_output(plan: Plan, sink: Node, key_text: KeyText) -> None:
 def _keys(plan: Plan, other: Node, sink: Node, key_text: KeyText) -> tuple[str, str]:
     before, now = (key_text(each) + (", by prefix" if each.name in plan.combined else "") for each in (other, sink))
     return before, now
+
+
+def check_feedback(node: Node, nodes: Mapping[str, Node], functions: FunctionBackend) -> None:
+    """Raise where a node reads what another one writes, or the other way round, and nobody has asked for that.
+
+    Parameters
+    ----------
+    node : the one that is added.
+    nodes : those before it, by name.
+
+    Raises
+    ------
+    TopologyError : the output does not say `feedback`, or writes another type or format than is read.
+    """
+    topic = None if node.place is None else node.place.topic
+    if topic is None:
+        return
+    others = [each for each in nodes.values() if each.place is not None and each.place.topic == topic]
+    for other in others:
+        if other.is_sink != node.is_sink:
+            sink, source = (node, other) if node.is_sink else (other, node)
+            if not sink.place.feeds_back:
+                raise TopologyError(
+                    "The topology reads a topic that it writes: each result would come back as an input.",
+                    given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
+                    hint="If it is to come back, in a later batch: to(topic, feedback=True). To go on with what is "
+                    "written, use what through() returns. Or write to another topic.",
+                )
+            _check_types(topic, sink, source, nodes, functions)
+
+
+def check_fed_back(nodes: Iterable[Node]) -> None:
+    """Raise where an output feeds back what nothing reads.
+
+    Raises
+    ------
+    TopologyError : one does.
+    """
+    read = {node.place.topic for node in nodes if node.place is not None and not node.is_sink}
+    for node in nodes:
+        if node.is_sink and node.place.feeds_back and node.place.topic not in read:
+            raise TopologyError(
+                f"Nothing reads the topic {node.place.topic!r} that is to come back: feedback=True of {node.name!r}.",
+                hint=f"Read it: builder.stream({node.place.topic!r}, ...); or leave feedback out.",
+            )
+
+
+def _check_types(topic: str, sink: Node, source: Node, nodes: Mapping[str, Node], functions: FunctionBackend) -> None:
+    shape = sink.shape
+    if isinstance(sink.place.formats["value"], PlacedFormat):
+        # a partitioner's step stands between what is written and the output
+        shape = nodes[nodes[sink.inputs[0]].inputs[0]].shape
+    for part in ("key", "value"):  # the parts of a record
+        written, read = getattr(shape, part), getattr(source.shape, part)
+        form = sink.place.written_formats[part]
+        kind = functions.written_as(None, written).rpartition(" as ")[2] if form is None else Format.of(form).kind
+        wanted = Format.of(source.place.formats[part]).kind
+        if (_text(written), kind) != (_text(read), wanted):
+            raise TopologyError(
+                f"What comes back through the topic {topic!r} is of another type than what is read: feedback=True.",
+                given=f"{part}s are written as {kind} of {_text(written)}, and read as {wanted} of {_text(read)}",
+                hint="Give both the same type (map_values, select_key) and the same format.",
+            )
+
+
+def _text(kind: Any) -> str:
+    simple = getattr(kind, "simpleString", None)
+    return str(simple()) if callable(simple) else str(kind).replace(" not null", "")

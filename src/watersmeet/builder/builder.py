@@ -11,6 +11,7 @@ from dataclasses import replace
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.dead_letters import with_dead_letters
 from watersmeet._plan.inputs import Inputs
+from watersmeet._plan.outputs import check_fed_back
 from watersmeet._plan.policies import by_node, check_named
 from watersmeet.builder.inputs import InputReading
 from watersmeet.errors import TopologyError
@@ -72,7 +73,7 @@ class StreamsBuilder(InputReading):
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
         policies = whole(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
-        self._within, self._named = OperatorPolicies(policies.only(WITHIN)), dict[str, Policies]()
+        self._within = OperatorPolicies(policies.only(WITHIN))
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"
@@ -100,13 +101,7 @@ class StreamsBuilder(InputReading):
         >>> builder.policies("counts", on_error="fail", on_drop="skip")
         """
         self._construction.check_open(f"policies({name!r}, ...)")
-        made = named_policies(name, Policies(on_error=on_error, on_drop=on_drop))
-        if name in self._named:
-            raise TopologyError(
-                f"policies({name!r}) is called twice.",
-                hint=f"Give all policies at once: policies({name!r}, on_error=..., on_drop=...)",
-            )
-        self._named[name] = made
+        self._construction.set_policies(name, named_policies(name, Policies(on_error=on_error, on_drop=on_drop)))
 
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels.
@@ -118,10 +113,11 @@ class StreamsBuilder(InputReading):
         ConfigError : `on_error` is to outlive a function that Spark evaluates, which fails the query all the same.
         """
         plan = self._construction.plan()
-        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._named)))
+        plan = replace(plan, within=replace(self._within, named=by_node(plan, self._construction.named_policies)))
         if not plan.sources:
             raise TopologyError("The topology reads nothing.", hint="Begin with builder.stream or builder.table.")
         check_named(plan)
+        check_fed_back(plan.nodes)
         functions = self._construction.functions
         topology = Topology(with_dead_letters(plan, functions), functions)
         functions.check_outlived(topology.physical)

@@ -259,7 +259,7 @@ class InputReading:
         bootstrap : what the table begins with, and from where its topic goes on: a `Snapshot`, or its history, a
             `Backfill`.
         ttl : for how long a row lasts, in stream time, such as "1 day": then it is deleted, and a tombstone goes
-            downstream, where time passes that moment (docs/semantics/expiry.md; KIP-1225).
+            downstream, where time passes that moment (docs/semantics/expiry.md).
         since : from when on: "update", the stream time at which its last update comes, or "record", that record's
             timestamp. A record that is over when it comes deletes the row.
 

@@ -20,14 +20,16 @@ from watersmeet._plan.nodes import (
     ToTableNode,
 )
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, adapt, check_branches, types_for
+from watersmeet.functions import Function, adapt, asks_for_record, check_branches, types_for
 from watersmeet.handles import factory as made
+from watersmeet.handles.beside_values import peeking
 from watersmeet.handles.distinct import Deduplicating
 from watersmeet.handles.expiry import Since, expiring
 from watersmeet.handles.factory import made_as
 from watersmeet.handles.grouped.streams import StreamGrouping
 from watersmeet.handles.handle import side_of
 from watersmeet.handles.joins.of_streams import StreamJoins
+from watersmeet.handles.map_async import Asynchronous
 from watersmeet.handles.outputs import StreamOutputs
 from watersmeet.handles.side import Side, check_headers, distinct_type_names, require_same_key
 from watersmeet.io.origins import described, reading
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 @made_as("stream")
 @answering
-class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
+class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOutputs):
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
@@ -170,11 +172,14 @@ class KStream(StreamGrouping, Deduplicating, StreamJoins, StreamOutputs):
     def peek(self, action: Function, *, name: str | None = None) -> KStream:
         """Show each record to a Python function of (value) or (key, value), for its side effect.
 
-        It runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
+        With a parameter `record` behind these it gets the record's time, headers and place, too, as a dictionary. It
+        runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
         the builder and its inputs says what becomes of a record for which it raises.
         """
-        action = adapt(action, ("key", "value"), "action")
         name = self._construction.name(name, "peek")
+        if asks_for_record(action, ("key", "value"), "action", allowed=True):
+            return KStream(self._construction, peeking(self._side, action, name))
+        action = adapt(action, ("key", "value"), "action")
         node = PeekNode(name, (self._node.name,), self._node.shape, action=action)
         return KStream(self._construction, self._attach(node))
 

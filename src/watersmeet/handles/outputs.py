@@ -12,6 +12,7 @@ from watersmeet._plan.nodes import Node, RepartitionNode, Shape, SinkNode, ToStr
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.handles import factory as made
+from watersmeet.handles.beside_values import placed
 from watersmeet.handles.chosen_topics import chosen
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.shared_parameters import parameters_of
@@ -21,7 +22,7 @@ from watersmeet.io.dataframes import ForeachBatch, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import sink_of
 from watersmeet.io.outputs import Output
-from watersmeet.io.topics import Delivery, TopicSink
+from watersmeet.io.topics import Delivery, OnInvalidPartition, TopicSink
 from watersmeet.names import answering
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class StreamOutputs(Handle):
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery = "exactly_once",
+        partitioner: Function | None = None,
+        on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -55,6 +59,9 @@ class StreamOutputs(Handle):
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery = "exactly_once",
+        partitioner: Function | None = None,
+        on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -69,6 +76,9 @@ class StreamOutputs(Handle):
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery | None = None,
+        partitioner: Function | None = None,
+        on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None:
         """Write the stream out.
@@ -84,6 +94,9 @@ class StreamOutputs(Handle):
             as Kafka's serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
         delivery : of a topic, "exactly_once" (a reader with `read_committed` sees each record once; default) or
             "at_least_once".
+        partitioner, on_invalid_partition : of a topic, which partition each record goes to, as `wm.TopicSink` has them;
+            left out, the key decides.
+        feedback : of a topic, whether the topology reads it, too: what is written comes back in a later batch.
         name : the output's name, to the test driver and in describe(); default the topic's, needed for the others.
 
         Raises
@@ -95,7 +108,8 @@ class StreamOutputs(Handle):
         >>> to = lambda value: F.concat(F.lit("orders-"), value["country"])  # doctest: +SKIP
         >>> orders.to(to, topics=["orders-de", "orders-fr"])  # doctest: +SKIP
         """
-        options = {"key": key, "value": value, "delivery": delivery}
+        more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
+        options = {"key": key, "value": value, "delivery": delivery, **more}
         if topics is None:
             written(self._side, target, options, name)
             return
@@ -154,6 +168,9 @@ class TableOutputs(Handle):
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery = "exactly_once",
+        partitioner: Function | None = None,
+        on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None: ...
 
@@ -171,6 +188,9 @@ class TableOutputs(Handle):
         key: Format | FormatName | None = None,
         value: Format | FormatName | None = None,
         delivery: Delivery | None = None,
+        partitioner: Function | None = None,
+        on_invalid_partition: OnInvalidPartition | None = None,
+        feedback: bool | None = None,
         name: str | None = None,
     ) -> None:
         """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` and a
@@ -185,7 +205,8 @@ class TableOutputs(Handle):
 
         Other parameters as for `KStream.to`.
         """
-        written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
+        more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
+        written(self._side, target, {"key": key, "value": value, "delivery": delivery, **more}, name)
 
 
 def written(side: Side, target: Any, options: dict[str, Any], name: str | None) -> Node:
@@ -213,7 +234,8 @@ def written(side: Side, target: Any, options: dict[str, Any], name: str | None) 
             f"The output {sink!r:.120} has no name of its own: name={name!r}.", hint="Give it one: to(..., name=...)."
         )
     called = construction.name(name, f"to-{output}") if name is None else name
-    return construction.add(SinkNode(called, (side.name,), side.node.shape, output=output, target=sink))
+    node = SinkNode(called, (side.name,), side.node.shape, output=output, target=sink)
+    return construction.add(placed(side, node) if sink.is_placed else node)
 
 
 def changes_of(side: Side, name: str | None) -> Node:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as own_field
 from typing import Any, Literal, get_args
 
 from watersmeet.errors import TopologyError
@@ -97,7 +98,12 @@ class WrappingFormat(Format):
     inner : the format within.
     """
 
-    inner: Format = field(default_factory=lambda: Format("bytes"))
+    inner: Format = own_field(default_factory=lambda: Format("bytes"))
+
+    @property
+    def field(self) -> str | None:
+        """The field of its values that the format within writes; None: it is no struct of parts."""
+        return None
 
     def of_topic(self, topic: str, part: str) -> Format:
         """As of each format: that of what is within."""
@@ -107,6 +113,32 @@ class WrappingFormat(Format):
     def unreadable(self) -> tuple[str, str, str] | None:
         """As of each format: that of what is within."""
         return self.inner.unreadable
+
+
+@dataclass(frozen=True)
+class PlacedFormat(WrappingFormat):
+    """Values beside the partitions that a partitioner gives them: structs of `value` and `partition`.
+
+    Workers take the partition off again before they write the value (`_worker/formats/placed.py`).
+
+    Parameters
+    ----------
+    by_type : whether the format of the value follows from its type; else it is `inner`.
+    """
+
+    kind: str = "placed"
+    by_type: bool = False
+
+    def __post_init__(self) -> None:
+        """Nothing is to be checked: nobody writes it down."""
+
+    @property
+    def field(self) -> str | None:
+        """As of each format."""
+        return "value"
+
+    def __str__(self) -> str:
+        return f"placed({'by type' if self.by_type else self.inner})"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,16 @@ class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers n
         return None
 
     @property
+    def is_placed(self) -> bool:
+        """Whether a function of the user's says which partition each record goes to."""
+        return False
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the topology may read what it writes there."""
+        return False
+
+    @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
         """Formats of the parts of a record that are written as bytes; None: by type. Nothing: rows are kept as such."""
         return {}

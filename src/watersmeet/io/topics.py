@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from watersmeet.errors import TopologyError
-from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
+from watersmeet.io.formats import FORMAT_HINT, Format, FormatName, PlacedFormat
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend
 
 Delivery = Literal["exactly_once", "at_least_once"]
+OnInvalidPartition = Literal["fail", "modulo", "key"]
 
 
 @answering
@@ -146,12 +147,21 @@ class TopicSink(SinkTarget):
     key, value : formats; left out, they follow from the types: strings, ints, longs and bytes as Kafka's
         serializers write them, keys of one-to-many joins as KIP-213 has them, anything else as JSON.
     delivery : "exactly_once" (a reader with `read_committed` sees each record once) or "at_least_once".
+    partitioner : a Column function (or `wm.python`) of (value) or (key, value), and of the `record` behind them, that
+        gives the number of each record's partition; null: the key decides. None: it always does, by murmur2, as in
+        Kafka's Java clients.
+    on_invalid_partition : what becomes of a number that the topic has no partition of: "fail" (the usual one) stops the
+        query, "modulo" takes the rest of the division by the number of partitions, "key" goes by the key.
+    feedback : whether the topology reads the topic, too: what it writes comes back in a later batch, by way of Kafka.
     """
 
     name: str
     key: Format | FormatName | None = None
     value: Format | FormatName | None = None
     delivery: Delivery = "exactly_once"
+    partitioner: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    on_invalid_partition: OnInvalidPartition | None = None
+    feedback: bool = False
 
     shown = "topic"
 
@@ -169,6 +179,12 @@ class TopicSink(SinkTarget):
                 f"Unknown delivery={self.delivery!r}.",
                 hint='Take "exactly_once" or "at_least_once".',
             )
+        self._check_partitioner()
+        if not isinstance(self.feedback, bool):
+            raise TopologyError(
+                f"The option feedback must be True or False: feedback={self.feedback!r:.80}.",
+                hint="feedback=True: the topology reads the topic, too.",
+            )
 
     @property
     def default_name(self) -> str:
@@ -183,6 +199,22 @@ class TopicSink(SinkTarget):
         return {"key": self.key, "value": self.value}
 
     @property
+    def is_placed(self) -> bool:
+        return self.partitioner is not None
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.feedback
+
+    @property
+    def written_formats(self) -> Mapping[str, Format | FormatName | None]:
+        """The formats of what is in the topic; None: by type."""
+        value = self.value
+        if isinstance(value, PlacedFormat):
+            value = None if value.by_type else value.inner
+        return {"key": self.key, "value": value}
+
+    @property
     def claim(self) -> tuple[str, str]:
         return ("topic", self.name)
 
@@ -191,6 +223,19 @@ class TopicSink(SinkTarget):
             form: Format | None = getattr(self, part)
             if form is not None:
                 functions.check_written(form, kind, f"{part}s of the output {self.name!r}")
+
+    def _check_partitioner(self) -> None:
+        given: Any = self.on_invalid_partition
+        if given is not None and given not in get_args(OnInvalidPartition):
+            raise TopologyError(
+                f"There is no such policy for partitions that the topic has not: on_invalid_partition={given!r:.80}.",
+                hint='Take "fail", "modulo" or "key".',
+            )
+        if given is not None and self.partitioner is None:
+            raise TopologyError(
+                f"The option on_invalid_partition is for a partitioner, and there is none: {given!r}.",
+                hint="Give partitioner=lambda key, value: ... too, or leave on_invalid_partition out.",
+            )
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
         before, now = keys()

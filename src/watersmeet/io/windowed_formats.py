@@ -40,6 +40,11 @@ class WindowedFormat(WrappingFormat):
         return self.inner
 
     @property
+    def field(self) -> str | None:
+        """As of each format."""
+        return "key"
+
+    @property
     def unreadable(self) -> tuple[str, str, str] | None:
         """As of each format."""
         if self.kind == "time_windowed" and self.size_ms is None:

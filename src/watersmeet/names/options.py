@@ -43,7 +43,7 @@ _WRITTEN = {
     **dict.fromkeys(("value_serde", "value_serializer", "value_format", "format", "schema"), _VALUE),
     **dict.fromkeys(("partitions", "num_partitions"), "The topic has to be there, with its partitions"),
     **dict.fromkeys(
-        ("partitioner", "stream_partitioner"), "The key decides the partition: select_key(selector) before"
+        ("stream_partitioner", "with_stream_partitioner"), "partitioner=lambda key, value: ..., the number"
     ),
     "topic": "The target is the first argument: stream.to('topic')",
     "path": "stream.to(wm.Writer('parquet', path=...), name=...)",

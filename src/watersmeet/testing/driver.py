@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from types import TracebackType
@@ -45,6 +46,7 @@ from watersmeet.errors import TopologyError
 from watersmeet.names import answering
 from watersmeet.testing.bounded_run import BoundedRun, Drops
 from watersmeet.testing.entry_stores import EntryStore, entries_of
+from watersmeet.testing.feedback import Feedback
 from watersmeet.testing.in_process import LocalRun, NotInProcess, local
 from watersmeet.testing.piped import Header, Inlet, Piped
 from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
@@ -80,6 +82,8 @@ class TopologyTestDriver:
                 f"The number of shards must be 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
             )
         headers = topology.plan.headers
+        self._placed = {sink.output for sink in topology.plan.sinks if sink.target.is_placed}
+        self._feedback = Feedback(topology.plan)
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
             self._outputs.setdefault(sink.output, []).append(sink.name)
@@ -153,7 +157,7 @@ class TopologyTestDriver:
         start = self._seen[(case, output)]
         end = len(records) if limit is None else min(start + limit, len(records))
         self._seen[(case, output)] = end
-        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position) for r in records[start:end]]
+        return self._shown(output, records[start:end])
 
     def queue_size(self, output: str, *, case: str = "") -> int:
         """How many records of an output have not been read yet."""
@@ -224,7 +228,9 @@ class TopologyTestDriver:
         self._check_open()
         if output not in self._outputs:
             raise TopologyError(f"Unknown output {output!r}.", hint=_known("Outputs", self._outputs))
-        results = self._all_results()
+        return self._found(self._all_results(), output, case)
+
+    def _found(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[Any]:
         if case not in self._cases:
             return []
         number = list(self._cases).index(case)
@@ -232,7 +238,31 @@ class TopologyTestDriver:
         # those of several sinks of a topic, in its one order
         return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
 
+    def _shown(self, output: str, records: Sequence[Any]) -> list[TestRecord]:
+        placed = output in self._placed
+        parts = [(r.value["value"], r.value["partition"]) if placed else (r.value, None) for r in records]
+        return [
+            TestRecord(r.key, value, r.ts, r.headers, r.step, r.position, partition)
+            for r, (value, partition) in zip(records, parts, strict=True)
+        ]
+
     def _run_all(self) -> dict[tuple[int, str], list[Any]]:
+        results = self._run_new()
+        for _ in range(self._feedback.rounds):
+            before, shown = Counter(self._feedback.done), partial(self._shown_of, results)
+            if not self._feedback.pipe(shown, self.pipe, list(self._cases)):
+                return results
+            try:
+                results = self._run_new()
+            except Exception:
+                self._feedback.done = before
+                raise
+        raise self._feedback.endless()
+
+    def _shown_of(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[TestRecord]:
+        return self._shown(output, self._found(results, output, case))
+
+    def _run_new(self) -> dict[tuple[int, str], list[Any]]:
         try:
             results = self._run.run(list(self._cases.values()))
         except Exception as error:

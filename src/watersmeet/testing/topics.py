@@ -27,6 +27,7 @@ class TestRecord:
     headers : of the record that caused it; None where the topology keeps none.
     step : piping sequence number, within the case, of the record that caused it.
     position : its place in the order of all results, over all outputs.
+    partition : the one that the output's partitioner gives it; None where there is no partitioner, or it gives none.
     """
 
     __test__ = False  # pytest is not to collect it
@@ -37,6 +38,7 @@ class TestRecord:
     headers: tuple[Header, ...] | None = None
     step: int = field(default=-1, compare=False)
     position: tuple[int | bytes, ...] = field(default=(), compare=False, repr=False)
+    partition: int | None = field(default=None, repr=False)
 
 
 class Driver(Protocol):

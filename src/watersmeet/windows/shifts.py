@@ -33,7 +33,8 @@ def previous(count: int) -> Previous:
 
     Parameters
     ----------
-    count : how many sizes (tumbling windows) or advances (hopping windows) earlier; at least 1.
+    count : how many sizes (tumbling windows), advances (hopping windows) or periods (calendar windows) earlier; at
+        least 1.
 
     >>> previous(7)
     Previous(count=7)

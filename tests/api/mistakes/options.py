@@ -52,7 +52,7 @@ ROWS: list[Row] = [
     ("clicks.to('out', key_serializer='long')", "key_serializer=", "key="),
     ("clicks.to('out', format='json')", "format='json'", "value="),
     ("clicks.to('out', partitions=3)", "partitions=3", "topic"),
-    ("clicks.to('out', partitioner=len)", "partitioner=", "select_key"),
+    ("clicks.to('out', stream_partitioner=len)", "stream_partitioner=", "partitioner=lambda"),
     ("clicks.to('out', deliver='at_least_once')", "deliver=", "delivery="),
     ("clicks.to()", "to .. target", "to('topic')"),
     ("clicks.to(topic='out')", "topic='out'", "to('topic')"),

@@ -267,7 +267,7 @@ MISTAKES: list[tuple[Act, str, str, Act]] = [
     ),
     (
         lambda b, one, other, t: other.join(other, PLUS, shift=previous(1)),
-        "Only tumbling and hopping windows have previous ones",
+        "Only tumbling, hopping and calendar windows have previous ones",
         "Give a function",
         lambda b, one, other, t: other.join(other, PLUS, shift=nothing, keep="1 day"),
     ),

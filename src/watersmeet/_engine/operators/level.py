@@ -30,7 +30,7 @@ from watersmeet._engine.operators.aggregates import (
     sliding_window_aggregate,
     time_window_aggregate,
 )
-from watersmeet._engine.operators.processors import process
+from watersmeet._engine.operators.processors import map_async, process
 from watersmeet._engine.operators.suppress import suppress
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
 from watersmeet._engine.operators.wtables import window_join
@@ -57,6 +57,7 @@ OPERATORS = {
     "sliding_window_aggregate": sliding_window_aggregate.run,
     "suppress": suppress.run,
     "process": process.run,
+    "map_async": map_async.run,
     "distinct": distinct.run,
     "expiry": expiry.run,
     "stream_wtable": window_join.run,

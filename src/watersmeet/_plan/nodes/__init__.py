@@ -39,11 +39,13 @@ from watersmeet._plan.nodes.joins import (
     TableTableNode,
     view_of,
 )
+from watersmeet._plan.nodes.map_async import MapAsyncNode
 from watersmeet._plan.nodes.processors import ProcessNode
 from watersmeet._plan.nodes.steps import (
     BranchNode,
     FilterNode,
     FlatMapNode,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
     MapValuesNode,
@@ -81,6 +83,8 @@ __all__ = [
     "GlobalViewNode",
     "How",
     "Kind",
+    "MapAsyncNode",
+    "MapEachNode",
     "MapHeadersNode",
     "MapNode",
     "MapValuesNode",

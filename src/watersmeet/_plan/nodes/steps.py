@@ -81,6 +81,18 @@ class MapValuesNode(Node):
 
 
 @dataclass(frozen=True)
+class MapEachNode(Node):
+    """A new value of each record of a stream, also of one without a value."""
+
+    mapper: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "map_each"
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        return (of_key_and_value("mapper", self.mapper, *above),)
+
+
+@dataclass(frozen=True)
 class MapNode(Node):
     """A new key and a new value."""
 

@@ -16,6 +16,7 @@ from watersmeet._plan.operators.foreign_key import ForeignKeyReceiveSpec, Foreig
 from watersmeet._plan.operators.global_lookup import GlobalLookupSpec, GlobalTableLookupSpec
 from watersmeet._plan.operators.lasting.distinct import DistinctSpec
 from watersmeet._plan.operators.lasting.expiry import ExpirySpec
+from watersmeet._plan.operators.map_async import MapAsyncSpec
 from watersmeet._plan.operators.process import ProcessSpec
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamStreamSpec
@@ -47,6 +48,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SlidingWindowAggregateNode: (SlidingWindowAggregateSpec(),),
     nodes.SuppressNode: (SuppressSpec(),),
     nodes.ProcessNode: (ProcessSpec(),),
+    nodes.MapAsyncNode: (MapAsyncSpec(),),
     nodes.DistinctNode: (DistinctSpec(),),
     nodes.ExpiryNode: (ExpirySpec(),),
     nodes.StreamWTableNode: (StreamWTableSpec(),),

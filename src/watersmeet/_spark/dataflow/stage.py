@@ -23,6 +23,7 @@ from watersmeet._plan.nodes import (
     FilterNode,
     FlatMapNode,
     Function,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
     MapValuesNode,
@@ -256,6 +257,12 @@ class Stage:
             self._with(made, self._when(made, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
+    def _map_each(self, flow: Flow, parent: Flow, node: MapEachNode) -> None:
+        columns, name = self.naming(parent), f"f{flow.id}_value"
+        placed = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        self._with(name, self._when(name, self.condition(parent), placed))
+        self._rename(flow, value=name)
+
     def _map_headers(self, flow: Flow, parent: Flow, node: MapHeadersNode) -> None:
         columns, name = self.naming(parent), f"f{flow.id}_headers"
         made = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
@@ -375,6 +382,7 @@ _STEPS: dict[type[Node], Any] = {
     MapValuesNode: Stage._map_values,
     MapHeadersNode: Stage._map_headers,
     MapNode: Stage._map,
+    MapEachNode: Stage._map_each,
     SelectKeyNode: Stage._select_key,
     FlatMapNode: Stage._flat_map,
     RegroupNode: Stage._regroup,

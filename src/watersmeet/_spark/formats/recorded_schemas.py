@@ -22,7 +22,7 @@ from watersmeet._worker.formats.registered.client import Handed, Missing, Regist
 from watersmeet._worker.formats.registered.language import BadSchema
 from watersmeet._worker.secrets import REGISTRIES
 from watersmeet.errors import ChangedTopology, ConfigError
-from watersmeet.io.formats import Format, WrappingFormat
+from watersmeet.io.formats import WrappingFormat
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import SchemaFormat
 
@@ -60,8 +60,8 @@ def _forms(ends: Iterable[tuple[SourceNode | SinkNode, Any]]) -> Iterator[tuple[
     for node, end in ends:
         for part, form in end.formats.items():
             kind = getattr(node.shape, part)
-            if isinstance(form, Format) and form.placed_by is not None and isinstance(kind, StructType):
-                kind = kind["key"].dataType
+            if isinstance(form, WrappingFormat) and form.field is not None and isinstance(kind, StructType):
+                kind = kind[form.field].dataType
             inner = form.inner if isinstance(form, WrappingFormat) else form
             if isinstance(inner, SchemaFormat):
                 yield f"{node.name}/{part}", inner, kind

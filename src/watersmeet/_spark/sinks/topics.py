@@ -75,11 +75,13 @@ class TopicsPass(Pass):
         names, driver = tuple(sink.name for sink in self.topics), self._driver if is_once(self.topics) else None
         with handed_over(rows.sparkSession, self.settings) as client:
             if driver is None:
-                write = KafkaWrite(client, names, None, batch.number)
+                write = KafkaWrite(client, names, None, batch.number, rules=self._rules)
             else:
                 tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
                 begun = driver.begins(batch.number, batch.plan)
-                write = KafkaWrite(client, names, self.identity, batch.number, limit(tasks), begun, batch.plan)
+                write = KafkaWrite(
+                    client, names, self.identity, batch.number, limit(tasks), begun, batch.plan, self._rules
+                )
             made = write if direct is None else WriteDirectly(write, direct.exits, direct.serdes)
             told = rows.mapInArrow(made, WRITTEN).collect()
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
@@ -87,10 +89,15 @@ class TopicsPass(Pass):
             driver.write(batch.number, held, None if direct is None else direct.exits.slots, batch.plan)
 
     @cached_property
+    def _rules(self) -> dict[int, str]:
+        placed = ((number, topic.on_invalid_partition) for number, topic in enumerate(self.topics) if topic.is_placed)
+        return {number: "fail" if rule is None else rule for number, rule in placed}
+
+    @cached_property
     def _driver(self) -> DriverCommit:
         """The writer of small output: one for all batches, which have the same topics."""
         names = [sink.name for sink in self.topics]
-        return DriverCommit(self.settings, self.identity, names, self.planned, self.guard)
+        return DriverCommit(self.settings, self.identity, names, self.planned, self.guard, self._rules)
 
     def close(self) -> None:
         if "_driver" in vars(self):

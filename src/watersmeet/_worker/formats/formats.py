@@ -23,6 +23,7 @@ from watersmeet._worker.formats import serdes
 from watersmeet._worker.formats.families import debezium, plain
 from watersmeet._worker.formats.families.family import Family
 from watersmeet._worker.formats.families.json import Json
+from watersmeet._worker.formats.families.placed import PlacedValues
 from watersmeet._worker.formats.families.registered import RegisteredFamily
 from watersmeet._worker.formats.families.windowed import Windowed
 from watersmeet._worker.formats.serdes import NumberSerde, Serde
@@ -55,6 +56,7 @@ FAMILIES: dict[str, Family] = {
     "json_schema": RegisteredFamily(),
     "time_windowed": Windowed(family_of, sessions=False),
     "session_windowed": Windowed(family_of, sessions=True),
+    "placed": PlacedValues(family_of, lambda kind: format_for(kind)),
     "debezium": debezium.Envelopes(family_of),
     "debezium_key": debezium.DebeziumKeys(family_of),
 }

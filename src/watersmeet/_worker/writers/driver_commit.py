@@ -27,6 +27,7 @@ from watersmeet._engine.rows.columns import position_columns, stacked
 from watersmeet._engine.rows.position import sort_by_position
 from watersmeet._worker.background import in_background
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
+from watersmeet._worker.formats.placed import Rules
 from watersmeet._worker.writers.kafka_client import client_settings
 from watersmeet._worker.writers.kafka_sink import send
 from watersmeet._worker.writers.producers import TransactionalSender
@@ -138,6 +139,7 @@ class DriverCommit:
     topics : names of the topics that the records' column `topic` counts.
     planned : number of the last batch that was planned before this start: up to it a batch may have been run before.
     guard : raises where the checkpoint is this query's no more; asked behind each takeover, and before the commit.
+    rules : of topics with a partitioner, by their numbers (`placed`).
     """
 
     def __init__(
@@ -147,7 +149,9 @@ class DriverCommit:
         topics: Sequence[str],
         planned: int,
         guard: Callable[[], None] = lambda: None,
+        rules: Rules | None = None,
     ) -> None:
+        self._rules = rules or {}
         self._topics, self._planned, self._guard = topics, planned, guard
         self._sender_of = partial(TransactionalSender, settings, topic=min(topics))
         self._sender = self._sender_of(name=driver_name(identity))
@@ -208,7 +212,7 @@ class DriverCommit:
             return
         if batch <= self._planned or self._sender.takeovers > self._takeovers:
             held = self._missing(batch, held, plan)
-        send(self._sender, self._topics, _in_order(held, slots))
+        send(self._sender, self._topics, _in_order(held, slots), rules=self._rules)
         # the id is ours since before this look: who takes the checkpoint over behind it takes the id over too
         self._guard()
         self._sender.commit(batch, plan)

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.murmur import murmur2
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, stacked, valid
 from watersmeet._worker import task
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
+from watersmeet._worker.formats.placed import UNPLACED, Rules, settled, taken_off
 from watersmeet._worker.secrets import received
 from watersmeet._worker.wire.ends import LAST
 from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
@@ -30,6 +32,7 @@ WRITTEN = "task int, held binary"
 _WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
+_NO_RULES: Rules = {}
 PLACED_ROWS = 1_024
 """Records from which on it pays to ask Kafka how many partitions there are."""
 
@@ -47,6 +50,7 @@ class KafkaWrite:
     limit : bytes of records up to which a task hands them back, for the driver to write (`driver_commit`).
     done : whether Kafka has the whole batch: then the rows are only read.
     plan : of the batch.
+    rules : of topics with a partitioner, by their numbers (`placed`).
     """
 
     client: bytes = field(repr=False)
@@ -56,6 +60,7 @@ class KafkaWrite:
     limit: int = 0
     done: bool = False
     plan: BatchPlan = UNKNOWN
+    rules: Rules = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
@@ -105,13 +110,16 @@ class KafkaWrite:
     def _transaction(self, name: str | None) -> RetriedTransaction:
         """A task's own; without a `name` it is none, but written plainly."""
         out = sender(received(self.client), name, min(self.topics))
-        send_all = partial(send, out, self.topics)
+        send_all = partial(send, out, self.topics, rules=self.rules)
         begin, commit = partial(out.begin, self.batch, self.plan), partial(out.commit, self.batch, self.plan)
         return RetriedTransaction(out, begin, send_all, commit, is_once=name is not None)
 
 
-def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> int:
-    """Write records with a column `topic` that counts these topics; their number."""
+def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table, *, rules: Rules = _NO_RULES) -> int:
+    """Write records whose column `topic` counts these topics; their number."""
+    given = None
+    if rules:
+        records, given = taken_off(records, rules)
     names = [topics[0]] * len(records)
     if len(topics) > 1:
         names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
@@ -123,7 +131,7 @@ def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table)
     if "headers" in records.schema.names:
         given = records.column("headers").to_pylist()
         headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
-    return out.send(names, keys, values, times, headers, _partitions(out, topics, records))
+    return out.send(names, keys, values, times, headers, _partitions(out, topics, records, given, rules))
 
 
 def record_bytes(records: pa.RecordBatch | pa.Table) -> int:
@@ -160,11 +168,24 @@ def _python_bytes(column: pa.Array | pa.ChunkedArray) -> list[bytes | None]:
     return made
 
 
-def _partitions(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table) -> list[int]:
-    """The partition of each record, as Kafka's own clients would place a record with the key in its column `prefix`.
+def _partitions(
+    out: Sender,
+    topics: Sequence[str],
+    records: pa.RecordBatch | pa.Table,
+    given: Int64s | None = None,
+    rules: Rules = _NO_RULES,
+) -> list[int]:
+    """The partition of each record: that of a partitioner, or that of Kafka's own clients by its column `prefix`.
 
     Without such a column that is where the client puts it; but a given partition costs it less than its own choice.
     """
+    if given is not None:
+        numbers = records.column("topic").to_numpy()
+        counts = np.array([out.partitions(name) for name in topics])[numbers]
+        said = settled(given, topics, numbers, counts, rules)
+        by_key = np.array(_partitions(out, topics, records))
+        settled_places: list[int] = np.where(said == UNPLACED, by_key, said).tolist()
+        return settled_places
     prefixed = "prefix" in records.schema.names
     if not prefixed and (len(records) < PLACED_ROWS or not out.partitions_by_murmur):
         return [BY_KEY] * len(records)

@@ -7,7 +7,7 @@ evaluate, or plain Python functions (`wm.python`). See docs/semantics, section 1
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +15,23 @@ import pyarrow as pa
 from watersmeet._engine.rows.first_values import is_known, unknown_type
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
-from watersmeet._plan.nodes import ArgumentsNode, Shape, UserFunction
+from watersmeet._plan.nodes import ArgumentsNode, MapValuesNode, Shape, UserFunction
 from watersmeet.aggregates import AnyAggregate, PythonFunction, Use
 from watersmeet.errors import FunctionError
-from watersmeet.functions import Function, FunctionBackend, adapt, belonging, names_of, takes
-from watersmeet.handles.grouped.named import Roles, arguments_of, check_aggregates, tried
+from watersmeet.functions import (
+    RECORD,
+    Function,
+    FunctionBackend,
+    adapt,
+    asks_for_record,
+    belonging,
+    names_of,
+    record_of,
+    seeing_record,
+    takes,
+    types_for,
+)
+from watersmeet.handles.grouped.named import Roles, arguments_of, asked, check_aggregates, tried
 from watersmeet.handles.side import type_text
 
 FoldFunction = Function | PythonFunction
@@ -96,6 +108,8 @@ def aggregating(
     ------
     FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
     """
+    if subtractor is None:
+        group, aggregator = beside_record(group, aggregator)
     kind, initial = _first(group, initializer, aggregator)
     role = "aggregator" if subtractor is None else "adder"
     making = _FoldBeingMade(group, kind)
@@ -108,6 +122,33 @@ def aggregating(
     return making.folding(FunctionFold(add, subtract, merge, starts=True, initial=initial), "aggregate")
 
 
+def beside_record(group: Group, aggregator: FoldFunction) -> Part:
+    """What is folded and its aggregator; where that asks for the record, this stands beside the value."""
+    if not asks_for_record(aggregator, ADDER, "aggregator", allowed=True):
+        return group, aggregator
+    functions, construction, kind = group.functions, group.construction, group.functions.record_type()
+    own, field = aggregator.function if isinstance(aggregator, PythonFunction) else aggregator, functions.field
+    called = adapt(own, (*ADDER, RECORD), "aggregator")
+
+    def both(key: Any, value: Any, record: Any) -> Any:
+        return functions.record(key, {"value": value, RECORD: record})
+
+    beside = seeing_record(both, both, kind, ("key", "value", RECORD))
+    shape = Shape("stream", group.key, functions.value_type(beside, (group.key, group.value, kind), "aggregator"))
+    # a null value stays one: an aggregate leaves it out
+    name = construction.name(None, "beside_record", *group.inputs)
+    node = construction.add(MapValuesNode(name, group.inputs, shape, mapper=beside))
+    made: FoldFunction
+    if isinstance(aggregator, PythonFunction):
+        made = PythonFunction(
+            lambda key, pair, made: called(key, pair["value"], made, pair[RECORD]), aggregator.returns
+        )
+    else:
+        made = lambda key, pair, made: called(key, field(pair, "value"), made, field(pair, RECORD))  # noqa: E731
+        made = belonging(made, own, ("key", "value", "aggregate"))
+    return replace(group, inputs=(node.name,), value=shape.value), made
+
+
 def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: FoldFunction | None = None) -> Folding:
     """aggregate() of several streams, each with an aggregator of its own.
 
@@ -115,6 +156,7 @@ def cogrouping(parts: Sequence[Part], initializer: Callable[[], Any], merger: Fo
     ------
     FunctionError : the initializer gives null, or the functions do not agree in the aggregate's type.
     """
+    parts = [beside_record(*part) for part in parts]
     first, _ = parts[0]
     kind, initial = _first(first, initializer, *(aggregator for _, aggregator in parts))
     made = [_FoldBeingMade(group, kind) for group, _ in parts]
@@ -187,11 +229,12 @@ def naming(
     """
     check_aggregates(aggregates)
     functions, given = group.functions, (group.key, group.value)
-    arguments = {field: arguments_of(each, field, functions) for field, each in aggregates.items()}
+    sees = not takes_back
+    arguments = {field: arguments_of(each, field, functions, sees_record=sees) for field, each in aggregates.items()}
     types = {}
     for field, each in aggregates.items():
         found = {
-            name: functions.as_arrow(functions.value_type(function, given, role))
+            name: functions.as_arrow(functions.value_type(function, types_for(function, given), role))
             for name, (role, function) in arguments[field].items()
             if function is not None
         }
@@ -210,14 +253,20 @@ def _argued(group: Group, arguments: Mapping[str, Roles], name: str, *, of_messa
     """Names of nodes, attached, that give structs of the arguments in place of the values."""
     record = group.functions.record
 
-    def mapper(key: Any, value: Any) -> Any:
+    def mapper(key: Any, value: Any, *seen: Any) -> Any:
         made = {}
         for field, roles in arguments.items():
-            parts = {part: None if each is None else each(key, value) for part, (_, each) in roles.items()}
+            parts = {
+                part: None if each is None else asked(each, key, value, *seen) for part, (_, each) in roles.items()
+            }
             made[field] = next(iter(parts.values())) if len(parts) == 1 else record(key, parts)
         return record(key, made)
 
-    kind = group.functions.value_type(mapper, (group.key, group.value), "arguments")
+    every = [each for roles in arguments.values() for _, each in roles.values() if each is not None]
+    told = next((record_of(each) for each in every if record_of(each) is not None), None)
+    if told is not None:
+        mapper = seeing_record(mapper, mapper, told, ("key", "value", RECORD))
+    kind = group.functions.value_type(mapper, types_for(mapper, (group.key, group.value)), "arguments")
     shape, names = Shape("stream", group.key, kind), []
     for ending, above in zip(("-old", "") if of_messages else ("",), group.inputs, strict=True):
         node = ArgumentsNode(f"{name}-arguments{ending}", (above,), shape, mapper=mapper, of_messages=of_messages)

@@ -11,7 +11,7 @@ from watersmeet._engine.aggregates.parts import KernelTypes
 from watersmeet.aggregates import AGGREGATES, AnyAggregate
 from watersmeet.aggregates.declared import Types
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function, FunctionBackend, adapt
+from watersmeet.functions import Function, FunctionBackend, adapt, record_of
 
 Roles = Mapping[str, tuple[str, Function | None]]
 """The arguments of an aggregate, by name: what errors call each, and its function; None: true for each record."""
@@ -54,14 +54,23 @@ def _meant(given: Any, name: str) -> str:
     return _CALLED[called].example(f"value[{field!r}]")
 
 
-def arguments_of(aggregate: AnyAggregate, field: str, functions: FunctionBackend) -> Roles:
-    """Its arguments as functions of (key, value)."""
+def arguments_of(aggregate: AnyAggregate, field: str, functions: FunctionBackend, *, sees_record: bool) -> Roles:
+    """Its arguments as functions of (key, value), and, where they may see it and ask for it, the record."""
     given = aggregate.arguments
     roles = {name: f"argument {field!r}" if len(given) == 1 else f"{name} of {field!r}" for name in given}
     return {
-        name: (roles[name], None if each is None else adapt(each, ("key", "value"), roles[name], functions))
+        name: (roles[name], None if each is None else _adapted(each, roles[name], functions, sees_record=sees_record))
         for name, each in given.items()
     }
+
+
+def _adapted(given: Any, role: str, functions: FunctionBackend, *, sees_record: bool) -> Function:
+    return adapt(given, ("key", "value"), role, functions, sees_record=sees_record)
+
+
+def asked(function: Function, key: Any, value: Any, *record: Any) -> Any:
+    """What a function of key and value gives, which gets the record, too, where it sees it."""
+    return function(key, value) if record_of(function) is None else function(key, value, *record)
 
 
 def tried(aggregate: AnyAggregate, types: Types, *, takes_back: bool, merges: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from watersmeet._engine.aggregates.windows.calendar import Calendar
 from watersmeet._plan.nodes import (
     Node,
     Shape,
@@ -18,7 +19,7 @@ from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.joins.join import Join, joiner_of, name_of, option_text
 from watersmeet.handles.side import Side, require_same_key, same_type, type_text
-from watersmeet.windows import DAY_MS, Duration, Previous, TimeWindows, Windows, duration_ms
+from watersmeet.windows import DAY_MS, CalendarWindows, Duration, Previous, TimeWindows, Windows, duration_ms
 from watersmeet.windows.durations import not_negative
 
 SAY_KEEP = 'Say how long after its end and grace a window still joins: keep="14 days".'
@@ -71,8 +72,12 @@ def attach_windows(left: Side, right: Side, join: Join) -> Node:
         return _attached(WTableWTableNode, left, right, join, Meeting((live, live)))
     if isinstance(shift, Previous):
         _require_same_windows(left, right)
-        distance, size = _distance(left, shift)
-        kept, window_of = _keep_ms(join.keep, distance + size), None
+        if isinstance(left.windows, CalendarWindows):
+            distance, window_of = 0, _by_calendar(left, left.windows, shift.count)
+            kept = _keep_ms(join.keep, (shift.count + 1) * left.windows.longest_ms)
+        else:
+            distance, size = _distance(left, shift)
+            kept, window_of = _keep_ms(join.keep, distance + size), None
     else:
         distance, kept, window_of = 0, _said(join.keep), _shifting(left, shift)
         _check_window(left, window_of, "shift")
@@ -120,6 +125,18 @@ def _shifting(left: Side, shift: Function) -> Function:
     return lambda key, _: given(*parts(key))
 
 
+def _by_calendar(left: Side, windows: CalendarWindows, count: int) -> Function:
+    """The window of the calendar so many periods earlier, as a function of key and value."""
+    calendar, functions = Calendar(windows), left.functions
+
+    def previous(_: Any, window: dict[str, int]) -> dict[str, int] | None:
+        found = calendar.earlier(window["start"], count)
+        return None if found is None else {"start": found[0], "end": found[1]}
+
+    made = functions.plain(previous, functions.window_type(), "shift")
+    return lambda key, _: made(*functions.windowed_parts(key))
+
+
 def _require_same_windows(left: Side, right: Side) -> None:
     if _definition(left.windows) != _definition(right.windows):
         raise TopologyError(
@@ -140,7 +157,7 @@ def _distance(table: Side, shift: Previous) -> tuple[int, int]:
     windows = table.windows
     if not isinstance(windows, TimeWindows):
         raise TopologyError(
-            f"Only tumbling and hopping windows have previous ones: shift={shift!r}, and {table.name!r} has "
+            f"Only tumbling, hopping and calendar windows have previous ones: shift={shift!r}, and {table.name!r} has "
             f"{windows!r}.",
             hint="Give a function: shift=lambda window: F.struct(...), keep=...; it must return a window of the table.",
         )

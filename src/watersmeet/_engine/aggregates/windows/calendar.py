@@ -46,6 +46,16 @@ class Calendar:
             return ts, ts
         return np.maximum(0, begins[at - 1]), begins[at]
 
+    def earlier(self, start: int, count: int) -> tuple[int, int] | None:
+        """(start, end) of the window that lies so many windows before the one that begins then; None: before 1970."""
+        end = start
+        for _ in range(count):
+            if start <= 0:
+                return None
+            starts, ends = self.around(np.array([start - 1]))
+            start, end = int(starts[0]), int(ends[0])
+        return start, end
+
     def _periods(self, ts: Int64s) -> Int64s:
         if self._windows.period == "month":
             return ts.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
