@@ -130,8 +130,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
         levels.append(LevelProcessor(mine, physical.side_of, common, None, fused))
-    broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
-    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast))
+    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values()))
 
 
 def _unlike(physical: Physical) -> NotInProcess | None:

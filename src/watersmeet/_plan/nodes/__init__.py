@@ -39,7 +39,7 @@ from watersmeet._plan.nodes.joins import (
     TableTableNode,
     view_of,
 )
-from watersmeet._plan.nodes.processors import ProcessNode
+from watersmeet._plan.nodes.processors import ProcessNode, ProcessorsNode, SharedProcessNode
 from watersmeet._plan.nodes.steps import (
     BranchNode,
     FilterNode,
@@ -90,12 +90,14 @@ __all__ = [
     "OneToManyNode",
     "PeekNode",
     "ProcessNode",
+    "ProcessorsNode",
     "ReferenceNode",
     "RegroupNode",
     "RepartitionNode",
     "SelectKeyNode",
     "SessionWindowAggregateNode",
     "Shape",
+    "SharedProcessNode",
     "SinkNode",
     "SlidingWindowAggregateNode",
     "SourceNode",

@@ -47,6 +47,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SlidingWindowAggregateNode: (SlidingWindowAggregateSpec(),),
     nodes.SuppressNode: (SuppressSpec(),),
     nodes.ProcessNode: (ProcessSpec(),),
+    nodes.SharedProcessNode: (ProcessSpec(),),
     nodes.DistinctNode: (DistinctSpec(),),
     nodes.ExpiryNode: (ExpirySpec(),),
     nodes.StreamWTableNode: (StreamWTableSpec(),),

@@ -210,6 +210,7 @@ class TableSchema:
     due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
         them if there are no flags; None: none are.
     shown : whether it is one of the stores that users see.
+    everywhere : whether every shard has all rows.
     copies : name of the node, a table, whose rows it has as they are: others that do have the same ones.
 
     What tells versions of one row apart must not change from one to the next: so in a table whose rows are replaced
@@ -225,6 +226,7 @@ class TableSchema:
     due: tuple[str, ...] | None = None
     shown: bool = True
     copies: str | None = None
+    everywhere: bool = False
 
     def __post_init__(self) -> None:
         names = tuple(name for name, _ in self.columns)

@@ -99,16 +99,15 @@ class ShownStore:
 
 def shown_stores(physical: Physical) -> dict[str, ShownStore]:
     """The stores of a topology that users see, by name."""
-    broadcast = {edge.target for edge in physical.edges if edge.reads.broadcast}
     return {
-        table.name: _shown(operator, table, whole=operator.id in broadcast)
+        table.name: _shown(operator, table)
         for operator in physical.operators
         for table in operator.keeps
         if table.shown
     }
 
 
-def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> ShownStore:
+def _shown(operator: Operator, table: TableSchema) -> ShownStore:
     kinds = dict(table.columns)
     fold = operator.params.fold if isinstance(operator.params, AggregateParams) else None
     if fold is not None:
@@ -118,7 +117,7 @@ def _shown(operator: Operator, table: TableSchema, *, whole: bool) -> ShownStore
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
-    return ShownStore(operator.node, StructType(fields), columns, whole, _length(operator), named)
+    return ShownStore(operator.node, StructType(fields), columns, table.everywhere, _length(operator), named)
 
 
 def _shown_type(fold: folds.Fold) -> Any:

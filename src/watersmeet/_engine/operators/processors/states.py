@@ -34,14 +34,16 @@ class Present:
     time : stream time.
     wall : what the wall clock shows, where it is followed.
     domain : its time domain, by its place in `Times.domains`.
+    row : the record, by its number among the events; -1: a timer has its turn.
     elsewhere : gives the time of another domain.
     journal : what undoes the changes of a record that may fail; None: it may not, and the query fails.
     """
 
-    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time", "wall")
+    __slots__ = ("domain", "elsewhere", "journal", "row", "stamp", "time", "wall")
 
     def __init__(self, elsewhere: Callable[[int], int], *, outlives: bool) -> None:
         self.stamp = self.time = self.domain = self.wall = 0
+        self.row = -1
         self.elsewhere = elsewhere
         self.journal: list[Undo] | None = [] if outlives else None
 

@@ -6,7 +6,7 @@ moment. Those that fire are not deleted: their time is below the floor then. Wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ class Due:
 
     Attributes
     ----------
-    heap : those that the batch lets go: place, domain, number, moment, timers.
+    heap : those that the batch lets go: place, domain, whose it is, number, moment, timers.
     at_once : those that fire when the present call ends: moment, number, domain, timers.
     """
 
@@ -59,7 +59,7 @@ class Due:
                 moment, _, domain, timers = heappop(self.at_once)
                 yield timers, moment, domain, None
             elif self.heap and (limit is None or self.heap[0] < limit):
-                *place, domain, number, moment, timers = heappop(self.heap)
+                *place, domain, _, number, moment, timers = heappop(self.heap)
                 if timers.take(moment, number):
                     yield timers, moment, domain, tuple(place)
             else:
@@ -77,10 +77,11 @@ class Timers:
     table : where they are kept.
     dial : their clock.
     due : what fires.
+    member : whose they are: the number of a processor.
     """
 
-    def __init__(self, table: Table, dial: Dial, now: Present, due: Due) -> None:
-        self._table, self.dial, self._now, self._due = table, dial, now, due
+    def __init__(self, table: Table, dial: Dial, now: Present, due: Due, member: int) -> None:
+        self._table, self.dial, self._now, self._due, self.member = table, dial, now, due, member
         self._starts: list[int] = [0]
         self._dues: list[int] = []
         self._domains: list[int] = []
@@ -122,7 +123,7 @@ class Timers:
         self._own[moment] = (number, domain, stored, put)
         place = self.dial.place(domain, moment, self._key)
         if place is not None:
-            heappush(self._due.heap, (*place, domain, number, moment, self))
+            heappush(self._due.heap, (*place, domain, self.member, number, moment, self))
 
     def _leave(self) -> None:
         """Note those that wait on, to be written."""
@@ -145,6 +146,10 @@ class Timers:
             } | self.dial.written(domain)
             self._table.put({name: columns[name] for name in self._table.schema.names}, gone)
             self._out = []
+
+    def forget(self, floors: Mapping[int, int]) -> None:
+        """Those that lie below the floor of their domain have fired."""
+        self._table.expire(floors)
 
     # -- a key's timers ------------------------------------------------------------------------------------
 
