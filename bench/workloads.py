@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench import aggregates, demo_workload, json_workloads
+from bench import aggregates, dedup, demo_workload, json_workloads
 from bench.datasets import EPOCH, Shape, key_of, values
 from bench.datasets import prepared as prepared_tables
 from bench.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
@@ -148,6 +148,7 @@ WORKLOADS = {
     **json_workloads.WORKLOADS,
     **demo_workload.WORKLOADS,
     **aggregates.WORKLOADS,
+    **dedup.WORKLOADS,
 }
 PLAIN = {**json_workloads.PLAIN, **demo_workload.PLAIN}
 """What stands beside others: measured with them, never alone."""
