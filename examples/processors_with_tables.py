@@ -68,8 +68,8 @@ class Remind:
 
 def reminders(carts: wm.KStream, customers: wm.KTable, offers: wm.GlobalKTable) -> wm.KStream:
     """Key: customer, value: the cart; of customers the city, of offers the text of each city."""
-    tables = {"customers": customers, "offers": offers}
-    return carts.process_values(Remind, value="string", stores=[wm.ValueStore("due", "long")], tables=tables)
+    due = wm.ValueStore("due", "long")
+    return carts.process_values(Remind, value="string", stores=[due], tables={"customers": customers, "offers": offers})
 
 
 class Report:
