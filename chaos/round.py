@@ -199,7 +199,7 @@ class _Ring:
         """What the wall clock has shown, by the checkpoint: Spark's source says when it was made, the record of the
         query when it was begun."""
         checkpoint = self._folder / CHECKPOINT
-        begun = re.findall(rf'"{BEGUN}": ?(\d+)', "".join(map(_text_of, checkpoint.rglob("*.json"))))
+        begun = re.findall(rf'"{BEGUN}": ?(\d+)', "".join(map(_text_of, checkpoint.rglob("*.txt"))))
         metadata = [_text_of(path).split() for path in (checkpoint / "sources").glob("*/0")]
         (created,) = {int(lines[1]) for lines in metadata if len(lines) == 2 and lines[1].isdigit()}
         return readings(int(begun[0]), created, [seconds_of(text) for text in plans])
