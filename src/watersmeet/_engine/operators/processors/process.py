@@ -162,14 +162,16 @@ class _Batch:
         domains, start = self.times.domains, self.times.start
         for store in self.stores:
             store.load(hashes, own, domains, start)
-        for each in (*self.timers, *self.keyed):
-            each.load(hashes, own)
+        encoded = encode_keys(own).to_pylist() if self.places.keyed and self.timers else None
+        for timers in self.timers:
+            timers.load(hashes, own, encoded)
+        for table in self.keyed:
+            table.load(hashes, own)
         mine, edges = keys.events_of(begin, end)
-        keyed = plain_values(own), encode_keys(own).to_pylist() if self.places.keyed else None
         # A processor is called record by record: that is what it is for.
         records = zip(mine.tolist(), self._values(mine), self.events.ts[mine].tolist(), strict=True)
         with _without_collector():
-            self._keys(keyed, edges.tolist(), records)
+            self._keys(plain_values(own), edges.tolist(), records)
             for store in self.stores:
                 store.write(hashes, own, domains)
             for timers in self.timers:
@@ -189,17 +191,12 @@ class _Batch:
                 found[place] = value
         return found
 
-    def _keys(
-        self,
-        keyed: tuple[list[Any], list[bytes] | None],
-        ends: list[int],
-        records: Iterator[tuple[int, Any, int]],
-    ) -> None:
+    def _keys(self, keys: list[Any], ends: list[int], records: Iterator[tuple[int, Any, int]]) -> None:
         """The records and timers of a slice's keys, and the changes of its tables, key after key, in order.
 
         Parameters
         ----------
-        keyed : the keys, and their bytes where places need them.
+        keys : the keys.
         ends : where each key's events begin and end.
         records : event, value and timestamp of each.
         """
@@ -208,9 +205,10 @@ class _Batch:
         member, members, tables = self.members[0], self.members, self.keyed
         process, calls, wall = member.processor.process, member.calls, self.wall
         sides = self.events.side.tolist() if len(self.events.tables) > 1 else None
-        (names, encoded), placed = keyed, self._placed
-        for group, key in enumerate(names):
-            self._enter(group, b"" if encoded is None else encoded[group])
+        placed, entering = self._placed, [each.enter for each in (*self.stores, *self.timers, *tables)]
+        for group, key in enumerate(keys):
+            for enter in entering:
+                enter(group)
             for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
                 if placed:
                     at = places.of_event(row)
@@ -238,15 +236,6 @@ class _Batch:
                     self._fire(group, key, self._at)
             if due is not None and due.heap:
                 self._fire(group, key, None)
-
-    def _enter(self, group: int, key: bytes) -> None:
-        """The next key, by its number, and its bytes where places need them."""
-        for store in self.stores:
-            store.enter(group)
-        for each in self.timers:
-            each.enter(group, key)
-        for table in self.keyed:
-            table.enter(group)
 
     def _outlived(self, member: Member, record: CalledRecord, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""

@@ -87,6 +87,7 @@ class Timers:
         self._domains: list[int] = []
         self._group = 0
         self._key = b""
+        self._encoded: list[bytes] | None = None
         self._own: dict[int, _Timer] = {}
         self._gone: dict[int, int] = {}
         """Stored timers that were deleted, with their domains."""
@@ -99,8 +100,9 @@ class Timers:
         hits = [hit for hit in self._table.due(*self.dial.span) if len(hit.rows)]
         return self._table.gather(hits, ["hash", "key"])
 
-    def load(self, hashes: Int64s, keys: pa.Array) -> None:
-        """Read the timers of the keys of a slice that have not fired yet."""
+    def load(self, hashes: Int64s, keys: pa.Array, encoded: list[bytes] | None = None) -> None:
+        """Read the timers of the keys of a slice that have not fired yet; `encoded`: where places need their bytes."""
+        self._encoded = encoded
         low = np.full(len(hashes), self.dial.span[0], dtype=np.int64)
         found = self._table.range(hashes, keys, low, np.full(len(hashes), _FURTHEST))
         rows = found.take(["due", "domain", "arrival"])
@@ -109,11 +111,11 @@ class Timers:
         self._starts = np.searchsorted(found.query[waits], np.arange(len(hashes) + 1)).tolist()
         self._dues, self._domains = ints(rows, "due")[waits].tolist(), domain[waits].tolist()
 
-    def enter(self, group: int, key: bytes) -> None:
-        """The next key, and its bytes where places need them."""
+    def enter(self, group: int) -> None:
+        """The next key."""
         if self._own or self._gone:
             self._leave()
-        self._group, self._key = group, key
+        self._group, self._key = group, b"" if self._encoded is None else self._encoded[group]
         begin, end = self._starts[group], self._starts[group + 1]
         for at in range(begin, end):
             self._add(self._dues[at] + 1, self._domains[at], stored=True, put=False)
