@@ -22,6 +22,10 @@ from proof.oracle.tables.table import Table
 FOREVER = 2**62
 
 
+class _Waiting(dict[tuple[int, Key, int], int]):
+    """Domains of timers, by processor, key and moment."""
+
+
 @dataclass(slots=True)
 class _Entry:
     value: Value
@@ -69,8 +73,7 @@ class Process(Node):
         self._tables, self._everywhere = dict(tables or {}), dict(everywhere or {})
         self.waits = timers or wall_timers or any(ttl is not None for _, ttl in stores.values())
         self._clock = SourceTime(topology, self, self._due, self._let_go, waits=self.waits)
-        self._timers: dict[tuple[int, Key, int], int] = {}
-        self._wall_timers: dict[tuple[int, Key, int], int] = {}
+        self._timers, self._wall_timers = _Waiting(), _Waiting()
         self._now: list[tuple[int, int, str]] = []
         self._number = self._member = 0
         if wall_timers:
@@ -195,7 +198,7 @@ class Process(Node):
         self._now = [each for each in self._now if (each[0], each[2]) != (moment, clock)]
         self._of(clock).pop((self._member, self.key, moment), None)
 
-    def _of(self, clock: str) -> dict[tuple[int, Key, int], int]:
+    def _of(self, clock: str) -> _Waiting:
         return self._timers if clock == "stream" else self._wall_timers
 
     @property
