@@ -249,7 +249,7 @@ class _Coded:
         return self._shape.read_value(table.get(as_of=as_of) if past else table.get())
 
     def global_row(self, name: str, number: int) -> Any:
-        key = self._shape.coded(self._shape.key(known_keys(self._shape.keys)[number]))
+        key = self._shape.coded(numbered_key(self._shape, number))
         return self._shape.read_value(self._context.global_table(name).get(key))
 
     def _key_of(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -264,6 +264,12 @@ def known_keys(keys: str) -> tuple[Any, ...]:
     return LONG_KEYS if keys == "long" else TEXT_KEYS
 
 
+def numbered_key(shape: TypeShape, number: int) -> Any:
+    """One of the known keys; their type is drawn behind the number, and of some types there are fewer."""
+    known = known_keys(shape.keys)
+    return shape.key(known[number % len(known)])
+
+
 @dataclass(frozen=True)
 class _ByNumber:
     """A global table that is asked for keys by their numbers."""
@@ -273,7 +279,7 @@ class _ByNumber:
 
     def get(self, number: Any) -> Stored | None:
         """The row of one of the known keys."""
-        return self.table.get(self.shape.key(known_keys(self.shape.keys)[number]))
+        return self.table.get(numbered_key(self.shape, number))
 
 
 def _node(site: OracleSite, inputs: list[Any], params: Params, **options: Any) -> list[Any]:
