@@ -59,6 +59,14 @@ _PROCESSOR: tuple[str, Mapping[str, Any]] = (
 )
 """Values once in a while, counts and lists by timers of each key."""
 
+_BY_WALL: dict[str, Any] = {
+    "record": [["count"], ["append"], ["set", 200], ["set_wall", 1_500], ["set_wall_near", 400], ["once"]],
+    "timer": [["counted"], ["set_wall", 700]],
+    "wall": [["listed"], ["shorten"], ["first"], ["again_wall", 300], ["wall"]],
+    "lasts": {"m": 1_000},
+}
+"""Timers by the wall clock, some of which set further ones, beside those of stream time."""
+
 JOINS = {
     "table_table": Join("table_table", ("table", "table"), {"how": "outer"}),
     "dead_letters": Join("table_table", ("table", "table"), {"how": "outer"}, bad=0.2),
@@ -95,6 +103,26 @@ JOINS = {
     "process": Join("merge", ("stream", "stream"), then=(_PROCESSOR,)),
     # a join: each partition has a time of its own
     "process_joined": Join("stream_table", ("stream", "table"), {"how": "left"}, then=(_PROCESSOR,), levels=2),
+    # the clock's readings are in the checkpoint, from where the judge has them
+    "process_wall": Join("merge", ("stream", "stream"), then=(("process", _BY_WALL),)),
+    "process_shared": Join(
+        "process_shared",
+        ("stream", "stream"),
+        {
+            **_BY_WALL,
+            "other": {"record": [["counted"], ["append"], ["set_wall", 900]], "timer": [], "wall": [["count"]]},
+        },
+    ),
+    "process_table": Join(
+        "process_table",
+        ("stream", "table"),
+        {
+            "record": [["row"], ["past", -300], ["set", 200], ["append"]],
+            "timer": [["row"], ["listed"], ["shorten"]],
+            "lasts": {},
+        },
+        history=2_000,
+    ),
     # each window beside the one before it
     "wtable_shift": Join(
         "merge",
@@ -107,6 +135,11 @@ JOINS = {
         levels=2,
     ),
 }
+
+
+def by_wall(join: Join) -> bool:
+    """Whether it goes by the wall clock."""
+    return any("wall" in params for params in (join.params, *(params for _, params in join.then)))
 
 
 TABLES = ("table_table", "foreign_key", "count")

@@ -71,24 +71,71 @@ class Verdict:
 def ends_of(plan: str) -> dict[tuple[str, int], int]:
     """The ends of a batch, from its entry in Spark's offset log."""
     found: dict[tuple[str, int], int] = {}
-    for line in offsets_in(plan):
-        for topic, partitions in json.loads(line).items():
+    for line in map(json.loads, offsets_in(plan)):
+        for topic, partitions in line.items() if isinstance(line, dict) else ():
             found |= {(topic, int(partition)): end for partition, end in partitions.items()}
     return found
 
 
-def expected(join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends]) -> list[Expected]:
+def seconds_of(plan: str) -> int:
+    """How many seconds of the wall clock a batch has, from the first on; of a topology that goes by it."""
+    return max((line for line in map(json.loads, offsets_in(plan)) if isinstance(line, int)), default=0)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What the wall clock has shown, in ms.
+
+    Parameters
+    ----------
+    begun : before the first batch that has a reading.
+    shown : in each batch that has one, by its number: at its beginning.
+    """
+
+    begun: int = 0
+    shown: Mapping[int, int] = field(default_factory=dict)
+
+
+def readings(begun: int, created: int, seconds: Sequence[int]) -> Readings:
+    """The readings of batches.
+
+    Parameters
+    ----------
+    begun : what is recorded of the beginning.
+    created : when the source was, which has a tick a second.
+    seconds : how many ticks there are up to the end of each batch.
+    """
+    shown, before = {}, 0
+    for number, ticks in enumerate(seconds):
+        if ticks > before:
+            # the latest of its ticks; the first one stands at the beginning
+            shown[number] = created + (ticks - 1) * 1_000
+        before = max(before, ticks)
+    return Readings(begun, shown)
+
+
+def expected(
+    join: Join, inputs: Mapping[str, Sequence[Record]], plan: Sequence[Ends], clock: Readings = Readings()
+) -> list[Expected]:
     """The results of the oracle, in the order in which it gives them.
 
     Parameters
     ----------
     inputs : of each side, all records of its topic.
     plan : the batches.
+    clock : what the wall clock has shown in them.
     """
     topology, found = oracle(join), []
+    topology.show_wall_clock(clock.begun, 0)
+    given: dict[int, list[tuple[str, Record]]] = defaultdict(list)
     for number, side, record in _in_order(join, inputs, plan):
-        made = topology.pipe(side, _text(record.key), _text(record.value), record.time, record.partition)
+        given[number].append((side, record))
+    for number in range(len(plan)):
+        made = topology.show_wall_clock(clock.shown[number], 0) if number in clock.shown else []
         found += [Expected(r.key, Said(r.value, r.ts or 0), number) for r in made]
+        for side, record in given[number]:
+            made = topology.pipe(side, _text(record.key), _text(record.value), record.time, record.partition)
+            found += [Expected(r.key, Said(r.value, r.ts or 0), number) for r in made]
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,14 +23,28 @@ from typing import Any
 from chaos import hooks
 from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
-from chaos.joins import JOINS, SIDES
-from chaos.judge import Verdict, both, ends_of, expected, expected_dead_letters, judge, judge_dead_letters, unplanned
+from chaos.hooks import CHECKPOINT
+from chaos.joins import JOINS, SIDES, by_wall
+from chaos.judge import (
+    Readings,
+    Verdict,
+    both,
+    ends_of,
+    expected,
+    expected_dead_letters,
+    judge,
+    judge_dead_letters,
+    readings,
+    seconds_of,
+    unplanned,
+)
 from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH, ROUND
 from dev.broker import KafkaBroker
 from dev.cluster import spark_home
 from dev.reader import Record, committed
 from watersmeet._spark.session.settings import DAEMON
+from watersmeet._spark.sources.wall_clock import BEGUN
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
@@ -162,8 +177,10 @@ class _Ring:
         """The outcome, with the verdict on what a plain consumer sees."""
         sides = {side: committed(self._servers, [self._topics[side]], PARTITIONS) for side in SIDES}
         output = [] if self._database else committed(self._servers, [self._topics["out"]], PARTITIONS)
-        plans = [ends_of(self._copy_of(number).read_text()) for number in range(self._planned() + 1)]
-        wanted = expected(JOINS[self._given.join], sides, plans)
+        kept = [self._copy_of(number).read_text() for number in range(self._planned() + 1)]
+        plans, join = [ends_of(text) for text in kept], JOINS[self._given.join]
+        clock = self._clock(kept) if by_wall(join) else Readings()
+        wanted = expected(join, sides, plans, clock)
         verdict = judge_table(wanted, rows_of(self._database)) if self._database else judge(wanted, output)
         if "dead" in self._topics:
             dead = committed(self._servers, [self._topics["dead"]], PARTITIONS)
@@ -179,6 +196,15 @@ class _Ring:
         if not verdict.sound:
             self._keep(sides.values(), output)
         return outcome
+
+    def _clock(self, plans: Sequence[str]) -> Readings:
+        """What the wall clock has shown, by the checkpoint: Spark's source says when it was made, the record of the
+        query when it was begun."""
+        checkpoint = self._folder / CHECKPOINT
+        begun = re.findall(rf'"{BEGUN}": ?(\d+)', "".join(map(_text_of, checkpoint.rglob("*.txt"))))
+        metadata = [_text_of(path).split() for path in (checkpoint / "sources").glob("*/0")]
+        (created,) = {int(lines[1]) for lines in metadata if len(lines) == 2 and lines[1].isdigit()}
+        return readings(int(begun[0]), created, [seconds_of(text) for text in plans])
 
     # -- strikes -----------------------------------------------------------------------------------------------
 
@@ -330,6 +356,10 @@ class _Ring:
             rows = [repr(tuple(asdict(record).values())) for record in found]
             (self._folder / f"{name}.txt").write_text("\n".join(rows) + "\n")
         (self._folder / "verdict.txt").write_text("\n".join(self.outcome.verdict.details) + "\n")
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _is_worker(pid: int) -> bool:

@@ -10,13 +10,14 @@ import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import watersmeet
 from chaos.databases import TABLE
 from chaos.hooks import CHECKPOINT, kill_session
-from chaos.joins import JOINS, handles
+from chaos.joins import JOINS, by_wall, handles
 from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
 
@@ -48,14 +49,31 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
         tell(folder, "started")
         while not query.awaitTermination(_LOOK_SECONDS):
             if (folder / FINISH).exists():
-                query.processAllAvailable()
-                query.stop()
+                _end(query, by_wall=by_wall(JOINS[given["join"]]))
                 tell(folder, "finished")
                 return True
     except Exception as error:
         # what a kill looks like from here is many kinds of errors; the bench counts them
         tell(folder, "failed", _telling(str(error)))
     return False
+
+
+def _end(query: Any, *, by_wall: bool) -> None:
+    """End it behind all that is there; where the wall clock goes on, there always is more."""
+    if not by_wall:
+        query.processAllAvailable()
+        query.stop()
+        return
+    while not _caught_up(query.lastProgress):
+        time.sleep(_LOOK_SECONDS)
+    query.drain()
+
+
+def _caught_up(progress: Any) -> bool:
+    """Whether a batch has read all that there was of its topics."""
+    sources = [] if progress is None else progress["sources"]
+    topics = [each for each in sources if "Kafka" in each["description"]]
+    return bool(topics) and all(each["endOffset"] == each["latestOffset"] for each in topics)
 
 
 def _topology(given: dict[str, Any]) -> watersmeet.Topology:

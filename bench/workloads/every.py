@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.workloads import aggregates, demo, json_records
+from bench.workloads import aggregates, dedup, demo, json_records
 from bench.workloads.datasets import EPOCH, Shape, key_of, values
 from bench.workloads.datasets import prepared as prepared_tables
 from bench.workloads.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
@@ -148,6 +148,7 @@ WORKLOADS = {
     **json_records.WORKLOADS,
     **demo.WORKLOADS,
     **aggregates.WORKLOADS,
+    **dedup.WORKLOADS,
 }
 PLAIN = {**json_records.PLAIN, **demo.PLAIN}
 """What stands beside others: measured with them, never alone."""

@@ -18,6 +18,7 @@ from proof.histories.kinds.functions import LONG_KEYS, TEXT_KEYS, VALUES
 from proof.histories.kinds.registry import KINDS, SOURCES, is_limited, sources_of
 from proof.histories.kinds.shapes import KEYS
 from proof.histories.kinds.shapes import VALUES as VALUE_TYPES
+from proof.histories.subjects.processors import with_processors
 from proof.histories.subjects.times import with_times
 
 MOST_OPERATORS = 4
@@ -44,7 +45,7 @@ def case_of(seed: int, number: int) -> Case:
 @lru_cache(maxsize=1)
 def _blueprint_of(seed: str) -> Blueprint:
     # of its own dice: which operators there are does not depend on their types
-    shaped = with_shape(Dice(f"{seed}/shape"), draw_blueprint(Dice(seed)))
+    shaped = with_shape(Dice(f"{seed}/shape"), with_processors(Dice(f"{seed}/processors"), draw_blueprint(Dice(seed))))
     return with_times(Dice(f"{seed}/times"), with_failures(Dice(f"{seed}/failures"), shaped))
 
 

@@ -53,6 +53,11 @@ public final class StreamsBench {
             case "demo":
                 Demo.build(builder, in, out);
                 break;
+            case "dedup":
+            case "dedup_hot":
+            case "dedup_step":
+                Dedup.build(builder, in, out);
+                break;
             case "enrich":
                 JsonWorkloads.enrich(builder, in, out);
                 break;

@@ -2,12 +2,13 @@
 
 Owns what their context does, in dictionaries. Laws: a timer of the moment T goes directly before the record that moves
 the time of its domain to T, and at once where time is there already; an entry lasts as long as the time of the domain
-that it was put in has not passed its end; no key sees another's entries.
+that it was put in has not passed its end; no key sees another's entries. Processors that share stores work on one
+sequence of records and timers. A table that is read is looked up where the record, or the timer, stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +16,14 @@ from typing import Any
 from proof.oracle.graph import Node, Place, Topology
 from proof.oracle.records import Key, Record, Value, key_bytes
 from proof.oracle.source_time import SourceTime
+from proof.oracle.tables.global_lookup import Lookup
+from proof.oracle.tables.table import Table
 
 FOREVER = 2**62
+
+
+class _Waiting(dict[tuple[int, Key, int], int]):
+    """Domains of timers, by processor, key and moment."""
 
 
 @dataclass(slots=True)
@@ -27,13 +34,20 @@ class _Entry:
 
 
 class Process(Node):
-    """A processor.
+    """A processor; or several that share their stores, each of which reads one parent and has outputs of its own.
 
     Parameters
     ----------
     stores : kind of each store ("value", "list" or "map"), and for how long its entries last.
     timers : whether it has any of stream time.
     wall_timers : whether it has any of the wall clock.
+    tables : tables that it reads by the present key, by name.
+    everywhere : global tables.
+    others : parents and makers of the processors that share its stores.
+
+    Attributes
+    ----------
+    parts : what forwards the records of each processor.
     """
 
     stateful = True
@@ -48,24 +62,38 @@ class Process(Node):
         *,
         timers: bool,
         wall_timers: bool = False,
+        tables: Mapping[str, Table] | None = None,
+        everywhere: Mapping[str, Lookup] | None = None,
+        others: Sequence[tuple[Node, Callable[[], Any]]] = (),
     ) -> None:
-        """Read this parent."""
+        """Read these parents."""
         super().__init__()
         self._topology = topology
         self._stores = {name: _STORES[kind](self, ttl) for name, (kind, ttl) in stores.items()}
+        self._tables, self._everywhere = dict(tables or {}), dict(everywhere or {})
         self.waits = timers or wall_timers or any(ttl is not None for _, ttl in stores.values())
         self._clock = SourceTime(topology, self, self._due, self._let_go, waits=self.waits)
-        self._timers: dict[tuple[Key, int], int] = {}
-        self._wall_timers: dict[tuple[Key, int], int] = {}
+        self._timers, self._wall_timers = _Waiting(), _Waiting()
         self._now: list[tuple[int, int, str]] = []
-        self._number = 0
+        self._number = self._member = 0
         if wall_timers:
             topology.walled.append(self)
         self.key: Key = None
         self.stream_time = self._stamp = 0
-        self._processor, self._context = make(), _Context(self)
-        self._processor.init(self._context)
-        parent.feed(self)
+        self._context = _Context(self)
+        self._processors = [each() for each in (make, *(other for _, other in others))]
+        for processor in self._processors:
+            processor.init(self._context)
+        for table in self._tables.values():
+            table.require_lookup()
+            self.look_up(table)
+        self.parts: list[Node] = [self]
+        if others:
+            self.parts = [Node() for _ in self._processors]
+            for part in self.parts:
+                self.feed(part)
+        for port, above in enumerate((parent, *(other for other, _ in others))):
+            above.feed(self, port)
 
     def held_back(self) -> int:
         """What timers send has their time: what is behind waits the one moment that all wait behind what waits."""
@@ -81,12 +109,13 @@ class Process(Node):
         time = self._clock.time
         if self._topology.place is not None and self._place(record.key, time + 1) < self._topology.place:
             time += 1
-        self._at(record.key, record.ts, time)
-        self._processor.process(SimpleNamespace(key=record.key, value=record.value, timestamp=record.ts), self._context)
+        self._at(port, record.key, record.ts, time)
+        given = SimpleNamespace(key=record.key, value=record.value, timestamp=record.ts)
+        self._processors[port].process(given, self._context)
         self._fire_at_once()
 
-    def _at(self, key: Key, stamp: int, time: int) -> None:
-        self.key, self._stamp, self.stream_time = key, stamp, time
+    def _at(self, member: int, key: Key, stamp: int, time: int) -> None:
+        self._member, self.key, self._stamp, self.stream_time = member, key, stamp, time
 
     def _fire_at_once(self) -> None:
         while self._now:
@@ -96,38 +125,42 @@ class Process(Node):
             self._called(clock)(self.key, moment, self._context)
 
     def _called(self, clock: str) -> Any:
-        return self._processor.on_timer if clock == "stream" else self._processor.on_wall_timer
+        processor = self._processors[self._member]
+        return processor.on_timer if clock == "stream" else processor.on_wall_timer
 
     def _place(self, key: Key, moment: int) -> Place:
         last = moment - 1
         return last + self._clock.lag, last, 0, key_bytes(key)
 
     def _due(self) -> Place | None:
-        mine = [self._place(*timer) for timer, domain in self._timers.items() if domain == self._clock.domain]
+        domain = self._clock.domain
+        mine = [self._place(key, moment) for (_, key, moment), of in self._timers.items() if of == domain]
         return min((place for place in mine if place[0] < self._clock.of_sources), default=None)
 
     def _let_go(self, place: Place) -> None:
-        for key, moment in list(self._timers):
-            if self._timers[key, moment] == self._clock.domain and self._place(key, moment) == place:
-                del self._timers[key, moment]
-                self._at(key, moment, moment)
-                self._processor.on_timer(key, moment, self._context)
-                self._fire_at_once()
-                return
+        domain = self._clock.domain
+        here = [each for each, of in self._timers.items() if of == domain and self._place(*each[1:]) == place]
+        # of one place the processor that was declared first
+        member, key, moment = min(here, key=lambda timer: timer[0])
+        del self._timers[member, key, moment]
+        self._at(member, key, moment, moment)
+        self._called("stream")(key, moment, self._context)
+        self._fire_at_once()
 
     def due_by_wall(self) -> tuple[int, bytes] | None:
         """Moment and key bytes of the timer of the wall clock that is due next."""
-        due = ((moment, key_bytes(key)) for key, moment in self._wall_timers if moment <= self._topology.wall)
+        due = ((moment, key_bytes(key)) for _, key, moment in self._wall_timers if moment <= self._topology.wall)
         return min(due, default=None)
 
     def let_go_by_wall(self) -> None:
         """That timer."""
-        key, moment = min(self._wall_timers, key=lambda timer: (timer[1], key_bytes(timer[0])))
-        domain = self._wall_timers.pop((key, moment))
+        timers = self._wall_timers
+        member, key, moment = min(timers, key=lambda each: (each[2], key_bytes(each[1]), timers[each], each[0]))
+        domain = timers.pop((member, key, moment))
         if self._clock.has_domains:
             self._topology.partition = domain
-        self._at(key, moment, self._clock.at_last(domain))
-        self._processor.on_wall_timer(key, moment, self._context)
+        self._at(member, key, moment, self._clock.at_last(domain))
+        self._called("wall")(key, moment, self._context)
         self._fire_at_once()
 
     # -- what a processor may ask and do -------------------------------------------------------------------
@@ -135,11 +168,21 @@ class Process(Node):
     def send(self, options: Mapping[str, Any]) -> None:
         """Send a record."""
         given = {"key": self.key, "value": None, "timestamp": self._stamp, **options}
-        self.forward(Record(given["key"], given["value"], given["timestamp"]))
+        self.parts[self._member].forward(Record(given["key"], given["value"], given["timestamp"]))
 
     def store(self, name: str) -> Any:
         """One of its stores."""
         return self._stores[name]
+
+    def row(self, name: str, as_of: int | None = None) -> Value:
+        """The row of the present key in a table; of a versioned one as of a time, the record's if none is given."""
+        found = self._tables[name].get_as_of(self.key, self._stamp if as_of is None else as_of)
+        return None if found is None else found.value
+
+    def global_row(self, name: str, key: Key) -> Value:
+        """Any row of a global table."""
+        found = None if key is None else self._everywhere[name].get(key)
+        return None if found is None else found.value
 
     def set_timer(self, moment: int, clock: str = "stream") -> None:
         """Wait for a moment."""
@@ -148,14 +191,14 @@ class Process(Node):
             known = any((when, which) == (moment, clock) for when, _, which in self._now)
             self._now += [] if known else [(moment, self._number, clock)]
         else:
-            self._of(clock).setdefault((self.key, moment), self._clock.domain)
+            self._of(clock).setdefault((self._member, self.key, moment), self._clock.domain)
 
     def delete_timer(self, moment: int, clock: str = "stream") -> None:
         """Wait for it no more."""
         self._now = [each for each in self._now if (each[0], each[2]) != (moment, clock)]
-        self._of(clock).pop((self.key, moment), None)
+        self._of(clock).pop((self._member, self.key, moment), None)
 
-    def _of(self, clock: str) -> dict[tuple[Key, int], int]:
+    def _of(self, clock: str) -> _Waiting:
         return self._timers if clock == "stream" else self._wall_timers
 
     @property
@@ -188,6 +231,7 @@ class _Context:
         self._process = process
         self.get_store = process.store
         self.set_timer, self.delete_timer = process.set_timer, process.delete_timer
+        self.row, self.global_row = process.row, process.global_row
 
     @property
     def key(self) -> Key:

@@ -45,10 +45,17 @@ class Program:
         """One record."""
         self._do(self._record, str(record.value), record.timestamp, context)
 
+    def transform(self, record: Any, context: Any) -> str | None:
+        """One change of a table, and what its row becomes."""
+        self.process(record, context)
+        return None if record.value is None or len(record.value) % 5 == 4 else f"T{record.value}"
+
     def _do(self, instructions: Sequence[Instruction], value: str, ts: int, context: Any) -> None:
         for word, *numbers in instructions:
             store = self._stores[STORE_OF[word]] if word in STORE_OF else None
-            if (WORDS.get(word) or WALL_WORDS[word])(self, store, value, ts, context, *numbers) is STOP:
+            if (WORDS.get(word) or READ_WORDS.get(word) or WALL_WORDS[word])(
+                self, store, value, ts, context, *numbers
+            ) is STOP:
                 return
 
     def send(self, context: Any, value: str | None, **options: Any) -> None:
@@ -231,3 +238,28 @@ STORE_OF = {
 SETS = ("set", "set_soon", "delete")
 WALL_SETS = ("set_wall", "set_wall_near", "delete_wall")
 """Words that only programs with timers have; `again` stands behind a timer alone, where it may not reset its count."""
+
+
+def _row(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    program.send(context, f"row {context.row('t')}")
+
+
+def _row_once(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    return STOP if context.row("t") is None else None
+
+
+def _past(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
+    program.send(context, f"was {context.row('t', max(0, ts + more))}")
+
+
+def _anywhere(program: Program, store: Any, value: str, ts: int, context: Any, key: Any) -> Any:
+    program.send(context, f"all {context.global_row('g', key)}")
+
+
+READ_WORDS: dict[str, Callable[..., Any]] = {
+    "row": _row,
+    "row_once": _row_once,
+    "past": _past,
+    "anywhere": _anywhere,
+}
+"""What reads tables; their numbers are moments beside the present one, or keys."""

@@ -6,8 +6,11 @@ the other to add a node. Keeps law 10: every node and every store has one name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
+from watersmeet._plan.nodes.shared_stores import with_shared_stores
 from watersmeet._plan.operators import operators_of
 from watersmeet._plan.outputs import check_feedback, check_output
 from watersmeet.errors import TopologyError
@@ -37,6 +40,7 @@ class Construction:
         self.functions = functions
         self._nodes: dict[str, Node] = {}
         self._stores: set[str] = set()
+        self._shared: dict[str, object] = {}
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
@@ -115,14 +119,25 @@ class Construction:
                 hint="Give the table another store=..., or the join another name=...",
             )
         self._stores.update(node.named_stores)
+        self._shared.update(node.shared_stores)
 
     def _check_store(self, name: str, node: Node) -> None:
-        if name in self._stores or node.named_stores.count(name) > 1:
+        if node.named_stores.count(name) > 1 or (name in self._stores and not self._is_shared(name, node)):
+            of_processors = name in self._shared and name in node.shared_stores
             raise TopologyError(
-                f"Two tables have the store name {name!r}.",
+                f"Two processors have stores of one name, {name!r}, and do not share one."
+                if of_processors
+                else f"Two tables have the store name {name!r}.",
                 given=repr(name),
-                hint="Give one another store=...",
+                hint="Give both the same object, once declared; or one of them another name."
+                if of_processors
+                else "Give one another store=...",
             )
+
+    def _is_shared(self, name: str, node: Node) -> bool:
+        """Whether a store of this name is one that the node may have, too."""
+        given = node.shared_stores.get(name)
+        return given is not None and self._shared.get(name) is given
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -199,7 +214,10 @@ class Construction:
     def plan(self) -> Plan:
         """All nodes; from now on no further ones are taken."""
         self._built = True
-        return self._plan()
+        plan = self._plan()
+        nodes = with_shared_stores(plan.nodes, self.functions)
+        added = {node.name for node in nodes} - plan.by_name.keys()
+        return replace(plan, nodes=nodes, made_up=plan.made_up | added)
 
     def _plan(self, *more: Node) -> Plan:
         return Plan(self.application, (*self._nodes.values(), *more), self.generation, frozenset(self._made_up))

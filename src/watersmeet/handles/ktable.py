@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.functions import Function
 from watersmeet.handles import factory as made
 from watersmeet.handles.factory import made_as
+from watersmeet.handles.grouped.reading import TablesRead
 from watersmeet.handles.grouped.tables import KGroupedTable, regrouped
 from watersmeet.handles.grouped.transforming import transformed
 from watersmeet.handles.joins.of_tables import TableJoins
@@ -59,6 +60,7 @@ class KTable(TableJoins, TableOutputs):
         *,
         value: Any,
         stores: Sequence[StoreDeclaration] = (),
+        tables: TablesRead = (),
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
@@ -74,11 +76,12 @@ class KTable(TableJoins, TableOutputs):
         transformer : a class, or a function without parameters that gives an object.
         value : type of the values that it gives, in Spark's words or as a DataType.
         stores : its stores: `wm.ValueStore`, `wm.ListStore` and `wm.MapStore`.
+        tables : tables that it reads, as `KStream.process` has them.
         name, store : names of the operator and of the result's queryable table.
 
         Raises
         ------
-        TopologyError : it is no transformer, a store is none, or its name is taken.
+        TopologyError : it is no transformer, a store or a table is none, or its name is taken.
         FunctionError : unknown type, or its methods take other arguments.
 
         Examples
@@ -93,7 +96,8 @@ class KTable(TableJoins, TableOutputs):
         >>> times = wm.ValueStore("times", "long")  # doctest: +SKIP
         >>> users.transform_values(Times, value="string", stores=[times])  # doctest: +SKIP
         """
-        return transformed(self._side, transformer, value=value, stores=stores, name=name, store=store)
+        side = self._side
+        return transformed(side, transformer, value=value, stores=stores, tables=tables, name=name, store=store)
 
     def to_stream(self, *, key: Function | None = None, name: str | None = None) -> KStream:
         """The changes of the table as a stream; a tombstone becomes a record with a null value.

@@ -4,11 +4,23 @@ Vocabulary. A processor is any class that has the methods of `Processor` which i
 from it. The arguments of its methods are described here; the engine makes them.
 """
 
-from watersmeet.processors.protocols import Context, ListState, MapState, Processor, Record, ValueState
+from watersmeet.processors.protocols import (
+    BatchState,
+    Context,
+    GlobalTableState,
+    ListState,
+    MapState,
+    Processor,
+    Record,
+    TableState,
+    ValueState,
+)
 from watersmeet.processors.stores import ListStore, MapStore, StoreDeclaration, ValueStore
 
 __all__ = [
+    "BatchState",
     "Context",
+    "GlobalTableState",
     "ListState",
     "ListStore",
     "MapState",
@@ -16,6 +28,7 @@ __all__ = [
     "Processor",
     "Record",
     "StoreDeclaration",
+    "TableState",
     "ValueState",
     "ValueStore",
 ]

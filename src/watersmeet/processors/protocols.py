@@ -5,7 +5,11 @@ These classes say what there is; the engine has its own, which are faster. A pro
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Record(Protocol):
@@ -102,6 +106,39 @@ class MapState(Protocol):
         ...
 
 
+class BatchState(Protocol):
+    """The entries of a store, of all keys of a call of `process_batch`."""
+
+    def rows(self) -> pa.Table:
+        """The entries before the call, in order: group, key, entry (a map's key, the number of an element), value."""
+        ...
+
+    def put(self, rows: pa.Table) -> None:
+        """Other entries: group, entry but for a `ValueStore`, value; null deletes. Once in a call; the rest stays."""
+        ...
+
+
+class TableState(Protocol):
+    """A table's row of the present key."""
+
+    def get(self, as_of: int | None = None) -> Any:
+        """The row's value where the record, or timer, stands; None where there is none.
+
+        Parameters
+        ----------
+        as_of : of a table with a history, the time whose value is asked for, in ms; None: that of the record.
+        """
+        ...
+
+
+class GlobalTableState(Protocol):
+    """A global table."""
+
+    def get(self, key: Any) -> Any:
+        """The value of any row; None where there is none."""
+        ...
+
+
 class Context(Protocol):
     """The context of a processor: its questions and actions.
 
@@ -139,6 +176,14 @@ class Context(Protocol):
         """The state of the present key in one of the processor's stores; may be asked for once, in `init`."""
         ...
 
+    def table(self, name: str) -> TableState:
+        """One of the tables that the processor reads; may be asked for once, in `init`."""
+        ...
+
+    def global_table(self, name: str) -> GlobalTableState:
+        """One of the global tables that it reads; may be asked for once, in `init`."""
+        ...
+
     def set_timer(self, timestamp: int, *, clock: str = "stream") -> None:
         """Have `on_timer` called for the present key when stream time reaches this moment, in ms.
 
@@ -170,6 +215,25 @@ class Processor:
 
     def process(self, record: Any, context: Any) -> None:
         """Take one record."""
+        raise NotImplementedError
+
+    def process_batch(self, records: pa.Table, states: Mapping[str, BatchState]) -> pa.Table | None:
+        """Take the records of many keys at once, in place of `process`.
+
+        All records that a batch has of a key come in one call, one after the other and in order. Batches are as they
+        come: the results must not depend on where they are cut, which is the case where they follow, for each key by
+        itself, from its records in order and from what is put into states.
+
+        Parameters
+        ----------
+        records : columns group (number of the key in this call, from 0 on, ascending), key, value, timestamp (ms).
+        states : the stores, by name.
+
+        Returns
+        -------
+        Columns record (number of the row of `records` that it is sent for), value, key where the processor sends other
+        keys, and perhaps timestamp (that of the record where it is left out); None: nothing.
+        """
         raise NotImplementedError
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:

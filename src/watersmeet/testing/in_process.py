@@ -125,9 +125,8 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
         levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused), common))
-    broadcast = frozenset(edge.target for edge in physical.edges if edge.reads.broadcast)
     asked = "; ".join(_by_spark(physical, fusion))
-    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values(), broadcast), asked)
+    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values()), asked)
 
 
 def _by_spark(physical: Physical, fusion: Fusion) -> list[str]:

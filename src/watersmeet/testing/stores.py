@@ -69,12 +69,10 @@ class StoredTable:
     ----------
     context : of the operator that keeps it.
     schema : the table.
-    whole : whether every shard has all rows.
     """
 
     context: OperatorContext
     schema: TableSchema
-    whole: bool
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -105,7 +103,7 @@ class StoredTable:
 
     def entries(self, states: Iterable[State]) -> list[Entry]:
         """The rows of all shards, in order."""
-        shards = list(states)[: 1 if self.whole else None]
+        shards = list(states)[: 1 if self.schema.everywhere else None]
         rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
         known_from = self._known_from(shards)
         if not rows:
@@ -145,19 +143,13 @@ class StoredTable:
         return bytes(encode_keys(column)[0].as_py())
 
 
-def stores_of(contexts: Iterable[OperatorContext], broadcast: frozenset[int]) -> dict[str, StoredTable]:
-    """The stores of a topology, by name.
-
-    Parameters
-    ----------
-    contexts : of its operators.
-    broadcast : operators with whole tables in every shard.
-    """
+def stores_of(contexts: Iterable[OperatorContext]) -> dict[str, StoredTable]:
+    """The stores of a topology, by name, of its operators' contexts."""
     found: dict[str, StoredTable] = {}
     for context in contexts:
         for schema in context.kept:
             if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
-                found.setdefault(schema.name, StoredTable(context, schema, context.operator.id in broadcast))
+                found.setdefault(schema.name, StoredTable(context, schema))
     return found
 
 

@@ -70,7 +70,7 @@ class Versions:
         rows = np.flatnonzero(events.side == side)
         fits = events.ts[rows] >= self._floor(rows, times.of_row[rows])
         self._expired, self.puts = rows[~fits], rows[fits]
-        self._came, self._looks = _moments(events)
+        self._came, self._looks = moments_of(events)
         puts = self.puts
         order = np.lexsort((self._came[puts], events.ts[puts], events.groups.group_of_row[puts]))
         self._row = puts[order]
@@ -158,7 +158,7 @@ class Versions:
         return self._came[self._row]
 
 
-def _moments(events: Events) -> tuple[Int64s, Int64s]:
+def moments_of(events: Events) -> tuple[Int64s, Int64s]:
     """Numbers that say, of each event, when it is seen as a put, and when it looks: a look sees smaller ones."""
     rows = len(events)
     if not events.context.operator.shared_root:

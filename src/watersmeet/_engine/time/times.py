@@ -8,7 +8,7 @@ disappear as their own side moves on (docs/semantics, section 6), how far the ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,8 @@ from watersmeet._engine.time.time_bounds import Steps, furthest_before
 from watersmeet._engine.time.turns import turns
 from watersmeet._plan.physical import TIME_SIDE, bounds_side
 
+Ranked = Callable[[list[Int64s], list[Int64s]], Int64s]
+"""Gives how many of some places stand before each of others, or at it."""
 TIME, REACH = "time", "reach"
 """Scalars: the time of each domain, and of each side how far its rows reach in each domain."""
 _UNHEARD = -(2**62)
@@ -75,6 +77,8 @@ class Times:
         self.now[gone] = self._let_go(np.flatnonzero(gone))
         self.at_row = np.maximum(self.now, self.start[self.of_row])
         reached = state.get_scalar(REACH, [{} for _ in range(sides)])
+        # a processor may have fewer sides in the batch before
+        reached = [*reached, *({} for _ in range(sides - len(reached)))]
         self._reached = [
             np.array([reached[s].get(str(d), -1) for d in self.domains], dtype=np.int64) for s in range(sides)
         ]
@@ -200,6 +204,22 @@ class Times:
             start = int(self._reached[side][d])
             result[asking] = furthest_before(step_rank[own], steps.reach[own], event_rank[rows[asking]], start)
         return result
+
+    def side_time_at(self, side: int, domain: int, ranked: Ranked, mover: int) -> int:
+        """How far the rows of a side, in a domain, reach directly before a record that moves time.
+
+        Parameters
+        ----------
+        ranked : gives how many records that move time stand before some places, or at them.
+        mover : the record's number in `movers`.
+        """
+        reached = int(self._reached[side][domain])
+        if self._told_reach[side] is None:
+            return reached
+        steps = self._steps[side]
+        own = self.index(self._domain(steps.partition)) == domain
+        seen = own & (ranked(self.movers, steps.position[: len(ROOT_POSITION)]) <= mover)
+        return int(steps.reach[seen].max(initial=reached))
 
     def side_time_at_end(self, side: int) -> Int64s:
         """How far the rows of a side reach in each domain after the batch; -1 for not at all."""

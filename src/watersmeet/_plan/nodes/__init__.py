@@ -40,7 +40,7 @@ from watersmeet._plan.nodes.joins import (
     view_of,
 )
 from watersmeet._plan.nodes.map_async import MapAsyncNode
-from watersmeet._plan.nodes.processors import ProcessNode
+from watersmeet._plan.nodes.processors import ProcessNode, ProcessorsNode, SharedProcessNode
 from watersmeet._plan.nodes.steps import (
     BranchNode,
     FilterNode,
@@ -94,12 +94,14 @@ __all__ = [
     "OneToManyNode",
     "PeekNode",
     "ProcessNode",
+    "ProcessorsNode",
     "ReferenceNode",
     "RegroupNode",
     "RepartitionNode",
     "SelectKeyNode",
     "SessionWindowAggregateNode",
     "Shape",
+    "SharedProcessNode",
     "SinkNode",
     "SlidingWindowAggregateNode",
     "SourceNode",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -102,6 +102,11 @@ class Node:
         return () if self.store is None else (self.store,)
 
     @property
+    def shared_stores(self) -> Mapping[str, object]:
+        """Those of them that other nodes may have too, with what all that share one were given."""
+        return {}
+
+    @property
     def place(self) -> Any:
         """Its topic, table or frame outside of the topology; None for an inner node."""
         return None
@@ -143,19 +148,28 @@ class Node:
     """Whence the old values of its changes are known; of a table."""
     asks_old: ClassVar[bool] = False
     """Whether it would like to know old values, and does without where nothing keeps them."""
-    looks_up: ClassVar[tuple[int, ...]] = ()
-    """The inputs whose current values it looks up."""
-    looks_up_as_of: ClassVar[tuple[int, ...]] = ()
-    """The inputs of which it remembers the past, and looks up the values of another record's time."""
     moves_time: ClassVar[tuple[int, ...] | None] = None
     """The inputs whose sources move its time, and that of what is behind it; None: all."""
-    goes_by_moment: ClassVar[tuple[int, ...]] = ()
-    """The inputs of which each change counts, since it is looked up in the moment of another record."""
     sees_lookups: ClassVar[bool] = True
     """Whether it sees its inputs as Kafka's lookups do; what watersmeet alone has goes by what was sent."""
 
     keeps_table: ClassVar[bool] = False
     """Whether its own operator keeps the table that begins here, and sends old values without another one behind."""
+
+    @property
+    def looks_up(self) -> tuple[int, ...]:
+        """The inputs whose current values it looks up."""
+        return ()
+
+    @property
+    def looks_up_as_of(self) -> tuple[int, ...]:
+        """The inputs of which it remembers the past, and looks up the values of another record's time."""
+        return ()
+
+    @property
+    def goes_by_moment(self) -> tuple[int, ...]:
+        """The inputs of which each change counts, since it is looked up in the moment of another record."""
+        return ()
 
     @property
     def begins_table(self) -> bool:

@@ -49,6 +49,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.SuppressNode: (SuppressSpec(),),
     nodes.ProcessNode: (ProcessSpec(),),
     nodes.MapAsyncNode: (MapAsyncSpec(),),
+    nodes.SharedProcessNode: (ProcessSpec(),),
     nodes.DistinctNode: (DistinctSpec(),),
     nodes.ExpiryNode: (ExpirySpec(),),
     nodes.StreamWTableNode: (StreamWTableSpec(),),

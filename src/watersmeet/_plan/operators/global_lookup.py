@@ -69,7 +69,8 @@ class GlobalLookupSpec(Spec[Node]):
             named = table.store is not None and table.store not in taken | {kept.name for kept in found}
             name = table.store if named and table.store else f"{site.node.name}.replica{number or ''}"
             carried = tuple((each.name, each.kind) for each in side.carries)
-            found.append(TableSchema(name, (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)))
+            columns = (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)
+            found.append(TableSchema(name, columns, everywhere=True))
         return tuple(found)
 
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:

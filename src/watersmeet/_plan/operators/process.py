@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watersmeet._plan.nodes import ProcessNode as Node
-from watersmeet._plan.nodes.processors import ProcessorStore
+from watersmeet._plan.nodes import ProcessorsNode as Node
+from watersmeet._plan.nodes.processors import ProcessorStore, TableRead
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.spec import (
     FOLLOWS,
@@ -23,6 +23,7 @@ from watersmeet._plan.operators.spec import (
     TableSchema,
     TimeOfSpec,
 )
+from watersmeet._plan.operators.versioned_table import versions
 
 UNTIL = "until"
 """The column with the last moment of an entry that lasts for a while; its domain stands beside it."""
@@ -31,35 +32,66 @@ ENTRY = "entry"
 
 
 @dataclass(frozen=True)
-class ProcessParams(Params):
-    """Of a processor.
+class MemberParams(Params):
+    """Of one processor.
 
     Parameters
     ----------
     make, called : gives it, and what it is called in texts.
     sent_key, sent_value : types of what it sends; no type of a key: the records' own.
-    stores : its stores.
+    stores : names of its stores.
     timers : whether it has timers of stream time.
     wall_timers : whether it has timers of the wall clock.
-    sources : what each source of the plan is called: its topic, or the input's name.
+    in_bulk : whether it is called with the records of many keys at once.
     """
 
     make: Callable[[], Any] = field(metadata=FOLLOWS, compare=False)
     called: str = field(metadata=FOLLOWS)
     sent_key: Any = field(metadata=FOLLOWS)
     sent_value: Any = field(metadata=FOLLOWS)
-    stores: tuple[ProcessorStore, ...] = field(metadata=FOLLOWS)
+    stores: tuple[str, ...] = field(metadata=FOLLOWS)
     timers: bool = field(metadata=FOLLOWS)
     wall_timers: bool = field(metadata=FOLLOWS)
+    in_bulk: bool = field(metadata=FOLLOWS)
+
+
+@dataclass(frozen=True)
+class ProcessParams(Params):
+    """Of processors that have their stores together.
+
+    Parameters
+    ----------
+    members : the processors.
+    stores : their stores, each once.
+    reads : the tables that they read, in the order of their sides behind the members'.
+    sources : what each source of the plan is called: its topic, or the input's name.
+    """
+
+    members: tuple[MemberParams, ...] = field(metadata=FOLLOWS)
+    stores: tuple[ProcessorStore, ...] = field(metadata=FOLLOWS)
+    reads: tuple[TableRead, ...] = field(metadata=FOLLOWS)
     sources: tuple[str, ...] = field(metadata=FOLLOWS)
+
+    @property
+    def timers(self) -> bool:
+        """Whether any of them has timers, of either clock."""
+        return any(each.timers or each.wall_timers for each in self.members)
+
+    @property
+    def by_wall(self) -> bool:
+        """Whether any of them goes by the wall clock."""
+        return any(each.wall_timers for each in self.members)
 
     def typed(self, convert: Callable[[Any], Any]) -> ProcessParams:
         def as_one(kind: Any) -> Any:
             return None if kind is None else convert(kind)
 
         stores = tuple(replace(each, entry=as_one(each.entry), value=convert(each.value)) for each in self.stores)
-        given = {"sent_key": as_one(self.sent_key), "sent_value": convert(self.sent_value), "stores": stores}
-        return replace(self, **given)
+        members = tuple(
+            replace(each, sent_key=as_one(each.sent_key), sent_value=convert(each.sent_value)) for each in self.members
+        )
+        reads = tuple(replace(each, key=convert(each.key)) for each in self.reads)
+        return replace(self, members=members, stores=stores, reads=reads)
 
 
 class ProcessSpec(Spec[Node]):
@@ -71,22 +103,49 @@ class ProcessSpec(Spec[Node]):
     grows = True
 
     def reads(self, site: SpecSite[Node]) -> Reads:
-        """Records; null values among them, where they are wanted."""
-        shape, drops = site.input(0).shape, site.node.drops_null
-        return Reads(shape.key, (SpecSide(shape.value, drops_null_value=drops, looked_up=False, silent="dropped"),))
+        """Records, null values among them, where they are wanted; then the tables that are read."""
+        node = site.node
+        records = (
+            SpecSide(site.input(side).shape.value, drops_null_value=each.drops_null, looked_up=False, silent="dropped")
+            for side, each in enumerate(node.members)
+        )
+        tables = (_side(site.input(read.input).shape.value, read) for read in node.reads)
+        return Reads(node.shape.key, (*records, *tables))
+
+    def meets(self, site: SpecSite[Node]) -> bool:
+        node = site.node
+        records, tables = ([node.inputs[side] for side in sides] for sides in (range(len(node.members)), node.looks_up))
+        return any(site.plan.meet_in_step(one, other) for one in records for other in tables)
 
     def params(self, site: SpecSite[Node]) -> ProcessParams:
         node = site.node
         sources = tuple(source.origin.topic or source.input for source in site.plan.sources)
-        return ProcessParams(node.make, node.called, *node.sends, node.stores, node.timers, node.wall_timers, sources)
+        members = tuple(
+            MemberParams(
+                each.make,
+                each.called,
+                *each.sends,
+                tuple(store.name for store in each.stores),
+                each.timers,
+                each.wall_timers,
+                each.in_bulk,
+            )
+            for each in node.members
+        )
+        return ProcessParams(members, node.kept, node.reads, sources)
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """The stores, in the order of their declaration; then timers of stream time, then of the wall clock."""
-        node = site.node
-        kept = tuple(_table(store, node.shape.key) for store in node.stores)
-        names = (("timers", node.timers), ("wall_timers", node.wall_timers))
-        waiting = (held_schema(f"{node.name}.{name}", node.shape.key, (), replaced=True) for name, has in names if has)
-        return (*kept, *waiting)
+        """The stores; of each processor timers of stream time, then of the wall clock; the tables that are read."""
+        node, key = site.node, site.node.shape.key
+        kept = tuple(_table(store, key) for store in node.kept)
+        names = (
+            f"{each.name}.{name}"
+            for each in node.members
+            for name, has in (("timers", each.timers), ("wall_timers", each.wall_timers))
+            if has
+        )
+        waiting = (held_schema(name, key, (), replaced=True) for name in names)
+        return (*kept, *waiting, *_tables(site, taken))
 
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return ResultColumns((("value", site.node.shape.value),))
@@ -94,8 +153,37 @@ class ProcessSpec(Spec[Node]):
     def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         node = site.node
-        waits = node.timers or node.wall_timers or any(store.ttl_ms is not None for store in node.stores)
-        return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=False, by_wall=node.wall_timers)
+        by_wall = any(each.wall_timers for each in node.members)
+        waits = by_wall or any(each.timers for each in node.members) or any(s.ttl_ms is not None for s in node.kept)
+        reaches = node.looks_up_as_of or False
+        return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=reaches, by_wall=by_wall)
+
+
+def _side(value: Any, read: TableRead) -> SpecSide:
+    if read.everywhere:
+        return SpecSide(value, broadcast=True, looked_up=False, silent="dropped")
+    return SpecSide(value, silent="any", nulls_reach=read.history_ms is not None)
+
+
+def _tables(site: SpecSite[Node], taken: frozenset[str]) -> Iterator[TableSchema]:
+    """What is kept of the tables that are read: their current rows, their versions, or a whole copy."""
+    node = site.node
+    asked = {side: store for store, (reader, side) in site.rules.aliases.items() if reader == node.name}
+    names = set(taken)
+    for read in node.reads:
+        table = site.input(read.input)
+        own = f"{node.members[read.member].name}.{read.name}"
+        columns = (("key", read.key), ("value", table.shape.value), STAMP)
+        if read.everywhere:
+            # the first who reads a global table has its store
+            named = table.store is not None and table.store not in names
+            found = TableSchema(table.store if named and table.store else own, columns, everywhere=True)
+        elif read.history_ms is None:
+            found = TableSchema(asked.get(read.input, own), columns, copies=table.name)
+        else:
+            found = versions(asked.get(read.input, own), read.key, table.shape.value)
+        names.add(found.name)
+        yield found
 
 
 def _table(store: ProcessorStore, key: Any) -> TableSchema:

@@ -210,6 +210,7 @@ class TableSchema:
     due : the rows that are found by their retention's time over all keys: those with one of these flags, all of
         them if there are no flags; None: none are.
     shown : whether it is one of the stores that users see.
+    everywhere : whether every shard has all rows.
     copies : name of the node, a table, that it copies: other tables that copy it have the same rows.
 
     The columns that tell versions of one row apart must not change from one to the next: so in a table of replaced rows
@@ -225,6 +226,7 @@ class TableSchema:
     due: tuple[str, ...] | None = None
     shown: bool = True
     copies: str | None = None
+    everywhere: bool = False
 
     def __post_init__(self) -> None:
         names = tuple(name for name, _ in self.columns)

@@ -99,16 +99,15 @@ class StoreColumns:
 
 def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
-    broadcast = {edge.target for edge in physical.edges if edge.reads.broadcast}
     return {
-        table.name: _store_columns(operator, table, whole=operator.id in broadcast)
+        table.name: _store_columns(operator, table)
         for operator in physical.operators
         for table in operator.keeps
         if table.shown
     }
 
 
-def _store_columns(operator: Operator, table: TableSchema, *, whole: bool) -> StoreColumns:
+def _store_columns(operator: Operator, table: TableSchema) -> StoreColumns:
     kinds = dict(table.columns)
     fold = operator.params.fold if isinstance(operator.params, AggregateParams) else None
     if fold is not None:
@@ -118,7 +117,7 @@ def _store_columns(operator: Operator, table: TableSchema, *, whole: bool) -> St
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
     named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
-    return StoreColumns(operator.node, StructType(fields), columns, whole, _length(operator), named)
+    return StoreColumns(operator.node, StructType(fields), columns, table.everywhere, _length(operator), named)
 
 
 def _aggregate_type(fold: folds.Fold) -> Any:

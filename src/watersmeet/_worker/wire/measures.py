@@ -118,8 +118,7 @@ class Measures:
 
     def note_state(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
         """Note how large an operator's tables are behind its commit, and the process."""
-        whole = any(target == operator.id for target, _ in self.copies)
-        for table in operator.keeps if shard == 0 or not whole else ():
+        for table in (each for each in operator.keeps if shard == 0 or not each.everywhere):
             entry = state.manifest.tables.get(table.name)
             pieces = () if entry is None else tuple(piece for level in entry.levels for piece in level.pieces())
             tally[Measure(ROWS, operator.node, table.name)] = sum(piece.rows for piece in pieces)

@@ -15,10 +15,11 @@ import pyarrow as pa
 from watersmeet._engine.operators.processors.values import has_order
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import MapNode, ProcessNode, Shape
-from watersmeet._plan.nodes.processors import ProcessorStore
+from watersmeet._plan.nodes.processors import ProcessorStore, TableRead
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.folding import Group
+from watersmeet.handles.grouped.reading import TablesRead, read_by
 from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
 from watersmeet.processors import Processor, StoreDeclaration, ValueStore
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
 
 _HINT = "A processor is a class: class Dedup: def process(self, record, context): context.forward(record)."
+_IN_BULK: Mapping[str, tuple[str, ...]] = {"process_batch": ("records", "states"), "init": ("context",), "close": ()}
+"""Of a processor that is called with many records at once."""
 SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "process": ("record", "context"),
     "on_timer": ("key", "timestamp", "context"),
@@ -47,6 +50,7 @@ class Processing(Handle):
         value: Any,
         key: Any = None,
         stores: Sequence[StoreDeclaration] = (),
+        tables: TablesRead = (),
         name: str | None = None,
     ) -> KStream:
         """A processor over the records: it keeps state by key, sets timers, and sends records of any key.
@@ -60,12 +64,16 @@ class Processing(Handle):
         processor : a class, or a function without parameters that gives an object; see `watersmeet.Processor`.
         value : type of the values that it sends, in Spark's words ("long", "struct<n: long>") or as a DataType.
         key : type of the keys that it sends; None: that of the stream's.
-        stores : its stores: `wm.ValueStore`, `wm.ListStore` and `wm.MapStore`.
+        stores : its stores: `wm.ValueStore`, `wm.ListStore` and `wm.MapStore`. Processors that are given the same
+            object share the store (KIP-401).
+        tables : tables that it reads, by the names under which it asks for them: of a `KTable` the row of the present
+            key, by `context.table(name).get()`; of a `GlobalKTable` any row, by `context.global_table(name).get(key)`.
+            A list: those that are called as their stores are.
         name : the operator's name.
 
         Raises
         ------
-        TopologyError : it is no processor, a store is none, or its name is taken.
+        TopologyError : it is no processor, a store or a table is none, or its name is taken.
         FunctionError : unknown type, or its methods take other arguments.
 
         Examples
@@ -84,10 +92,9 @@ class Processing(Handle):
         functions = self._construction.functions
         sent = self.key_type if key is None else functions.named_type(key), functions.named_type(value)
         fields = [pa.field(name, functions.as_arrow(kind)) for name, kind in zip(("key", "value"), sent, strict=True)]
-        types = (sent, functions.of_arrow(pa.struct(fields)))
-        node = processed(
-            self._construction, (self.name, self.key_type), processor, types, declared(self._construction, stores), name
-        )
+        types, kept = (sent, functions.of_arrow(pa.struct(fields))), declared(self._construction, stores)
+        read = read_by(self._side, tables)
+        node = processed(self._construction, self._types_above, processor, types, kept, name, read=read)
 
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
@@ -101,6 +108,7 @@ class Processing(Handle):
         *,
         value: Any,
         stores: Sequence[StoreDeclaration] = (),
+        tables: TablesRead = (),
         name: str | None = None,
     ) -> KStream:
         """The same of a processor that sends records under the key of the record, or timer, that it works on.
@@ -109,11 +117,17 @@ class Processing(Handle):
 
         Parameters
         ----------
-        processor, value, stores, name : as `process` has them.
+        processor, value, stores, tables, name : as `process` has them.
         """
         kind = self._construction.functions.named_type(value)
-        above, types, kept = (self.name, self.key_type), ((None, kind), kind), declared(self._construction, stores)
-        return made.stream(self._construction, processed(self._construction, above, processor, types, kept, name))
+        types, kept = ((None, kind), kind), declared(self._construction, stores)
+        read = read_by(self._side, tables)
+        node = processed(self._construction, self._types_above, processor, types, kept, name, read=read)
+        return made.stream(self._construction, node)
+
+    @property
+    def _types_above(self) -> tuple[str, Any]:
+        return self.name, self.key_type
 
 
 def processed(
@@ -124,6 +138,7 @@ def processed(
     stores: tuple[ProcessorStore, ...],
     name: str | None,
     *,
+    read: tuple[tuple[str, ...], tuple[TableRead, ...]] = ((), ()),
     drops_null: bool = False,
     within: Any = None,
 ) -> ProcessNode:
@@ -133,22 +148,28 @@ def processed(
     ----------
     above : name of the stream's node, and the type of its keys.
     types : of the keys and values that it sends, and of the values that the node gives.
+    read : names of the nodes of the tables that it reads, and what it reads of them.
     drops_null : whether records without a value end here.
     within : what the processor passes its calls on to, if it does.
     """
-    (sends, kind), (stream, key) = types, above
+    (sends, kind), (stream, key), (tables, reads) = types, above, read
     tried = tried_out(processor) if within is None else within
+    in_bulk = has_method(tried, "process_batch")
+    if in_bulk:
+        check_bulk(tried, stores, reads)
     node = ProcessNode(
         construction.name(name, ProcessNode.stem, stream),
-        (stream,),
+        (stream, *tables),
         Shape("stream", key, kind),
         make=processor,
         called=type(tried).__name__,
         sends=sends,
         stores=stores,
-        timers=getattr(type(tried), "on_timer", None) not in (None, Processor.on_timer),
-        wall_timers=getattr(type(tried), "on_wall_timer", None) not in (None, Processor.on_wall_timer),
+        tables=reads,
+        timers=has_method(tried, "on_timer"),
+        wall_timers=has_method(tried, "on_wall_timer"),
         drops_null=drops_null,
+        in_bulk=in_bulk,
     )
     construction.add(node)
     return node
@@ -182,9 +203,36 @@ def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNAT
         raise FunctionError(
             f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
         ) from error
+    if signatures is SIGNATURES and has_method(made, "process_batch"):
+        signatures = _IN_BULK
     for method, parameters in signatures.items():
         _check_method(made, method, parameters, needed=method == next(iter(signatures)))
     return made
+
+
+def has_method(made: Any, method: str) -> bool:
+    """Whether a processor has a method of its own."""
+    return getattr(type(made), method, None) not in (None, getattr(Processor, method, None))
+
+
+def check_bulk(made: Any, stores: Sequence[ProcessorStore], tables: Sequence[TableRead]) -> None:
+    """Raise where a processor that is called with many records at once has what goes by one record.
+
+    Raises
+    ------
+    TopologyError : it does.
+    """
+    own, lasting = type(made).__name__, [store.name for store in stores if store.ttl_ms is not None]
+    other = [name for name in ("process", "on_timer", "on_wall_timer") if has_method(made, name)]
+    if other:
+        what, hint = f"the method {other[0]}", "Leave one of both out; timers go with process(self, record, context)."
+    elif lasting:
+        what, hint = f"the store {lasting[0]!r} with a ttl", "Delete entries by a time that is part of their value."
+    elif tables:
+        what, hint = f"the table {tables[0].name!r} to read", "Join the table before: stream.left_join(table, ...)."
+    else:
+        return
+    raise TopologyError(f"The processor {own} has process_batch, and {what}.", hint=hint)
 
 
 def _check_method(made: Any, method: str, parameters: tuple[str, ...], *, needed: bool) -> None:
@@ -227,7 +275,7 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
             raise TopologyError(
                 f"stores takes declarations of stores, and not {type(each).__name__}: {each!r:.80}.",
                 hint="wm.ValueStore('last', 'long'), wm.ListStore('all', 'string') or "
-                "wm.MapStore('seen', 'string', 'boolean'). A table's store is read by a join.",
+                "wm.MapStore('seen', 'string', 'boolean'). A table is read by tables={'name': table}.",
             )
         entry, value = (None if kind is None else functions.named_type(kind) for kind in each.types)
         if entry is not None and not has_order(functions.as_arrow(entry)):
@@ -235,7 +283,7 @@ def declared(construction: Construction, given: Any) -> tuple[ProcessorStore, ..
                 f"The keys of the map {each.name!r} must have an order, and {each.types[0]!r} has none.",
                 hint="Take texts, bytes, whole numbers, decimals, dates or times: of a struct, its fields as a text.",
             )
-        found.append(ProcessorStore(each.name, each.kind, entry, value, each.ttl_ms))
+        found.append(ProcessorStore(each.name, each.kind, entry, value, each.ttl_ms, given=each))
     return tuple(sorted(found, key=lambda store: store.name))
 
 

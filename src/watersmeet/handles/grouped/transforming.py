@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet.handles import factory as made
 from watersmeet.handles.grouped.processing import SIGNATURES, declared, processed, tried_out
+from watersmeet.handles.grouped.reading import TablesRead, read_by
 from watersmeet.handles.outputs import changes_of
 from watersmeet.handles.side import Side
 from watersmeet.processors import StoreDeclaration
@@ -58,6 +59,7 @@ def transformed(
     *,
     value: Any,
     stores: Sequence[StoreDeclaration],
+    tables: TablesRead,
     name: str | None,
     store: str | None,
 ) -> KTable:
@@ -66,5 +68,5 @@ def transformed(
     changes, kind = changes_of(table, None), construction.functions.named_type(value)
     above, types, kept = (changes.name, table.key_type), ((None, kind), kind), declared(construction, stores)
     make = lambda: Transforming(transformer)  # noqa: E731
-    node = processed(construction, above, make, types, kept, name, within=within)
+    node = processed(construction, above, make, types, kept, name, read=read_by(table, tables), within=within)
     return made.stream(construction, node).to_table(store=store)

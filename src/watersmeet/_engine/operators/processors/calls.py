@@ -10,7 +10,7 @@ from watersmeet._engine.operators.processors.states import Present, StoreEntries
 from watersmeet._engine.operators.processors.timers import Timers
 from watersmeet._engine.operators.processors.values import are_one_key, checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
-from watersmeet._plan.operators.process import ProcessParams
+from watersmeet._plan.operators.process import MemberParams
 from watersmeet.errors import FunctionError
 
 _PARTITION = (1 << PARTITION_BITS) - 1
@@ -66,12 +66,14 @@ class CallContext:
     __slots__ = (
         "_check_key",
         "_check_value",
+        "_everywhere",
         "_kind",
         "_now",
         "_params",
         "_place",
         "_sent",
         "_stores",
+        "_tables",
         "_timers",
         "_wall",
         "key",
@@ -79,12 +81,14 @@ class CallContext:
 
     def __init__(
         self,
-        params: ProcessParams,
+        params: MemberParams,
         stores: Mapping[str, StoreEntries],
         timers: Mapping[str, Timers],
+        tables: tuple[Mapping[str, Any], Mapping[str, Any]],
         now: Present,
         wall: int | None,
     ) -> None:
+        self._tables, self._everywhere = tables
         self._params, self._stores, self._timers, self._now, self._wall = params, stores, timers, now, wall
         self._check_value = checked(params.sent_value, f"The processor {params.called} sends a value")
         self._kind, kind = own_type(params.sent_value), params.sent_key
@@ -153,6 +157,28 @@ class CallContext:
                 f"The processor {self._params.called} has no store {name!r:.80}.",
                 given=f"its stores: {', '.join(self._stores) or 'none'}",
                 hint="Name it where the processor is put in: process(..., stores=[wm.ValueStore('name', 'long')]).",
+            )
+        return found
+
+    def table(self, name: str) -> Any:
+        """A table that is read by the present key."""
+        return self._read(name, self._tables, "table", "a table")
+
+    def global_table(self, name: str) -> Any:
+        """A global table."""
+        return self._read(name, self._everywhere, "global_table", "a global table")
+
+    def _read(self, name: str, tables: Mapping[str, Any], method: str, what: str) -> Any:
+        found = tables.get(name)
+        if found is None:
+            other = {"table": "global_table", "global_table": "table"}[method]
+            there = name in (self._everywhere if method == "table" else self._tables)
+            raise FunctionError(
+                f"The processor {self._params.called} does not read {what} {name!r:.80}.",
+                given=f"those it reads: {', '.join(tables) or 'none'}",
+                hint=f"context.{other}({name!r})"
+                if there
+                else "Name it where the processor is put in: process(..., tables={'customers': customers}).",
             )
         return found
 

@@ -1,15 +1,15 @@
-"""process: a user's class called for each record and timer of a key, in the order of the sequence (docs/processors.md).
+"""process: users' classes called for each record and timer of a key, in the order of the sequence (docs/processors.md).
 
-The results of a key follow from its own records and timers, and from time. So a batch is done in slices of keys:
-state is read for all keys of a slice, then each key's records and timers go one after the other, then state is written.
+The results of a key follow from its own records and timers, from the rows of the tables that are read, and from time.
+So a batch is done in slices of keys: state is read for all keys of a slice, then each key's records and timers go one
+after the other, then state is written.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -17,219 +17,232 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.raising import placed
 from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.keys.keys import KeyGroups, encode_keys, group_keys
-from watersmeet._engine.operator import Events, Failed, OperatorContext, failed_rows, operator_table
+from watersmeet._engine.keys.keys import encode_keys
+from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
+from watersmeet._engine.operators.processors.bulk import in_bulk
 from watersmeet._engine.operators.processors.calls import CallContext, CalledRecord, origins
 from watersmeet._engine.operators.processors.dials import StreamDial, WallDial
+from watersmeet._engine.operators.processors.keys import Keys
+from watersmeet._engine.operators.processors.members import Member
 from watersmeet._engine.operators.processors.sent import Sent, SentResults
 from watersmeet._engine.operators.processors.states import KINDS, Present
+from watersmeet._engine.operators.processors.tables import CurrentRows, GlobalRows, PastRows, named
 from watersmeet._engine.operators.processors.timer_positions import Place, TimerPositions
 from watersmeet._engine.operators.processors.timers import Due, Timers
 from watersmeet._engine.operators.processors.values import plain_values
-from watersmeet._engine.rows.columns import joined
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.table import Table
 from watersmeet._engine.time.times import Times
 from watersmeet._engine.time.wall import WallClock
-from watersmeet._plan.operators.process import ProcessParams
+from watersmeet._plan.operators.process import MemberParams, ProcessParams
 from watersmeet.errors import FunctionError
 
-SLICE_ROWS = 32_768
-"""Records, and keys whose timers are due, of a slice, about: those of one key are in one."""
 _ENDLESS = 1_000_000
 """Timers that fire at once, one after the other, at one place: more are taken for a processor that never ends."""
 
 
-def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Failed]:
+def run(
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
+) -> Iterator[pa.Table | Failed | Dropped]:
     """See `level.run_operator`."""
-    events = Events(context, inputs, sides=1)
-    times = Times(context, inputs, events, state, sides=1)
-    batch = _Batch(context, events, times, state)
+    params = context.params(ProcessParams)
+    # rows of global tables have keys of another type, and stand in no sequence of a key
+    sides = len(params.members) + sum(not read.everywhere for read in params.reads)
+    events = Events(context, inputs, sides)
+    times = Times(context, inputs, events, state, sides)
+    batch = _Batch(context, inputs, events, times, state)
     yield from batch.run()
-    batch.finish()
+    yield from batch.finish()
     times.store(state)
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The keys of a batch: those of its records, and those with timers that are due.
-
-    Parameters
-    ----------
-    hashes, keys : of each record and due timer, records first.
-    groups : these by key.
-    records : how many are records.
-    """
-
-    hashes: Int64s
-    keys: pa.Array
-    groups: KeyGroups
-    records: int
-
-    @classmethod
-    def of(cls, context: OperatorContext, events: Events, timers: Sequence[Timers]) -> _Keys:
-        """Those of a batch."""
-        hashes, keys = events.hash, events.key
-        for each in timers:
-            due = each.keys_due()
-            hashes = np.concatenate([hashes, due.column("hash").to_numpy()])
-            keys = joined([keys, due.column("key")], context.key)
-        return cls(hashes, keys, group_keys(hashes, keys), len(events))
-
-    def slices(self) -> Iterator[tuple[int, int]]:
-        """The groups, in ranges of about `SLICE_ROWS` rows."""
-        ends, begin = self.groups.starts[1:], 0
-        while begin < len(ends):
-            last = int(ends.searchsorted(self.groups.starts[begin] + SLICE_ROWS, side="left"))
-            yield begin, min(last + 1, len(ends))
-            begin = last + 1
 
 
 class _Batch:
     """One shard's batch."""
 
-    def __init__(self, context: OperatorContext, events: Events, times: Times, state: State) -> None:
+    def __init__(
+        self, context: OperatorContext, inputs: Mapping[int, pa.Table], events: Events, times: Times, state: State
+    ) -> None:
         self.context, self.events, self.times, self.state = context, events, times, state
-        self.params = context.params(ProcessParams)
-        self._whose = context.operator.node
-        clocked = self.params.timers or self.params.wall_timers
-        self._placed = clocked or any(store.ttl_ms is not None for store in self.params.stores)
+        self.params = params = context.params(ProcessParams)
+        self._placed = params.timers or any(store.ttl_ms is not None for store in params.stores)
         self.places = TimerPositions(context, events, times, placed=self._placed)
         self.now = Present(self._elsewhere, outlives=context.outlives)
-        called = f"The processor {self.params.called}"
         tables = [operator_table(context, state, number) for number in range(len(context.kept))]
-        self.tables = tables
-        self.stores = [
-            KINDS[s.kind](s, table, self.now, called) for s, table in zip(self.params.stores, tables, strict=False)
-        ]
-        self.due = Due() if clocked else None
-        self.wall = WallClock(context, state, times.wall) if self.params.wall_timers else None
-        self.timers = self._timers(tables[len(self.stores) :])
-        named = {each.name: store for each, store in zip(self.params.stores, self.stores, strict=True)}
-        by_clock = {each.dial.method: each for each in self.timers}
-        self.calls = CallContext(self.params, named, by_clock, self.now, None if self.wall is None else self.wall.now)
+        left, called = iter(tables), f"The processor {params.members[0].called}"
+        self._kept = list(zip(params.stores, tables, strict=False))
+        self.stores = [KINDS[store.kind](store, next(left), self.now, called) for store in params.stores]
+        self.due = Due() if params.timers else None
+        self.wall = WallClock(context, state, times.wall) if params.by_wall else None
+        self._timers = [self._timers_of(each, number, left) for number, each in enumerate(params.members)]
+        self.timers = [each for own in self._timers for each in own]
+        self._lasting = tables[: len(self.stores)], [each for each in self.timers if isinstance(each.dial, WallDial)]
+        self.reads = self._reads(left, inputs)
+        self.keyed = [each for each in self.reads if not isinstance(each, GlobalRows)]
+        self.members: list[Member] = []
         self.by_event: Sent = []
         self.by_timer: Sent = []
         self.errors: dict[int, Exception] = {}
         self._at: Place = (0,)
 
-    def _timers(self, tables: list[Table]) -> list[Timers]:
+    def _timers_of(self, member: MemberParams, number: int, tables: Iterator[Table]) -> list[Timers]:
         """Those of stream time, and those of the wall clock."""
-        left, found, given = iter(tables), [], (self.times, self.places, self.now)
-        if self.due is not None and self.params.timers:
-            found.append(Timers(next(left), StreamDial(*given), self.now, self.due))
-        if self.due is not None and self.wall is not None:
-            found.append(Timers(next(left), WallDial(self.wall, *given), self.now, self.due))
+        found, given = [], (self.times, self.places, self.now)
+        if self.due is not None and member.timers:
+            found.append(Timers(next(tables), StreamDial(*given), self.now, self.due, number))
+        if self.due is not None and self.wall is not None and member.wall_timers:
+            found.append(Timers(next(tables), WallDial(self.wall, *given), self.now, self.due, number))
+        return found
+
+    def _reads(
+        self, tables: Iterator[Table], inputs: Mapping[int, pa.Table]
+    ) -> list[CurrentRows | PastRows | GlobalRows]:
+        found: list[CurrentRows | PastRows | GlobalRows] = []
+        for side, (read, table) in enumerate(zip(self.params.reads, tables, strict=True), len(self.params.members)):
+            if read.everywhere:
+                given = self.events, self.times, inputs
+                at = (lambda: self._at) if self._placed else None
+                found.append(GlobalRows(self.context, read, side, given, table, self.now, at))
+            elif read.history_ms is None:
+                found.append(CurrentRows(side, table, self.events))
+            else:
+                found.append(PastRows(read, side, table, self.events, self.times, self.now, lambda: self._at))
         return found
 
     def run(self) -> Iterator[pa.Table | Failed]:
         """The results, and the records that fail; state is put before a slice's results come."""
-        keys = _Keys.of(self.context, self.events, self.timers)
+        keys = Keys.of(self.events, self.timers, len(self.params.members))
         if not keys.groups.count:
             return
-        processor = self._made()
+        self.members = [self._member(number) for number in range(len(self.params.members))]
         results = SentResults(self.context, self.events, self.times, self.places)
         for begin, end in keys.slices():
             chosen = keys.groups.first[begin:end]
             hashes, own = keys.hashes[chosen], keys.keys.take(pa.array(chosen))
-            self._slice(processor, keys, begin, end, hashes, own)
+            if self.members[0].params.in_bulk:
+                yield from in_bulk(self.members[0], self.events, *keys.events_of(begin, end), self._kept, results)
+                continue
+            self._slice(keys, begin, end, hashes, own)
             sent = self.by_event, self.by_timer
             self.by_event, self.by_timer = [], []
             yield from results.of(*sent, hashes, own)
-        self.calls.at(None, None, None)
-        self._called(processor, "close")
+        for each in self.members:
+            each.close()
         yield from failed_rows(self.events, self.errors)
 
-    def finish(self) -> None:
-        """Expired entries and timers are removed."""
-        tables = self.tables
-        if self.wall is not None:
-            *tables, of_wall = tables
-            # one clock for all domains
-            of_wall.expire({0: self.wall.now})
-            self.wall.store(self.state)
-        for table in tables:
+    def _member(self, number: int) -> Member:
+        params, timers, reads = self.params.members[number], self._timers[number], self.params.reads
+        stores = {store.name: store for store in self.stores if store.name in params.stores}
+        by_clock = {each.dial.method: each for each in timers}
+        read = tuple(named(reads, self.reads, number, everywhere=each) for each in (False, True))
+        wall = None if self.wall is None or not params.wall_timers else self.wall.now
+        calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.now, wall)
+        return Member(params, calls, self.context.operator.node)
+
+    def finish(self) -> Iterator[Dropped]:
+        """Changes of the tables that are read are written; expired entries and timers are removed."""
+        for read in self.reads:
+            read.store()
+        for each in self.keyed:
+            yield from each.dropped()
+        stores, by_wall = self._lasting
+        for table in stores:
             if table.layout.retained:
                 table.expire(self.times.by_domain(self.times.end))
+        for timers in self.timers:
+            # the wall clock is one for all domains
+            walled = self.wall is not None and timers in by_wall
+            timers.forget({0: self.wall.now} if walled and self.wall else self.times.by_domain(self.times.end))
+        if self.wall is not None:
+            self.wall.store(self.state)
 
     # -- slices --------------------------------------------------------------------------------------------
 
-    def _slice(self, processor: Any, keys: _Keys, begin: int, end: int, hashes: Int64s, own: pa.Array) -> None:
+    def _slice(self, keys: Keys, begin: int, end: int, hashes: Int64s, own: pa.Array) -> None:
         domains, start = self.times.domains, self.times.start
         for store in self.stores:
             store.load(hashes, own, domains, start)
+        encoded = encode_keys(own).to_pylist() if self.places.keyed and self.timers else None
         for timers in self.timers:
-            timers.load(hashes, own)
-        starts = keys.groups.starts
-        rows = keys.groups.order[starts[begin] : starts[end]]
-        # what no record stands behind is a timer that is due
-        mine = rows[rows < keys.records]
-        edges = np.cumsum(np.append(0, rows < keys.records))[starts[begin : end + 1] - starts[begin]]
-        values = self.events.tables[0].column("value").take(pa.array(self.events.own[mine]))
-        keyed = plain_values(own), encode_keys(own).to_pylist() if self.places.keyed else None
+            timers.load(hashes, own, encoded)
+        for table in self.keyed:
+            table.load(hashes, own)
+        mine, edges = keys.events_of(begin, end)
         # A processor is called record by record: that is what it is for.
-        records = zip(mine.tolist(), plain_values(values), self.events.ts[mine].tolist(), strict=True)
+        records = zip(mine.tolist(), self._values(mine), self.events.ts[mine].tolist(), strict=True)
         with _without_collector():
-            self._keys(processor, keyed, edges.tolist(), records)
+            self._keys(plain_values(own), edges.tolist(), records)
             for store in self.stores:
                 store.write(hashes, own, domains)
             for timers in self.timers:
                 timers.write(hashes, own)
 
-    def _keys(
-        self,
-        processor: Any,
-        keyed: tuple[list[Any], list[bytes] | None],
-        ends: list[int],
-        records: Iterator[tuple[int, Any, int]],
-    ) -> None:
-        """The records and timers of a slice's keys, key after key, in order.
+    def _values(self, events: Int64s) -> list[Any]:
+        """The values of some events, as Python has them."""
+        tables, own, side = self.events.tables, self.events.own[events], self.events.side[events]
+        if len(tables) == 1:
+            return plain_values(tables[0].column("value").take(pa.array(own)))
+        found: list[Any] = [None] * len(events)
+        for number, table in enumerate(tables):
+            places = np.flatnonzero(side == number)
+            values = plain_values(table.column("value").take(pa.array(own[places])))
+            # as above
+            for place, value in zip(places.tolist(), values, strict=True):
+                found[place] = value
+        return found
+
+    def _keys(self, keys: list[Any], ends: list[int], records: Iterator[tuple[int, Any, int]]) -> None:
+        """The records and timers of a slice's keys, and the changes of its tables, key after key, in order.
 
         Parameters
         ----------
-        keyed : the keys, and their bytes where places need them.
-        ends : where each key's records begin and end.
+        keys : the keys.
+        ends : where each key's events begin and end.
         records : event, value and timestamp of each.
         """
-        now, calls, sent, stores = self.now, self.calls, self.by_event, self.stores
-        due, timers, places = self.due, self.timers, self.places
-        process, origin, times, domains = processor.process, self._origin, places.stream_time, places.domain
-        (names, encoded), placed, wall = keyed, self._placed, self.wall
-        for group, key in enumerate(names):
-            for store in stores:
-                store.enter(group)
-            for each in timers:
-                each.enter(group, b"" if encoded is None else encoded[group])
+        now, sent, due, places = self.now, self.by_event, self.due, self.places
+        origin, times, domains = self._origin, places.stream_time, places.domain
+        member, members, tables = self.members[0], self.members, self.keyed
+        process, calls, wall = member.processor.process, member.calls, self.wall
+        sides = self.events.side.tolist() if len(self.events.tables) > 1 else None
+        placed, entering = self._placed, [each.enter for each in (*self.stores, *self.timers, *tables)]
+        for group, key in enumerate(keys):
+            for enter in entering:
+                enter(group)
             for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
                 if placed:
                     at = places.of_event(row)
                     if due is not None and due.heap and due.heap[0] < at:
-                        self._fire(processor, group, key, at)
+                        self._fire(group, key, at)
                     self._at = at
                     if wall is not None:
                         now.wall = places.wall_of(row, wall.now)
-                now.stamp, now.time, now.domain = stamp, times[row], domains[row]
+                if sides is not None:
+                    if (side := sides[row]) >= len(members):
+                        tables[side - len(members)].change(row, value, stamp)
+                        continue
+                    member = members[side]
+                    process, calls = member.processor.process, member.calls
+                now.stamp, now.time, now.domain, now.row = stamp, times[row], domains[row], row
                 calls.at(sent, row, key)
                 if now.journal is None:
                     try:
                         process(CalledRecord(key, value, stamp, row, origin), calls)
                     except Exception as error:
-                        raise self._raised(error, "process") from None
+                        raise member.raised(error, "process") from None
                 else:
-                    self._outlived(process, CalledRecord(key, value, stamp, row, origin), row)
+                    self._outlived(member, CalledRecord(key, value, stamp, row, origin), row)
                 if due is not None and due.at_once:
-                    self._fire(processor, group, key, self._at)
+                    self._fire(group, key, self._at)
             if due is not None and due.heap:
-                self._fire(processor, group, key, None)
+                self._fire(group, key, None)
 
-    def _outlived(self, process: Any, record: CalledRecord, row: int) -> None:
+    def _outlived(self, member: Member, record: CalledRecord, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""
         sent, journal = len(self.by_event), self.now.journal
         assert journal is not None
         try:
-            process(record, self.calls)
+            member.processor.process(record, member.calls)
         except Exception as error:
             del self.by_event[sent:]
             for undo in reversed(journal):
@@ -237,72 +250,42 @@ class _Batch:
             if self.due is not None:
                 # what it has set for now does not fire
                 self.due.at_once.clear()
-            self.errors[row] = _bare(self._said(error, "process"))
+            self.errors[row] = _bare(member.said(error, "process"))
         journal.clear()
 
-    def _fire(self, processor: Any, group: int, key: Any, limit: Place | None) -> None:
+    def _fire(self, group: int, key: Any, limit: Place | None) -> None:
         """Timers of the key that go before a place; None: all that are due in the batch."""
         assert self.due is not None
         now, count = self.now, 0
         for timers, moment, domain, place in self.due.fire(limit):
+            member = self.members[timers.member]
             now.domain, now.stamp, method = domain, moment, timers.dial.method
             if place is not None:
-                self._at, count = place, 0
+                self._at, count, now.row = place, 0, -1
                 if self.wall is not None:
                     now.wall = self.wall.now
                 timers.dial.fires(domain, moment)
-                self.calls.at(self.by_timer, (place, domain, group), key)
+                member.calls.at(self.by_timer, (place, domain, group, timers.member), key)
             count += 1
             if count > _ENDLESS:
-                raise self._raised(_endless(self.params.called, moment, method), method)
+                raise member.raised(_endless(member.params.called, moment, method), method)
             try:
-                getattr(processor, method)(key, moment, self.calls)
+                getattr(member.processor, method)(key, moment, member.calls)
             except Exception as error:
-                raise self._raised(error, method) from None
+                raise member.raised(error, method) from None
             if now.journal:
                 now.journal.clear()
 
-    # -- the processor -------------------------------------------------------------------------------------
-
-    def _made(self) -> Any:
-        try:
-            made = self.params.make()
-        except Exception as error:
-            raise self._raised(error, "__init__") from None
-        self._called(made, "init", self.calls)
-        return made
-
-    def _called(self, processor: Any, method: str, *given: Any) -> None:
-        """Call a method if there is one."""
-        called = getattr(processor, method, None)
-        if called is None:
-            return
-        try:
-            called(*given)
-        except Exception as error:
-            raise self._raised(error, method) from None
-
-    def _raised(self, error: Exception, method: str) -> Exception:
-        return placed(self._said(error, method), self._whose)
-
-    def _said(self, error: Exception, method: str) -> Exception:
-        if isinstance(error, FunctionError):
-            return error
-        where = _line(error)
-        return FunctionError(
-            f"The processor {self.params.called} raises in {method}: {type(error).__name__}: {error!s:.300}",
-            given=f"{self.params.called}.{method}{where}",
-        )
-
     @cached_property
     def _origin(self) -> Any:
-        srcpart, offset = self.events.position[1].tolist(), self.events.position[2].tolist()
-        table, own = self.events.tables[0], self.events.own
+        events = self.events
+        srcpart, offset = events.position[1].tolist(), events.position[2].tolist()
 
         def headers(row: int) -> Any:
+            table = events.tables[int(events.side[row])]
             if "headers" not in table.column_names:
                 return None
-            given = table.column("headers")[int(own[row])].as_py() or []
+            given = table.column("headers")[int(events.own[row])].as_py() or []
             return [(each["key"], each["value"]) for each in given]
 
         return origins(self.params.sources, srcpart, offset, headers)
@@ -321,15 +304,6 @@ def _without_collector() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _line(error: Exception) -> str:
-    """The user's own line."""
-    trace, line = error.__traceback__, ""
-    while trace is not None:
-        line = f", {trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
 
 
 def _bare(error: Exception) -> Exception:

@@ -34,14 +34,16 @@ class Present:
     time : stream time.
     wall : what the wall clock shows, where it is followed.
     domain : its time domain, by its place in `Times.domains`.
+    row : the record, by its number among the events; -1: a timer has its turn.
     elsewhere : gives the time of another domain.
     journal : what undoes the changes of a record that may fail; None: it may not, and the query fails.
     """
 
-    __slots__ = ("domain", "elsewhere", "journal", "stamp", "time", "wall")
+    __slots__ = ("domain", "elsewhere", "journal", "row", "stamp", "time", "wall")
 
     def __init__(self, elsewhere: Callable[[int], int], *, outlives: bool) -> None:
         self.stamp = self.time = self.domain = self.wall = 0
+        self.row = -1
         self.elsewhere = elsewhere
         self.journal: list[Undo] | None = [] if outlives else None
 
@@ -160,10 +162,11 @@ class StoreEntries:
 
     def _found(self, entry: Any) -> Any:
         """An entry's value; None where there is none."""
-        own = self._own if self._open else self._here()
-        given = own.get(entry)
-        if given is None:
-            return None
+        given = (self._own if self._open else self._here()).get(entry)
+        return None if given is None else self._value_of(given)
+
+    def _value_of(self, given: Any) -> Any:
+        """The value of what is kept as an entry; None where it does not last any more."""
         if type(given) is int:
             if self._ttl is not None and not self._lasts(self._until[given], self._domains[given]):
                 return None
@@ -250,7 +253,11 @@ class MapEntries(StoreEntries):
 
     def get(self, key: Any) -> Any:
         """The value of one of the map's keys; None where there is none."""
-        return self._found(key if type(key) is self._key_type else self._own_key(key))
+        if type(key) is not self._key_type:
+            key = self._own_key(key)
+        # as `_found`, without a call more: this is what a dedup does with each record
+        given = (self._own if self._open else self._here()).get(key)
+        return None if given is None else self._value_of(given)
 
     def put(self, key: Any, value: Any) -> None:
         """Another value of one of the map's keys; None deletes."""

@@ -55,7 +55,7 @@ class TimerPositions:
             behind[gone] = self._fires_before(events, gone)
         self.stream_time: list[int] = (times.at_row + behind).tolist()
         roots = events.position[: len(ROOT_POSITION)]
-        self._rank: list[int] = (_behind_how_many(times.movers, roots) if placed else behind).tolist()
+        self._rank: list[int] = (behind_how_many(times.movers, roots) if placed else behind).tolist()
         self._released = dict(zip(gone.tolist(), self._of_released(events, gone), strict=True)) if self.keyed else {}
         self._moves: dict[int, tuple[list[int], list[int]]] = {}
 
@@ -122,7 +122,7 @@ class TimerPositions:
         return int(self._times.domains[domain])
 
 
-def _behind_how_many(movers: list[Int64s], places: list[Int64s]) -> Int64s:
+def behind_how_many(movers: list[Int64s], places: list[Int64s]) -> Int64s:
     """How many records that move time stand before each of these places, or at it."""
     both = [np.concatenate(pair) for pair in zip(movers, places, strict=True)]
     asks = np.repeat(np.array([0, 1]), [len(movers[0]), len(places[0])])

@@ -6,7 +6,7 @@ moment. Those that fire are not deleted: their time is below the floor then. A d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ class Due:
 
     Attributes
     ----------
-    heap : those that the batch lets go: place, domain, number, moment, timers.
+    heap : those that the batch lets go: place, domain, whose it is, number, moment, timers.
     at_once : those that fire when the present call ends: moment, number, domain, timers.
     """
 
@@ -59,7 +59,7 @@ class Due:
                 moment, _, domain, timers = heappop(self.at_once)
                 yield timers, moment, domain, None
             elif self.heap and (limit is None or self.heap[0] < limit):
-                *place, domain, number, moment, timers = heappop(self.heap)
+                *place, domain, _, number, moment, timers = heappop(self.heap)
                 if timers.take(moment, number):
                     yield timers, moment, domain, tuple(place)
             else:
@@ -77,15 +77,17 @@ class Timers:
     table : where they are kept.
     dial : their clock.
     due : what fires.
+    member : whose they are: the number of a processor.
     """
 
-    def __init__(self, table: Table, dial: Dial, now: Present, due: Due) -> None:
-        self._table, self.dial, self._now, self._due = table, dial, now, due
+    def __init__(self, table: Table, dial: Dial, now: Present, due: Due, member: int) -> None:
+        self._table, self.dial, self._now, self._due, self.member = table, dial, now, due, member
         self._starts: list[int] = [0]
         self._dues: list[int] = []
         self._domains: list[int] = []
         self._group = 0
         self._key = b""
+        self._encoded: list[bytes] | None = None
         self._own: dict[int, _Timer] = {}
         self._gone: dict[int, int] = {}
         """Stored timers that were deleted, with their domains."""
@@ -98,8 +100,9 @@ class Timers:
         hits = [hit for hit in self._table.due(*self.dial.span) if len(hit.rows)]
         return self._table.gather(hits, ["hash", "key"])
 
-    def load(self, hashes: Int64s, keys: pa.Array) -> None:
-        """Read the timers of the keys of a slice that have not fired yet."""
+    def load(self, hashes: Int64s, keys: pa.Array, encoded: list[bytes] | None = None) -> None:
+        """Read the timers of the keys of a slice that have not fired yet; `encoded`: where places need their bytes."""
+        self._encoded = encoded
         low = np.full(len(hashes), self.dial.span[0], dtype=np.int64)
         found = self._table.range(hashes, keys, low, np.full(len(hashes), _FURTHEST))
         rows = found.take(["due", "domain", "arrival"])
@@ -108,11 +111,11 @@ class Timers:
         self._starts = np.searchsorted(found.query[waits], np.arange(len(hashes) + 1)).tolist()
         self._dues, self._domains = ints(rows, "due")[waits].tolist(), domain[waits].tolist()
 
-    def enter(self, group: int, key: bytes) -> None:
-        """The next key, and its bytes where places need them."""
+    def enter(self, group: int) -> None:
+        """The next key."""
         if self._own or self._gone:
             self._leave()
-        self._group, self._key = group, key
+        self._group, self._key = group, b"" if self._encoded is None else self._encoded[group]
         begin, end = self._starts[group], self._starts[group + 1]
         for at in range(begin, end):
             self._add(self._dues[at] + 1, self._domains[at], stored=True, put=False)
@@ -122,7 +125,7 @@ class Timers:
         self._own[moment] = (number, domain, stored, put)
         place = self.dial.place(domain, moment, self._key)
         if place is not None:
-            heappush(self._due.heap, (*place, domain, number, moment, self))
+            heappush(self._due.heap, (*place, domain, self.member, number, moment, self))
 
     def _leave(self) -> None:
         """Note those that wait on, to be written."""
@@ -145,6 +148,10 @@ class Timers:
             } | self.dial.written(domain)
             self._table.put({name: columns[name] for name in self._table.schema.names}, gone)
             self._out = []
+
+    def forget(self, floors: Mapping[int, int]) -> None:
+        """Those that lie below the floor of their domain have fired."""
+        self._table.expire(floors)
 
     # -- a key's timers ------------------------------------------------------------------------------------
 
