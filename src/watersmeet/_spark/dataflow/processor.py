@@ -28,6 +28,7 @@ from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.rows.sizes import RESULT_BYTES
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
+from watersmeet._worker.handed_back import HandedBack
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
 from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
@@ -123,7 +124,7 @@ class LevelProcessor(StatefulProcessor):
             yield from _passed_on(label, given)
             return
         drops, tally, state = Letters(self._common.ways, shard // self._common.labels.shards), Tally(), state_of()
-        inputs = self._inputs(given)
+        inputs, handed = self._inputs(given), HandedBack.begun(label, state)
         if self._common.measures is not None:
             self._common.measures.processed(context.operator, shard, inputs, tally)
         results, fused = run_operator(context, inputs, state, drops), self._fused.get(target)
@@ -143,6 +144,8 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.tells_reach else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
+        if handed is not None:
+            handed.end(state)
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:

@@ -1,0 +1,83 @@
+"""A running query whose tables are served: files in, a batch for each, and what its checkpoint says of each batch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import watersmeet as wm
+from watersmeet._spark.query.query import Query
+
+TIMEOUT = 60.0
+
+
+@dataclass
+class Inputs:
+    """Folders of JSON files, of which each is an input that a query reads as they come."""
+
+    spark: SparkSession
+    folder: Path
+    _files: int = 0
+
+    def read(self, name: str, schema: str) -> DataFrame:
+        """An input."""
+        (self.folder / name).mkdir(parents=True, exist_ok=True)
+        return self.spark.readStream.schema(schema).json(str(self.folder / name))
+
+    def put(self, name: str, *records: Mapping[str, Any]) -> None:
+        """A file with these records, all of it at once."""
+        self._files += 1
+        beside = self.folder / f"{name}-{self._files}"
+        beside.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        beside.rename(self.folder / name / f"{self._files:06d}.json")
+
+
+@dataclass
+class RunningQuery:
+    """A topology that runs, with served tables."""
+
+    spark: SparkSession
+    folder: Path
+    inputs: Inputs
+    query: Query = field(init=False)
+
+    @property
+    def checkpoint(self) -> str:
+        return str(self.folder / "checkpoint")
+
+    def start(self, topology: wm.Topology, tables: list[str] | None = None, **options: Any) -> Query:
+        self.query = topology.start(self.spark, checkpoint=self.checkpoint, shards=2, tasks=2)
+        if tables:
+            self.query.serve(tables=tables, **options)
+        return self.query
+
+    def caught_up(self) -> int:
+        """The batch of the replica when all that is there has been processed."""
+        self.query.processAllAvailable()
+        last = committed(self.checkpoint)
+        until(lambda: (served := self.query._served) is not None and served.batch == last)
+        return last
+
+
+def committed(checkpoint: str) -> int:
+    return max((int(f.name) for f in Path(checkpoint, "commits").glob("[0-9]*")), default=-1)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+def rows(table: pa.Table) -> list[str]:
+    """The rows, in an order that depends on them alone."""
+    return sorted(map(repr, table.to_pylist()))
