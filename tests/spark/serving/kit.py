@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,33 +9,38 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import watersmeet as wm
 from watersmeet._spark.query.query import Query
+from watersmeet._worker.formats.arrow_types import arrow_schema
 
 TIMEOUT = 60.0
 
 
 @dataclass
 class Inputs:
-    """Folders of JSON files, of which each is an input that a query reads as they come."""
+    """Folders of Parquet files, of which each is an input that a query reads as they come."""
 
     spark: SparkSession
     folder: Path
     _files: int = 0
+    _schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
     def read(self, name: str, schema: str) -> DataFrame:
         """An input."""
         (self.folder / name).mkdir(parents=True, exist_ok=True)
-        return self.spark.readStream.schema(schema).json(str(self.folder / name))
+        frame = self.spark.readStream.schema(schema).parquet(str(self.folder / name))
+        self._schemas[name] = arrow_schema(frame.schema)
+        return frame
 
     def put(self, name: str, *records: Mapping[str, Any]) -> None:
         """A file with these records, all of it at once."""
         self._files += 1
         beside = self.folder / f"{name}-{self._files}"
-        beside.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-        beside.rename(self.folder / name / f"{self._files:06d}.json")
+        pq.write_table(pa.Table.from_pylist(list(records), schema=self._schemas[name]), beside)
+        beside.rename(self.folder / name / f"{self._files:06d}.parquet")
 
 
 @dataclass

@@ -64,7 +64,8 @@ def sorted_places(columns: Sequence[pa.Array], chosen: Bools) -> Int64s:
     at = pa.array(places)
     table = pa.table({str(number): column.take(at) for number, column in enumerate(columns)})
     by = [(name, "ascending") for name in table.column_names]
-    order = pc.sort_indices(table, sort_keys=by, null_placement="at_start")
+    # where there are nulls, a column before says so, and there is no order among them
+    order = pc.sort_indices(table, sort_keys=by)
     return np.asarray(places[order.to_numpy()], dtype=np.int64)
 
 
