@@ -145,6 +145,7 @@ PLAIN = frozenset(
         "info",
         "latest",
         "letter",
+        "served",
     }
     | {"missing", "plan", "previous", "python", "registry", "rows", "snapshot", "text", "top", "watersmeet", "wrong"}
     | {"avro", "debezium", "protobuf"}

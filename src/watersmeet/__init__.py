@@ -37,8 +37,9 @@ import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's ver
 from watersmeet._plan.change.change import Change
 from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
-from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, Tables, batch_of, connect
-from watersmeet._spark.serving.serving import ServedTables
+from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, batch_of
+from watersmeet._spark.serving.remote import TableClient, connect
+from watersmeet._spark.serving.serving import TableServer
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
     Aggregate,
@@ -151,7 +152,6 @@ __all__ = [
     "SchemaRegistry",
     "ServedRow",
     "ServedTable",
-    "ServedTables",
     "SessionWindowedKStream",
     "SessionWindows",
     "SinkError",
@@ -163,7 +163,8 @@ __all__ = [
     "StreamsBuilder",
     "Suppressed",
     "TableChanged",
-    "Tables",
+    "TableClient",
+    "TableServer",
     "TimeWindowedKStream",
     "TimeWindows",
     "Topic",

@@ -13,10 +13,9 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from watersmeet._engine.rows import blob
 from watersmeet._engine.state.runs import State
@@ -29,7 +28,7 @@ MOST_BYTES = 64 << 20
 """Of a shard's changes of a table in a batch; where there are more, the driver reads the table from the checkpoint."""
 
 
-class TableChange(NamedTuple):
+class ServedChange(NamedTuple):
     """What a batch has changed in a shard of a table.
 
     Parameters
@@ -48,19 +47,8 @@ class TableChange(NamedTuple):
     floors: Mapping[int, int] | None
 
 
-class TableChanges(AccumulatorParam[list[TableChange]]):
-    """Changes, as an accumulator adds them up."""
-
-    def zero(self, value: list[TableChange]) -> list[TableChange]:
-        return []
-
-    def addInPlace(self, value1: list[TableChange], value2: list[TableChange]) -> list[TableChange]:
-        value1.extend(value2)
-        return value1
-
-
 @dataclass(frozen=True)
-class Asked:
+class AskedChanges:
     """What the driver asks for.
 
     Parameters
@@ -75,13 +63,13 @@ class Asked:
     accumulator: str
 
     @staticmethod
-    def text(batch: int, labels: Mapping[str, list[int]], to: Accumulator[list[TableChange]]) -> str:
+    def text(batch: int, labels: Mapping[str, list[int]], to: Any) -> str:
         """What `of_job` reads."""
         place = base64.b64encode(pickle.dumps(to)).decode("ascii")
         return json.dumps({"batch": batch, "labels": labels, "accumulator": place})
 
     @classmethod
-    def of_job(cls) -> Asked | None:
+    def of_job(cls) -> AskedChanges | None:
         """What is asked of this task; None: nothing."""
         given = job_property(PROPERTY)
         if not given:
@@ -89,9 +77,9 @@ class Asked:
         said = json.loads(given)
         return cls(said["batch"], {name: frozenset(some) for name, some in said["labels"].items()}, said["accumulator"])
 
-    def hand_back(self, changes: list[TableChange]) -> None:
+    def hand_back(self, changes: list[ServedChange]) -> None:
         """Give changes to the driver, when the task has succeeded."""
-        to: Accumulator[list[TableChange]] = pickle.loads(base64.b64decode(self.accumulator))
+        to: Any = pickle.loads(base64.b64decode(self.accumulator))
         to.add(changes)
 
 
@@ -106,14 +94,14 @@ class HandedBack:
     """
 
     label: int
-    asked: Asked
+    asked: AskedChanges
     _rows: dict[str, list[bytes]] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, label: int, state: State) -> HandedBack | None:
         """What watches a shard's state until `end`; None where none of its tables is served."""
-        asked = Asked.of_job()
+        asked = AskedChanges.of_job()
         if asked is None or not any(label in labels for labels in asked.labels.values()):
             return None
         made = cls(label, asked)
@@ -143,6 +131,6 @@ class HandedBack:
             floors = dict(table.floors) if table is not None and table.floors else None
             if name in self._sizes or floors is not None:
                 rows = None if self._sizes.get(name, 0) > MOST_BYTES else tuple(self._rows.get(name, ()))
-                changes.append(TableChange(self.asked.batch, name, self.label, rows, floors))
+                changes.append(ServedChange(self.asked.batch, name, self.label, rows, floors))
         if changes:
             self.asked.hand_back(changes)

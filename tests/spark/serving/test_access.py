@@ -29,7 +29,7 @@ from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.serving import limits
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.serving import Servers
+from watersmeet._spark.serving.servers import Servers
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.stores.table_columns import ShownStore
 from watersmeet.errors import ConfigError
@@ -90,7 +90,7 @@ def ask(url: str, token: str | None = None, body: bytes | None = None, **headers
 
 def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: Path) -> None:
     for address in ("0.0.0.0:8815", "[::]:8815", "192.168.1.7:8815", "example.com:8815"):
-        with pytest.raises(ConfigError, match="Whoever reaches this machine could read"):
+        with pytest.raises(ConfigError, match="Any machine that reaches"):
             Access.of(address, None, None, None)
         assert Access.of(address, None, TOKEN, None).flight_port == 8816
     for address in ("127.0.0.1:0", "localhost:8815", "[::1]:8815", "127.8.9.10:1"):
@@ -159,7 +159,9 @@ def test_a_path_names_a_table_and_a_key_and_nothing_else(replica: Replica) -> No
 
 def test_a_huge_range_comes_in_pages_and_a_huge_body_is_refused(replica: Replica) -> None:
     with served(replica) as servers:
-        found, after, pages = [], "", 0
+        found: list[int] = []
+        after: str | None = ""
+        pages = 0
         while after is not None:
             code, said = ask(f"{servers.url}/tables/t?limit=1000000000{after}")
             assert code == 200

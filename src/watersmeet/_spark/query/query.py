@@ -20,7 +20,8 @@ from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
-from watersmeet._spark.serving.serving import MAX_BYTES, ServedTables, Servers, Tls, check_packages, served
+from watersmeet._spark.serving.servers import Servers, check_packages
+from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -54,7 +55,7 @@ class Query:
         self._silence = silence.Silence(streaming)
         self._spark = spark
         self._shown: MetricsView | None = None
-        self._served: ServedTables | None = None
+        self._served: TableServer | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -121,7 +122,7 @@ class Query:
         tls: Tls | None = None,
         max_bytes: int = MAX_BYTES,
         flight_port: int | None = None,
-    ) -> ServedTables:
+    ) -> TableServer:
         """Serve tables while the query runs: by key, by range, as changes; docs/serve.md has the whole of it.
 
         Beside the query a replica of these tables is kept in memory, and advanced by each committed batch. Every answer
@@ -139,7 +140,7 @@ class Query:
 
         Returns
         -------
-        ServedTables : with the addresses, and `close`.
+        TableServer : with the addresses, and `close`.
 
         Raises
         ------

@@ -59,7 +59,7 @@ class Access:
             )
         if token is None and tls is None and not _is_here(host):
             raise ConfigError(
-                f"Whoever reaches this machine could read the tables: address={address!r} without token= and tls=.",
+                f"Any machine that reaches address={address!r} could read the tables: token= and tls= are missing.",
                 hint='query.serve("127.0.0.1:8815", ...) serves this machine alone; or give token=, best with tls=.',
             )
         return cls(host, port, (port + 1 if port else 0) if flight is None else flight, token, _files(tls))

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.serving.accumulated import ServedChanges
 from watersmeet._spark.serving.checkpointed import CheckpointedRows, committed, is_committed, planned
 from watersmeet._spark.serving.errors import NotServed
 from watersmeet._spark.serving.replica import NONE, Replica
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._worker.handed_back import PROPERTY, Asked, TableChange, TableChanges
+from watersmeet._worker.handed_back import PROPERTY, AskedChanges, ServedChange
 from watersmeet.errors import WatersmeetError
 
 _LOOK_SECONDS, _LOOK_ELSEWHERE_SECONDS = 0.005, 0.1
@@ -37,7 +38,7 @@ class EndedBatch:
     """A batch that all outputs have: what its tasks have handed back; None: too much waits already."""
 
     number: int
-    changes: Sequence[TableChange] | None
+    changes: Sequence[ServedChange] | None
 
     @property
     def bytes(self) -> int:
@@ -58,7 +59,7 @@ class BatchChangesOfTasks:
     def __init__(self, spark: SparkSession, stores: Sequence[ServedStore], ended: Callable[[EndedBatch], None]) -> None:
         self._context = spark.sparkContext
         self._labels = {store.name: list(store.labels) for store in stores}
-        self._told = self._context.accumulator([], TableChanges())
+        self._told = self._context.accumulator([], ServedChanges())
         self._ended = ended
         self._closed = False
         self._under_way: int | None = None
@@ -87,14 +88,14 @@ class BatchChangesOfTasks:
             return
         # what a batch has left that failed, or a task that was run twice and ended late
         self._taken()
-        self._context.setLocalProperty(PROPERTY, Asked.text(batch, self._labels, self._told))
+        self._context.setLocalProperty(PROPERTY, AskedChanges.text(batch, self._labels, self._told))
         self._under_way = batch
 
     def _end(self, batch: int) -> None:
         if not self._closed and self._under_way == batch:
             self._ended(EndedBatch(batch, [change for change in self._taken() if change.batch == batch]))
 
-    def _taken(self) -> list[TableChange]:
+    def _taken(self) -> list[ServedChange]:
         told = self._told.value
         found = told[:]
         del told[: len(found)]

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
-from watersmeet._spark.serving.limits import App, Receive, Scope, Send, TooLarge, bounded
+from watersmeet._spark.serving.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
@@ -92,7 +92,7 @@ class HttpReplica:
             Route("/read", self._together, methods=["POST"]),
             Route("/changes", self._changes),
         ]
-        handlers: dict[Any, Any] = {WatersmeetError: _failed, HTTPException: _refused, TooLarge: _too_large}
+        handlers: dict[Any, Any] = {WatersmeetError: _failed, HTTPException: _refused, BodyTooLarge: _too_large}
         self._app = Starlette(routes=routes, exception_handlers=handlers)
 
     @property

@@ -74,7 +74,7 @@ class BoundedConnection(H11Protocol):
             self.transport.abort()
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """A body is larger than allowed."""
 
 
@@ -92,7 +92,7 @@ def bounded(app: App) -> App:
             message = await receive()
             size += len(message.get("body", b""))
             if size > BODY_BYTES:
-                raise TooLarge
+                raise BodyTooLarge
             return message
 
         async def sent(message: Message) -> None:

@@ -23,7 +23,7 @@ from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._spark.serving.errors import NotServed, TooEarly
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.serving.views import TableView
-from watersmeet._worker.handed_back import TableChange
+from watersmeet._worker.handed_back import ServedChange
 
 NONE = -1
 """Number of the batch where none has been committed."""
@@ -168,7 +168,7 @@ class Replica:
         self._log_bytes, self._begun = 0, batch
         self._publish(batch)
 
-    def apply(self, batch: int, changes: Iterable[TableChange]) -> None:
+    def apply(self, batch: int, changes: Iterable[ServedChange]) -> None:
         """Advance by a batch that is committed.
 
         Raises
