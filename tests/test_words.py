@@ -146,6 +146,7 @@ PLAIN = frozenset(
         "latest",
         "letter",
         "served",
+        "server",
     }
     | {"missing", "plan", "previous", "python", "registry", "rows", "snapshot", "text", "top", "watersmeet", "wrong"}
     | {"avro", "debezium", "protobuf"}

@@ -16,7 +16,7 @@ import watersmeet as wm
 from watersmeet._spark.query.query import Query
 from watersmeet._worker.formats.arrow_types import arrow_schema
 
-TIMEOUT = 60.0
+TIMEOUT = 600.0
 
 
 @dataclass

@@ -26,10 +26,10 @@ from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.state.layout import TableLayout
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.serving import limits
-from watersmeet._spark.serving.access import Access
+from watersmeet._spark.serving.listening import limits
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.servers import Servers
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.stores.table_columns import ShownStore
 from watersmeet.errors import ConfigError

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from tests.spark.serving.kit import Inputs, RunningQuery
+from tests.spark.serving.kit import Inputs, RunningQuery, until
 
 ACCOUNTS, TRANSFERS, BATCHES, START = 50, 400, 6, 1_000
 
@@ -53,51 +53,65 @@ def sums_at_one_batch(url: str) -> tuple[int, int, int]:
     return said["batch"], giver, taker
 
 
-@pytest.mark.timeout(600)
-def test_two_tables_read_at_one_batch_never_disagree_while_the_query_runs(spark: SparkSession, tmp_path: Any) -> None:
-    made = RunningQuery(spark, tmp_path, Inputs(spark, tmp_path / "in"))
-    query, dice = made.start(topology(made.inputs)), random.Random(5)
-    served = query.serve("127.0.0.1:0", tables=["giver", "taker"])
-    assert served.url is not None
-    wrong: list[Any] = []
-    seen: list[int] = []
-    ended = threading.Event()
+class Readers:
+    """Threads that read both tables all the time.
 
-    def read() -> None:
+    Attributes
+    ----------
+    wrong : answers that contradict each other, or the ones before.
+    seen : the batches that were seen.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.wrong: list[Any] = []
+        self.seen: set[int] = set()
+        self._url, self._ended = url, threading.Event()
+        self._threads = [threading.Thread(target=self._read) for _ in range(2)]
+
+    def begin(self) -> None:
+        for each in self._threads:
+            each.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        for each in self._threads:
+            each.join()
+
+    def _read(self) -> None:
         last = -1
-        with wm.connect(str(served.url)) as tables:
+        with wm.connect(self._url) as tables:
             giver, taker = tables.table("giver"), tables.table("taker")
-            while not ended.is_set():
-                batch, given, taken = sums_at_one_batch(str(served.url))
+            while not self._ended.is_set():
+                batch, given, taken = sums_at_one_batch(self._url)
                 if given != taken or batch < last:
-                    wrong.append((last, batch, given, taken))
+                    self.wrong.append((last, batch, given, taken))
                 last = batch
-                seen.append(batch)
+                self.seen.add(batch)
                 first = giver.to_arrow()
                 second = taker.to_arrow(batch=wm.batch_of(first))
                 totals = [pc.sum(pc.struct_field(table["value"], "total")).as_py() for table in (first, second)]
                 if totals[0] != totals[1]:
-                    wrong.append((wm.batch_of(first), *totals))
+                    self.wrong.append((wm.batch_of(first), *totals))
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+
+def test_two_tables_read_at_one_batch_never_disagree_while_the_query_runs(spark: SparkSession, tmp_path: Any) -> None:
+    made = RunningQuery(spark, tmp_path, Inputs(spark, tmp_path / "in"))
+    query, dice = made.start(topology(made.inputs)), random.Random(5)
+    readers = Readers(str(query.serve("127.0.0.1:0", tables=["giver", "taker"]).url))
     try:
         made.inputs.put("transfers", *transfers(dice, 0))
         made.caught_up()
-        for reader in readers:
-            reader.start()
+        readers.begin()
         for batch in range(1, BATCHES):
             made.inputs.put("transfers", *transfers(dice, batch))
             query.processAllAvailable()
         last = made.caught_up()
         assert query.table("giver").get(0, at_least=last).batch == last
+        readers.end()
     finally:
-        ended.set()
-        for reader in readers:
-            if reader.ident:
-                reader.join()
         query.stop()
-    assert not wrong
-    assert len(set(seen)) > 1
+    assert not readers.wrong
+    assert len(readers.seen) > 1
 
 
 def test_a_batch_of_ones_own_is_waited_for_and_one_that_does_not_come_is_said(
@@ -109,7 +123,8 @@ def test_a_batch_of_ones_own_is_waited_for_and_one_that_does_not_come_is_said(
     try:
         made.inputs.put("transfers", *transfers(dice, 0))
         # no batch but the first is to come
-        assert query.table("giver").get(0, at_least=0, timeout=60).batch == 0
+        made.caught_up()
+        assert query.table("giver").get(0, at_least=0).batch == 0
         with pytest.raises(wm.WatersmeetError, match="has not reached this batch in time"):
             query.table("giver").get(0, at_least=1, timeout=0.1)
     finally:
@@ -124,6 +139,7 @@ def test_a_replica_that_grows_too_large_says_so_and_the_query_goes_on(spark: Spa
     query.serve(tables=["giver"], max_bytes=1_000)
     try:
         made.inputs.put("transfers", *transfers(dice, 0))
+        until(lambda: query._served is not None and query._served._replica.refused is not None)
         with pytest.raises(wm.ConfigError, match="larger than the replica may be"):
             query.table("giver").get(0, at_least=0, timeout=60)
         made.inputs.put("transfers", *transfers(dice, 1))

@@ -72,7 +72,8 @@ def test_a_killed_driver_comes_back_with_its_tables_and_batches_never_go_backwar
                     wanted.update(keys)
                     before = committed(str(tmp_path / "checkpoint"))
                     inputs.put("events", *({"k": key, "v": f"life {life}", "ts": n} for n, key in enumerate(keys)))
-                    found = counts.to_arrow(at_least=before + 1, timeout=60)
+                    until(lambda before=before, counts=counts: counts.get(0).batch > before)  # type: ignore[misc]
+                    found = counts.to_arrow(at_least=before + 1)
                     assert wm.batch_of(found) > seen
                     seen = wm.batch_of(found)
                     assert dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)) == wanted
@@ -82,8 +83,9 @@ def test_a_killed_driver_comes_back_with_its_tables_and_batches_never_go_backwar
 def test_a_query_that_fails_says_so_and_its_last_batch_is_still_read(spark: SparkSession, tmp_path: Path) -> None:
     inputs = served_run.inputs_of(spark, tmp_path)
     with running(tmp_path) as (url, _), wm.connect(url) as tables:
+        until(lambda: ready(url)[0] == 200)
         inputs.put("events", {"k": 1, "v": "a", "ts": 1})
-        assert tables.table("last").get(1, at_least=0, timeout=60).value == "a"
+        until(lambda: tables.table("last").get(1).value == "a")
         inputs.put("events", {"k": 1, "v": "fail", "ts": 2})
         until(lambda: ready(url)[0] == 503)
         assert "told to fail" in ready(url)[1]["error"]
@@ -96,9 +98,10 @@ def test_changes_come_as_server_sent_events_and_go_on_where_a_reader_was(
 ) -> None:
     inputs = served_run.inputs_of(spark, tmp_path)
     with running(tmp_path) as (url, _), wm.connect(url) as tables:
+        until(lambda: ready(url)[0] == 200)
         for number in range(3):
             inputs.put("events", {"k": number, "v": f"v{number}", "ts": number})
-            tables.table(name).get(number, at_least=number, timeout=60)
+            until(lambda number=number: tables.table(name).get(number).batch >= number)  # type: ignore[misc]
         asked = urllib.request.Request(f"{url}/changes?table={name}", headers={"Last-Event-ID": "0"})
         events: list[tuple[str, Any]] = []
         with urllib.request.urlopen(asked, timeout=60) as given:

@@ -18,9 +18,9 @@ from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
 from watersmeet._spark.query.progress import BatchCounts, Drops
-from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
-from watersmeet._spark.serving.servers import Servers, check_packages
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.servers import Servers, check_packages
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state

@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
-from watersmeet._spark.serving.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.serving.access import Access
+from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
@@ -44,8 +44,8 @@ class Servers:
         import uvicorn
 
         from watersmeet._spark.metrics.prometheus import text_of
-        from watersmeet._spark.serving.flight import FlightReplica
-        from watersmeet._spark.serving.http import HttpReplica, QueryView
+        from watersmeet._spark.serving.listening.flight import FlightReplica
+        from watersmeet._spark.serving.listening.http import HttpReplica, QueryView
 
         self._socket = access.bound()
         try:
@@ -89,7 +89,7 @@ def check_packages() -> None:
 def _config(app: Any, access: Access) -> Any:
     import uvicorn
 
-    from watersmeet._spark.serving import limits
+    from watersmeet._spark.serving.listening import limits
 
     files: dict[str, Any] = {}
     if access.tls is not None:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.answers import answer, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
+from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.reads import TableRead, read_of, said_by, whole
 from watersmeet._spark.serving.replica import Replica, changed_rows, changes_schema
 from watersmeet.errors import ConfigError, WatersmeetError
