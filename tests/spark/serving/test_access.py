@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import ssl
 import subprocess
@@ -207,6 +208,33 @@ def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
         finally:
             for each in idle:
                 each.close()
+
+
+@pytest.mark.long
+def test_ten_thousand_idle_connections_keep_nobody_from_reading(replica: Replica) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(25_000, before[1]), before[1]))
+    try:
+        with served(replica) as servers:
+            host, port = servers.url.removeprefix("http://").split(":")
+            idle = []
+            try:
+                for _ in range(10_000):
+                    idle.append(socket.create_connection((host, int(port))))
+                until(lambda: len(servers._server.server_state.connections) <= limits.CONNECTIONS)
+                until(lambda: _answers(servers.url))
+            finally:
+                for each in idle:
+                    each.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(ask(f"{url}/tables/t/5")[0] == 200)
+    except OSError:
+        return False
 
 
 def test_a_reader_that_takes_nothing_is_let_go(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
