@@ -31,7 +31,7 @@ import watersmeet as wm
 
 WORK = ROOT / ".bench" / "work" / "serving"
 KEYS, SKIPPED = 100_000, 2
-CONNECTIONS = 4
+CONNECTIONS = 16
 WAYS = ("alone", "served", "read by wrk", "read by Flight")
 _WRK = """request = function() return wrk.format("GET", "/tables/totals/" .. math.random(0, {keys} - 1)) end"""
 
@@ -86,7 +86,7 @@ def told(way: str, asking: subprocess.Popen[str]) -> str:
     return f"{rate} a second, p50 {middle}, p99 {late}" + (f", {errors[1]} refused" if errors else "")
 
 
-_SAID = {"rate": r"Requests/sec:\s+(\S+)", "p50": r"50%\s+(\S+)", "p99": r"99%\s+(\S+)"}
+_SAID = {"rate": r"Requests/sec:\s+(\S+)", "p50": r"\n +50% +(\S+)", "p99": r"\n +99% +(\S+)"}
 
 
 def run(spark: SparkSession, way: str, number: int) -> tuple[float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import socket
@@ -27,9 +28,12 @@ from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.state.layout import TableLayout
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.serving.answers import answer
 from watersmeet._spark.serving.listening import limits
 from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
+from watersmeet._spark.serving.reads import TableRead
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.stores.table_columns import ShownStore
@@ -208,6 +212,19 @@ def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
         finally:
             for each in idle:
                 each.close()
+
+
+def test_lookups_that_come_together_get_each_its_own_answer(replica: Replica) -> None:
+    async def asked(reads: list[TableRead]) -> list[Any]:
+        lookups = KeyLookups(replica)
+        return await asyncio.gather(*map(lookups.answer, reads), return_exceptions=True)
+
+    keys = [3, 9, 3, -1, 12_345]
+    found = asyncio.run(asked([TableRead("t", keys=(key,)) for key in keys]))
+    assert found == [answer(replica, TableRead("t", keys=(key,))).as_json() for key in keys]
+    good, bad = asyncio.run(asked([TableRead("t", keys=(1,)), TableRead("t", keys=("one",))]))
+    assert json.loads(good)["rows"][0]["key"] == 1
+    assert isinstance(bad, ConfigError)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from watersmeet._spark.serving.reads import TableRead
 from watersmeet._spark.serving.replica import Moment, Replica
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, keys_of, to_json
 from watersmeet._spark.serving.views import TableView
+from watersmeet._worker.formats.json_encode import encoded
 from watersmeet.errors import ConfigError
 
 BATCH = b"watersmeet.batch"
@@ -100,6 +101,26 @@ def answer_at(moment: Moment, read: TableRead) -> TableAnswer:
             rows = rows.slice(0, read.limit)
             following = _place(view, rows)
     return TableAnswer(view.store, moment.batch, view.store.shown_rows(rows), following)
+
+
+def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str]:
+    """The JSON of the answer to each of some keys, put together at once: the engine's lookups are of many keys.
+
+    Raises
+    ------
+    ConfigError : one of the keys does not fit the table.
+    """
+    view = moment.tables[table]
+    store, kind = view.store, view.store.key_type
+    asked = keys_of(kind, keys)
+    rows = store.shown_rows(_found(view, TableRead(table, keys=tuple(keys)), asked))
+    texts: dict[bytes, list[str]] = {}
+    found = rows.column("key").combine_chunks()
+    found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    for key, text in zip(encoded(found, kind).to_pylist(), json_rows(rows, store.shown.schema), strict=True):
+        texts.setdefault(key, []).append(text)
+    head = f'{{"table":{to_json(store.name)},"batch":{moment.batch},"rows":['
+    return [f'{head}{",".join(texts.get(key, ()))}],"next":null}}' for key in encoded(asked, kind).to_pylist()]
 
 
 def _found(view: TableView, read: TableRead, keys: pa.Array | None) -> pa.Table | None:

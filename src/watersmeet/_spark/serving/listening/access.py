@@ -91,7 +91,8 @@ class Access:
         ConfigError : the port is taken, or the host is not this machine's.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # by its number: else asyncio leaves Nagle's algorithm on, and an answer waits 40 ms for the reader's receipt
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((self.host, self.port))

@@ -24,6 +24,7 @@ from watersmeet._spark.serving.answers import answer, answer_at, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
+from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
@@ -80,6 +81,7 @@ class HttpReplica:
 
     def __init__(self, replica: Replica, access: Access, query: QueryView) -> None:
         self._replica, self._access, self._query = replica, access, query
+        self._lookups = KeyLookups(replica)
         self._subscribers = anyio.CapacityLimiter(SUBSCRIBERS)
         self._readers = 0
         routes = [
@@ -149,9 +151,8 @@ class HttpReplica:
         now = self._replica.batch
         wanted = read.at_least if read.batch is None else read.batch
         is_there = now is not None and (wanted is None or now >= wanted)
-        if read.keys is not None and len(read.keys) < 10 and is_there:
-            # as quick as to hand it to another thread
-            text = answer(self._replica, read).as_json()
+        if is_there and self._lookups.takes(read):
+            text = await self._lookups.answer(read)
         else:
             text = await anyio.to_thread.run_sync(lambda: answer(self._replica, read).as_json())
         return Response(text, media_type=_JSON)
