@@ -214,6 +214,16 @@ def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
                 each.close()
 
 
+def test_an_answer_does_not_wait_for_the_receipt_of_its_beginning(replica: Replica) -> None:
+    with served(replica) as servers:
+        host, port = servers.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))):
+            until(lambda: bool(servers._server.server_state.connections))
+            (connection,) = servers._server.server_state.connections
+            accepted = connection.transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_lookups_that_come_together_get_each_its_own_answer(replica: Replica) -> None:
     async def asked(reads: list[TableRead]) -> list[Any]:
         lookups = KeyLookups(replica)
