@@ -45,12 +45,18 @@ class Inputs:
 
 @dataclass
 class RunningQuery:
-    """A topology that runs, with served tables."""
+    """A topology that runs, with served tables.
+
+    Attributes
+    ----------
+    first : a batch that the replica has had.
+    """
 
     spark: SparkSession
     folder: Path
     inputs: Inputs
     query: Query = field(init=False)
+    first: int | None = None
 
     @property
     def checkpoint(self) -> str:
