@@ -151,6 +151,8 @@ PLAIN = frozenset(
         "info",
         "latest",
         "letter",
+        "served",
+        "server",
     }
     | {"missing", "plan", "previous", "python", "registry", "rows", "snapshot", "text", "top", "watersmeet", "wrong"}
     | {"avro", "debezium", "protobuf"}

@@ -37,6 +37,9 @@ import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's ver
 from watersmeet._plan.change.change import Change
 from watersmeet._spark.functions.window_text import window_text
 from watersmeet._spark.query.latest import latest
+from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, batch_of
+from watersmeet._spark.serving.remote import TableClient, connect
+from watersmeet._spark.serving.serving import TableServer
 from watersmeet._spark.stores.read import Store, read_state, stores
 from watersmeet.aggregates import (
     Aggregate,
@@ -147,6 +150,8 @@ __all__ = [
     "Processor",
     "Rows",
     "SchemaRegistry",
+    "ServedRow",
+    "ServedTable",
     "SessionWindowedKStream",
     "SessionWindows",
     "SinkError",
@@ -157,6 +162,9 @@ __all__ = [
     "Store",
     "StreamsBuilder",
     "Suppressed",
+    "TableChanged",
+    "TableClient",
+    "TableServer",
     "TimeWindowedKStream",
     "TimeWindows",
     "Topic",
@@ -171,10 +179,12 @@ __all__ = [
     "WrongCall",
     "avg",
     "avro",
+    "batch_of",
     "bool_and",
     "bool_or",
     "collect_list",
     "collect_set",
+    "connect",
     "count",
     "count_distinct",
     "debezium",

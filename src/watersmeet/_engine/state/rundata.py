@@ -80,6 +80,12 @@ class RunReader:
             batch = self._held[run.id] = self._fetch(run, layout)
         return batch
 
+    def holding(self, runs: Iterable[Run]) -> RunReader:
+        """One that has these runs in memory, whatever becomes of them here."""
+        made = RunReader(self._store, None)
+        made._held = {run.id: self._held[run.id] for run in runs if run.id in self._held}
+        return made
+
     def hold(self, run_id: str, batch: pa.RecordBatch) -> None:
         """Keep rows at hand that are not stored yet."""
         self._held[run_id] = batch

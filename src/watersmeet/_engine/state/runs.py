@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -53,6 +53,10 @@ class State:
     cache : the machine's cache of runs; without it rows are held in memory.
     chunk_bytes : size of the values put into the store; only a row of its own may be larger.
     policy : when to merge runs, and how much at a time.
+
+    Attributes
+    ----------
+    watch : is given each table's changes, sorted as runs are, when a commit writes them; None: nobody is.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class State:
         self._reader = RunReader(store, cache)
         self._writer: RunWriter | None = None
         self._made: dict[str, mf.Layer] = {}
+        self.watch: Callable[[Table, pa.RecordBatch], None] | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -92,6 +97,20 @@ class State:
         elif table.layout != layout:
             raise _changed(name, table.layout.stored, layout.stored)
         return table
+
+    def opened(self, name: str) -> Table | None:
+        """The table of this name, if somebody has opened it since this state was."""
+        return self._tables.get(name)
+
+    def as_committed(self, declared: TableSchema) -> Table:
+        """The table as the last commit has left it, for readers beside whoever commits; of a state without a cache."""
+        entry = self._manifest.tables.get(declared.name)
+        layers = [] if entry is None else entry.layers()
+        found = Table(declared, lambda: layers, self._reader.holding(() if entry is None else entry.runs()))
+        kept = self._tables.get(declared.name)
+        if kept is not None:
+            found.expire(kept.floors)
+        return found
 
     def get_scalar(self, name: str, default: Any = None) -> Any:
         """A small value kept in the manifest, this batch's change included."""
@@ -165,8 +184,14 @@ class State:
     def _added(self, table: Table, writer: RunWriter, *, drop_tombstones: bool) -> mf.Layer:
         """A layer of the table's changes, behind what has been made of them already."""
         changes = table.changes(self._policy.segment, drop_tombstones=drop_tombstones)
-        added = (p for rows in changes for p in writer.add(rows, table.layout, self._policy.segment))
+        added = (p for rows in self._told(table, changes) for p in writer.add(rows, table.layout, self._policy.segment))
         return (*self._made.get(table.name, ()), *added)
+
+    def _told(self, table: Table, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in changes:
+            if self.watch is not None:
+                self.watch(table, rows)
+            yield rows
 
     def _absorb(
         self, table: Table, entry: TableEntry, writer: RunWriter, *, compact: bool

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.state.changes import Given, PutRows, check, length, sorted_rows
 from watersmeet._engine.state.expiry import Floors
@@ -190,6 +190,17 @@ class Table:
     def expire(self, floors: Mapping[int, int]) -> None:
         """Rows below the floor of their domain are not wanted any more."""
         self._floors = Floors(dict(floors))
+
+    @property
+    def floors(self) -> Mapping[int, int]:
+        """The floor of each time domain, as it was last said."""
+        return self._floors.floors
+
+    def wanted(self, rows: pa.RecordBatch) -> Bools:
+        """Which rows time has not passed; of versions, all: those in the past are asked for."""
+        if not self.layout.retained or self.layout.ends is not None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return self._floors.wanted(rows, self.layout)
 
     @property
     def changed(self) -> bool:

@@ -29,6 +29,7 @@ from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.rows.sizes import RESULT_BYTES
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
+from watersmeet._worker.handed_back import HandedBack
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
 from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
@@ -133,12 +134,9 @@ class LevelProcessor(StatefulProcessor):
                 given = given if self._passes_ends else iter(())
             yield from _passed_on(label, given)
             return
-        drops, tally, state = (
-            DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards),
-            Tally(),
-            state_of(),
-        )
-        inputs = self._inputs(given)
+        drops = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards)
+        tally, state = Tally(), state_of()
+        inputs, handed = self._inputs(given), HandedBack.begun(label, state)
         if self._common.measures is not None:
             self._common.measures.processed(context.operator, shard, inputs, tally)
         results, fused = run_operator(context, inputs, state, drops), self._operators.fused.get(target)
@@ -158,6 +156,8 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.broadcasts_bounds else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
+        if handed is not None:
+            handed.end(state)
         yield from self._written(drops.routed(self._common.labels.shards), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:

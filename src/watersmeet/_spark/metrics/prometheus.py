@@ -69,6 +69,16 @@ class Endpoint:
         self._thread.join()
 
 
+def text_of(application: str, read: Callable[[], Metrics]) -> Callable[[], bytes]:
+    """What gives the numbers of a query as Prometheus reads them; the package is there."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry, collector = CollectorRegistry(auto_describe=False), _Collector(application)
+    registry.register(collector)
+    collector.read = read
+    return lambda: generate_latest(registry)
+
+
 class _Collector:
     """Makes samples of the numbers at each scrape."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -17,6 +18,10 @@ from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
 from watersmeet._spark.query.progress import BatchCounts, Drops
+from watersmeet._spark.serving.client import ServedTable
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.servers import Servers, check_packages
+from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -50,6 +55,7 @@ class Query:
         self._silence = silence.Silence(streaming)
         self._spark = spark
         self._shown: MetricsView | None = None
+        self._served: TableServer | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -106,6 +112,89 @@ class Query:
         ConfigError : unknown store or batch, or a key is of another type.
         """
         return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
+
+    def serve(
+        self,
+        address: str | None = None,
+        *,
+        tables: Sequence[str],
+        token: str | None = None,
+        tls: Tls | None = None,
+        max_bytes: int = MAX_BYTES,
+        flight_port: int | None = None,
+    ) -> TableServer:
+        """Serve tables while the query runs: by key, by range, as changes; docs/serve.md has the whole of it.
+
+        Beside the query a replica of these tables is kept in memory, and advanced by each committed batch. Every answer
+        is of one batch, says which, and has all its tables at that batch.
+
+        Parameters
+        ----------
+        address : host and port where HTTP is listened for, "127.0.0.1:8815"; None: this process alone asks (`table`).
+        tables : names of stores, as `store=` names them.
+        token : what readers send as `Authorization: Bearer`, 16 characters or more; None: nothing.
+        tls : files of a certificate and of its key, in PEM; None: nothing is encrypted. An address of another machine
+            needs a token or this.
+        max_bytes : how large the replica may become; beyond, nothing is served any more, and the query goes on.
+        flight_port : port of Arrow Flight; None: the one behind HTTP's.
+
+        Returns
+        -------
+        TableServer : with the addresses, and `close`.
+
+        Raises
+        ------
+        ConfigError : an option does not fit, a table is none, a port is taken, or tables are served already.
+
+        Examples
+        --------
+        >>> query.serve("127.0.0.1:8815", tables=["open-orders"])  # doctest: +SKIP
+        >>> query.table("open-orders").get(42).value  # doctest: +SKIP
+        {'customer': 'ann', 'open': 12.5}
+        """
+        if self._served is not None and not self._served.is_closed:
+            raise ConfigError(
+                f"The query serves tables already: {self._served!r}.",
+                hint="Name all tables in one call; or close() what query.serve(...) has given.",
+            )
+        check_threads()
+        servers = None
+        if address is not None:
+            check_packages()
+            access = Access.of(address, flight_port, token, tls)
+            name = str(self.streaming.name or self.streaming.id)
+            servers = partial(
+                Servers,
+                access=access,
+                name=name,
+                failure=self.exception,
+                is_active=self._is_active,
+                metrics=self.metrics,
+            )
+        asked = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
+        self._served = served(*asked)
+        return self._served
+
+    def table(self, name: str) -> ServedTable:
+        """A table that is served (`serve`), read in this process.
+
+        Parameters
+        ----------
+        name : of the table.
+
+        Raises
+        ------
+        ConfigError : it is not served.
+        """
+        if self._served is None or self._served.is_closed:
+            raise ConfigError(
+                f"No tables are served, so {name!r} cannot be asked.",
+                hint=f"Before, query.serve(tables=[{name!r}]); or query.state({name!r}) reads it from the checkpoint.",
+            )
+        return self._served.table(name)
+
+    def _is_active(self) -> bool:
+        return bool(self.streaming.isActive)
 
     @property
     def metrics_port(self) -> int | None:
@@ -167,7 +256,9 @@ class Query:
         self._leave()
 
     def _leave(self) -> None:
-        """Nobody is shown the numbers any more."""
+        """Nobody is shown the numbers any more, nor served."""
+        if self._served is not None:
+            self._served.close()
         if self._shown is not None:
             self._shown.close()
 

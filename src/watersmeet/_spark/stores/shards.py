@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,7 +19,6 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
 from watersmeet._spark.stores.keys import AskedKeys
-from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.process import give_back, settle
 
 
@@ -59,6 +59,22 @@ class FolderStore:
         raise NotImplementedError
 
 
+class Shown(Protocol):
+    """What becomes of a table's rows."""
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The rows that are shown."""
+        ...
+
+
+class AsKept:
+    """Rows as the engine keeps them, all columns."""
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """See `Shown`."""
+        yield from table.to_batches()
+
+
 @dataclass(frozen=True)
 class StoreRows:
     """mapInArrow function: chunks of hash ranges, as (label, run, chunk, content), to rows of the store's DataFrame.
@@ -72,7 +88,7 @@ class StoreRows:
     """
 
     store: str
-    shown: StoreColumns
+    shown: Shown
     manifests: Mapping[int, bytes]
     keys: Mapping[int, AskedKeys] | None = None
 
@@ -106,4 +122,4 @@ class StoreRows:
         else:
             found = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
         for rows in found:
-            yield from self.shown.rows(lasting(state, rows))
+            yield from self.shown.rows(lasting(state, rows).replace_schema_metadata(entry.schema.metadata))

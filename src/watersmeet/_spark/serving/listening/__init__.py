@@ -1,0 +1,1 @@
+"""What listens before a replica: Arrow Flight and HTTP, and who may read."""

@@ -1,0 +1,140 @@
+"""Who may read: the address that is listened on, a token, certificates. Nobody else's machine, unless that is said."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watersmeet.errors import ConfigError
+
+LEAST_TOKEN = 16
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where is listened, and who may read.
+
+    Parameters
+    ----------
+    host, port : the address; port 0: any free one.
+    flight_port : the port of Arrow Flight.
+    token : what a reader has to send; None: nothing.
+    tls : files of the certificate and of its key; None: nothing is encrypted.
+    """
+
+    host: str
+    port: int
+    flight_port: int
+    token: str | None = field(default=None, repr=False)
+    tls: tuple[Path, Path] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        address: str,
+        flight: int | None,
+        token: str | None,
+        tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
+    ) -> Access:
+        """What the options of `serve` say.
+
+        Raises
+        ------
+        ConfigError : one of them does not fit, or another machine could read what nothing protects.
+        """
+        host, port = _address(address)
+        if flight is not None and (isinstance(flight, bool) or not 0 <= flight < 1 << 16):
+            raise ConfigError(f"flight_port={flight!r} is no port.", hint="Leave it out: it is the next one then.")
+        if token is not None and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable()):
+            raise ConfigError(
+                f"token= must have {LEAST_TOKEN} characters or more, all of them printable ASCII.",
+                given=f"one of {len(token)}",
+                hint='token=secrets.token_urlsafe() makes one; keep it where the readers find it: os.environ["..."].',
+            )
+        if token is None and tls is None and not _is_here(host):
+            raise ConfigError(
+                f"Any machine that reaches address={address!r} could read the tables: token= and tls= are missing.",
+                hint='query.serve("127.0.0.1:8815", ...) serves this machine alone; or give token=, best with tls=.',
+            )
+        return cls(host, port, (port + 1 if port else 0) if flight is None else flight, token, _files(tls))
+
+    def admits(self, authorization: str | None) -> bool:
+        """Whether somebody may read who sends this as `authorization`; in a time that does not tell how near it is."""
+        if self.token is None:
+            return True
+        given = authorization or ""
+        bearer = given[: len(_BEARER)].lower() == _BEARER
+        said = given[len(_BEARER) :] if bearer else ""
+        return hmac.compare_digest(said.encode("utf-8", "replace"), self.token.encode()) and bearer
+
+    def is_addressed(self, host: str | None) -> bool:
+        """Whether a request is for us by its `host`, where nothing else is asked for.
+
+        Else a page of another site may ask, whose name means this machine.
+        """
+        if self.token is not None or not _is_here(self.host):
+            return True
+        name = (host or "").rpartition(":")[0] if not (host or "").endswith("]") else host or ""
+        return (name or host or "").strip("[]").lower() in {*_HERE, self.host}
+
+    def bound(self) -> socket.socket:
+        """The socket that listens.
+
+        Raises
+        ------
+        ConfigError : the port is taken, or the host is not this machine's.
+        """
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        # by its number: else asyncio leaves Nagle's algorithm on, and an answer waits 40 ms for the reader's receipt
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((self.host, self.port))
+            made.listen(1024)
+        except OSError as error:
+            made.close()
+            raise self.taken(self.port, error.strerror or str(error)) from None
+        return made
+
+    def taken(self, port: int, why: str) -> ConfigError:
+        """What is raised where a port cannot be had."""
+        return ConfigError(
+            f"Nothing can be served there: {why}.",
+            given=f"{self.host}:{port}",
+            hint="Each query has ports of its own, one for HTTP and one for Arrow Flight; port 0 takes a free one.",
+        )
+
+
+def _address(address: str) -> tuple[str, int]:
+    host, _, port = str(address).rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise ConfigError(f"address={address!r} is no host and port.", hint='query.serve("127.0.0.1:8815", ...)')
+    return host.strip("[]"), int(port)
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _files(tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> tuple[Path, Path] | None:
+    if tls is None:
+        return None
+    found = [Path(each) for each in tls]
+    if len(found) != 2 or not all(file.is_file() for file in found):
+        raise ConfigError(
+            "tls= names two files, of the certificate and of its key.",
+            given=f"tls={tls!r}",
+            hint='tls=("server.crt", "server.key"), both in PEM.',
+        )
+    return found[0], found[1]

@@ -1,0 +1,315 @@
+"""The replica over HTTP: JSON as topics have it, server-sent events, health, and the query's numbers.
+
+A question is `reads.TableRead`, as it is for Arrow Flight. What one reader may take is bounded: see `limits`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, StructField, StructType
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from watersmeet._spark.serving.answers import answer, answer_at, store_of
+from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
+from watersmeet._spark.serving.listening.lookups import KeyLookups
+from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
+from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
+from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
+from watersmeet.errors import ConfigError, WatersmeetError
+
+ROWS, MOST_ROWS = 1_000, 10_000
+"""Of an answer: as a rule, and at most. `next` says where the next one begins."""
+MOST_READS = 100
+"""Questions that are answered together."""
+SUBSCRIBERS = 64
+"""Readers of changes at a time: each keeps a thread."""
+BEAT_SECONDS = 5.0
+"""After which a reader of changes hears something, also where nothing changes."""
+_OPEN = frozenset({"/healthz", "/readyz"})
+_JSON = "application/json"
+_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "limit": whole,
+    "at_least": whole,
+    "batch": whole,
+    "timeout": seconds,
+    "as_of": millis,
+}
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """What of the query is shown beside its tables.
+
+    Parameters
+    ----------
+    name : the query's.
+    failure : why it has ended by itself; None: it has not.
+    is_active : whether it runs.
+    numbers : for Prometheus, as text.
+    flight_port : where Arrow Flight listens.
+    """
+
+    name: str
+    failure: Callable[[], Exception | None]
+    is_active: Callable[[], bool]
+    numbers: Callable[[], bytes]
+    flight_port: int
+
+
+class HttpReplica:
+    """The application that serves a replica.
+
+    Parameters
+    ----------
+    replica : what is served.
+    access : to whom.
+    query : what is shown of the query.
+    """
+
+    def __init__(self, replica: Replica, access: Access, query: QueryView) -> None:
+        self._replica, self._access, self._query = replica, access, query
+        self._lookups = KeyLookups(replica)
+        self._subscribers = anyio.CapacityLimiter(SUBSCRIBERS)
+        self._readers = 0
+        routes = [
+            Route("/healthz", self._health),
+            Route("/readyz", self._ready),
+            Route("/metrics", self._numbers),
+            Route("/tables", self._tables),
+            Route("/tables/{name}", self._rows),
+            Route("/tables/{name}/{key:path}", self._key),
+            Route("/read", self._together, methods=["POST"]),
+            Route("/changes", self._changes),
+        ]
+        handlers: dict[Any, Any] = {WatersmeetError: _failed, HTTPException: _refused, BodyTooLarge: _too_large}
+        self._app = Starlette(routes=routes, exception_handlers=handlers)
+
+    @property
+    def app(self) -> App:
+        """As uvicorn takes it."""
+        return bounded(self._admitted)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        if not self._access.is_addressed(headers.get(b"host")):
+            await _error(403, "The request names another host than this machine.")(scope, receive, send)
+        elif scope["path"] not in _OPEN and not self._access.admits(headers.get(b"authorization")):
+            refused = _error(401, "The token is missing or wrong: Authorization: Bearer <token>.")
+            refused.headers["WWW-Authenticate"] = "Bearer"
+            await refused(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    # -- tables ------------------------------------------------------------------------------------------------
+
+    async def _tables(self, request: Request) -> Response:
+        found = [
+            {"name": name, "key": store.key_type.jsonValue(), "schema": store.shown.schema.jsonValue()}
+            for name, store in self._replica.stores.items()
+        ]
+        said = {"query": self._query.name, "batch": self._replica.batch, "flight_port": self._query.flight_port}
+        return JSONResponse({**said, "tables": found})
+
+    async def _rows(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        store = store_of(self._replica, name)
+        kind = store.key_type
+        said = _options(request, {"from", "to", "after", "window_from", "window_to", "key", "versions"})
+        keys = [key_of_text(kind, text) for text in request.query_params.getlist("key")]
+        if keys:
+            said["keys"] = keys
+        else:
+            said["limit"] = min(said.get("limit", ROWS), MOST_ROWS)
+        for end in ("from", "to"):
+            if end in request.query_params:
+                said[end] = key_of_text(kind, request.query_params[end])
+        if "after" in request.query_params:
+            said["after"] = _json(request.query_params["after"], "after")
+        return await self._answered(_read(request, name, said))
+
+    async def _key(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        store = store_of(self._replica, name)
+        said = _options(request, {"window_from", "window_to", "versions"})
+        said["keys"] = [key_of_text(store.key_type, request.path_params["key"])]
+        return await self._answered(_read(request, name, said))
+
+    async def _answered(self, read: TableRead) -> Response:
+        now = self._replica.batch
+        wanted = read.at_least if read.batch is None else read.batch
+        is_there = now is not None and (wanted is None or now >= wanted)
+        if is_there and self._lookups.takes(read):
+            text = await self._lookups.answer(read)
+        else:
+            text = await anyio.to_thread.run_sync(lambda: answer(self._replica, read).as_json())
+        return Response(text, media_type=_JSON)
+
+    async def _together(self, request: Request) -> Response:
+        """Several questions, all answered of one batch."""
+        said = said_by(await request.body())
+        reads = said.pop("reads", None)
+        if not isinstance(reads, list) or not reads or len(reads) > MOST_READS or set(said) - {*_OPTIONS}:
+            raise ConfigError(
+                "These are no questions.",
+                given=to_json(said)[:200],
+                hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}, with {MOST_READS} questions at most.',
+            )
+        asked = [read_of(_limited(each)) for each in reads]
+        for read in asked:
+            store_of(self._replica, read.table)
+        given = {name: _OPTIONS[name](name, value) for name, value in said.items()}
+
+        def answered() -> str:
+            moment = self._replica.moment(
+                at_least=given.get("at_least"), batch=given.get("batch"), timeout=given.get("timeout", 10.0)
+            )
+            found = [answer_at(moment, read).as_json() for read in asked]
+            return f'{{"batch":{moment.batch},"answers":[{",".join(found)}]}}'
+
+        return Response(await anyio.to_thread.run_sync(answered), media_type=_JSON)
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    async def _changes(self, request: Request) -> Response:
+        names = request.query_params.getlist("table") or list(self._replica.stores)
+        stores = [store_of(self._replica, name) for name in dict.fromkeys(names)]
+        last = request.headers.get("last-event-id") or request.query_params.get("since")
+        now = self._replica.batch
+        since = (NONE if now is None else now) if last is None else whole("since", last)
+        if self._readers >= SUBSCRIBERS:
+            raise NotServed("No more readers of changes are taken.", given=f"{SUBSCRIBERS} read", hint="Try it later.")
+        # what is not kept any more is refused before the stream begins
+        self._replica.changes(since, 0.0)
+        headers = {"Cache-Control": "no-store"}
+        return StreamingResponse(self._events(stores, since), media_type="text/event-stream", headers=headers)
+
+    async def _events(self, stores: list[ServedStore], since: int) -> AsyncIterator[str]:
+        self._readers += 1
+        try:
+            yield ": changes\n\n"
+            while True:
+                found = await anyio.to_thread.run_sync(
+                    self._replica.changes, since, BEAT_SECONDS, limiter=self._subscribers, abandon_on_cancel=True
+                )
+                for each in found:
+                    since = each.batch
+                    for event in _events(stores, each):
+                        yield event
+                if not found:
+                    yield ": nothing\n\n"
+        except NotServed as late:
+            yield f"event: error\ndata: {json.dumps(str(late))}\n\n"
+        finally:
+            self._readers -= 1
+
+    # -- the query ---------------------------------------------------------------------------------------------
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        why = await anyio.to_thread.run_sync(self._not_ready)
+        told = self._access.admits(request.headers.get("authorization"))
+        said: dict[str, Any] = {"ready": why is None, "batch": self._replica.batch}
+        return JSONResponse({**said, "error": why} if why and told else said, 503 if why else 200)
+
+    def _not_ready(self) -> str | None:
+        failure = self._query.failure()
+        if failure is not None:
+            return str(failure)
+        if self._replica.refused is not None:
+            return str(self._replica.refused)
+        if not self._query.is_active():
+            return "The query has ended."
+        return None if self._replica.batch is not None else "The tables are being read from the checkpoint."
+
+    async def _numbers(self, request: Request) -> Response:
+        text = await anyio.to_thread.run_sync(self._query.numbers)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _events(stores: list[ServedStore], changes: BatchChanges) -> list[str]:
+    """A batch's changes: rows of each table, in several events, then one with the number to go on from."""
+    events = []
+    for store in stores:
+        rows = changed_rows(store, changes).drop_columns(["batch"])
+        kind = StructType([StructField("deleted", BooleanType()), *store.shown.schema.fields])
+        head = f'{{"batch":{changes.batch},"table":{json.dumps(store.name)},"rows":['
+        for start in range(0, len(rows), ROWS):
+            part = pa.Table.from_batches(rows.slice(start, ROWS).to_batches(), schema=rows.schema)
+            events.append(f"event: rows\ndata: {head}{','.join(json_rows(part, kind))}]}}\n\n")
+    events.append(f'event: batch\nid: {changes.batch}\ndata: {{"batch":{changes.batch}}}\n\n')
+    return events
+
+
+def _options(request: Request, more: set[str]) -> dict[str, Any]:
+    """The options of an address that are the same for all questions."""
+    unknown = set(request.query_params) - {*_OPTIONS, *more}
+    if unknown:
+        raise ConfigError(
+            "The address has an option that is none.",
+            given=", ".join(sorted(unknown))[:200],
+            hint=f"Options: {', '.join(sorted({*_OPTIONS, *more}))}.",
+        )
+    return {
+        name: each(name, request.query_params[name]) for name, each in _OPTIONS.items() if name in request.query_params
+    }
+
+
+def _read(request: Request, table: str, said: dict[str, Any]) -> TableRead:
+    """The question, through the same door as a ticket."""
+    given = request.query_params
+    window = {end: given[f"window_{end}"] for end in ("from", "to") if f"window_{end}" in given}
+    if window:
+        said["window"] = window
+    if "versions" in given:
+        said["versions"] = _json(given["versions"], "versions")
+    return read_of(to_json({"table": table, **said}).encode())
+
+
+def _limited(said: Any) -> bytes:
+    """A question within the body of a request, whose rows are bounded."""
+    if isinstance(said, dict) and "key" not in said and "keys" not in said:
+        limit = said.get("limit")
+        said = {**said, "limit": min(limit, MOST_ROWS) if isinstance(limit, int) else ROWS}
+    return to_json(said).encode()
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return from_json(text)
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            "This is no JSON.", given=f"{name}={text}"[:200], hint="Write it as an answer has it."
+        ) from None
+
+
+def _error(status: int, text: str) -> Response:
+    return JSONResponse({"error": text}, status)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    kinds = ((Unknown, 404), (NotServed, 410), (TooEarly, 504), (ConfigError, 400))
+    return _error(next((status for kind, status in kinds if isinstance(error, kind)), 500), str(error))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _error(error.status_code, error.detail)
+
+
+async def _too_large(request: Request, error: Exception) -> Response:
+    return _error(413, "The request's body is too large.")

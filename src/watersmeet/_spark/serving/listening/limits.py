@@ -1,0 +1,103 @@
+"""What one reader of the HTTP server may take: connections, time for a request's head and body, time to take an answer.
+
+uvicorn bounds neither how long a head may come in nor how slowly an answer is taken; each connection here has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEAD_SECONDS = 10.0
+"""In which a request's head comes, from the connection's begin or the first byte behind the request before."""
+CONNECTIONS = 1_000
+HEAD_BYTES = 16 << 10
+BODY_BYTES = 1 << 20
+PIECE_SECONDS = 30.0
+"""In which a reader takes a piece of an answer, or sends one of a body."""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends where no request comes in time, and one of a bounded number."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        if len(self.connections) >= CONNECTIONS:
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._is_between() and self._head is None:
+            self._await_head()
+        super().data_received(data)
+        if not self._is_between():
+            self._forget_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._forget_head()
+        if self in self.connections:
+            super().connection_lost(exc)
+
+    def _is_between(self) -> bool:
+        """Whether no request is answered, so that the next bytes are of a head."""
+        cycle: Any = self.cycle
+        return cycle is None or bool(cycle.response_complete)
+
+    def _await_head(self) -> None:
+        self._head = self.loop.call_later(HEAD_SECONDS, self._too_late)
+
+    def _forget_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _too_late(self) -> None:
+        self._head = None
+        if self._is_between():
+            self.transport.abort()
+
+
+class BodyTooLarge(Exception):
+    """A body is larger than allowed."""
+
+
+def bounded(app: App) -> App:
+    """The application, with bodies and answers that a reader must send and take in time."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        size = 0
+
+        async def received() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > BODY_BYTES:
+                raise BodyTooLarge
+            return message
+
+        async def sent(message: Message) -> None:
+            await asyncio.wait_for(send(message), PIECE_SECONDS)
+
+        await app(scope, received, sent)
+
+    return served

@@ -1,0 +1,112 @@
+"""What listens before a replica: HTTP and Arrow Flight, in threads of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.replica import Replica
+from watersmeet.errors import ConfigError
+from watersmeet.extras import installing
+
+_NEEDED = ("starlette", "uvicorn", "prometheus_client")
+
+
+class Servers:
+    """What listens: HTTP and Arrow Flight.
+
+    Parameters
+    ----------
+    replica : what is served.
+    access : where, and to whom.
+    name : the query's.
+    failure, is_active : of the query.
+    metrics : its numbers.
+
+    Raises
+    ------
+    ConfigError : a port is taken, or a package is missing.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        access: Access,
+        name: str,
+        failure: Callable[[], Exception | None],
+        is_active: Callable[[], bool],
+        metrics: Callable[[], Metrics],
+    ) -> None:
+        import uvicorn
+
+        from watersmeet._spark.metrics.prometheus import text_of
+        from watersmeet._spark.serving.listening.flight import FlightReplica
+        from watersmeet._spark.serving.listening.http import HttpReplica, QueryView
+
+        self._socket = access.bound()
+        try:
+            self._flight = FlightReplica(replica, access)
+        except BaseException:
+            self._socket.close()
+            raise
+        view = QueryView(name, failure, is_active, text_of(name, metrics), self._flight.port)
+        host = f"[{access.host}]" if ":" in access.host else access.host
+        self.url = f"http{'s' if access.tls else ''}://{host}:{self._socket.getsockname()[1]}"
+        self.flight_url = f"grpc{'+tls' if access.tls else ''}://{host}:{self._flight.port}"
+        self._server = uvicorn.Server(_config(HttpReplica(replica, access, view).app, access))
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="watersmeet http", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.should_exit = True
+        self._flight.close()
+        self._thread.join()
+        self._socket.close()
+
+
+def check_packages() -> None:
+    """Raise where a package is missing that serving needs.
+
+    Raises
+    ------
+    ConfigError : so it is.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"Serving tables needs packages that are not installed: {', '.join(missing)}.",
+            hint=f"{installing('serve')}; or leave the address out and ask in this process.",
+        )
+
+
+def _config(app: Any, access: Access) -> Any:
+    import uvicorn
+
+    from watersmeet._spark.serving.listening import limits
+
+    files: dict[str, Any] = {}
+    if access.tls is not None:
+        files = {"ssl_certfile": access.tls[0], "ssl_keyfile": access.tls[1]}
+    config = uvicorn.Config(
+        app,
+        http=limits.BoundedConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=limits.HEAD_BYTES,
+        timeout_keep_alive=int(limits.HEAD_SECONDS),
+        timeout_graceful_shutdown=1,
+        **files,
+    )
+    # a certificate that does not fit its key is said now
+    config.load()
+    return config

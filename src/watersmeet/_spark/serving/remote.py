@@ -1,0 +1,170 @@
+"""Served tables of a query in another process: over Arrow Flight, whose address is asked for over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from watersmeet._spark.serving.client import ServedTable, TableChanged
+from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
+from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.stores import SCHEMA
+from watersmeet.errors import ConfigError
+
+_TIMEOUT = 10.0
+
+
+class FlightSource:
+    """Answers over Arrow Flight."""
+
+    def __init__(self, location: str, token: str | None, roots: bytes | None) -> None:
+        import pyarrow.flight as fl
+
+        self._client = fl.FlightClient(location, **({} if roots is None else {"tls_root_certs": roots}))
+        sent = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+        self._options = fl.FlightCallOptions(headers=sent)
+        self._flight = fl
+
+    def schema(self, table: str) -> StructType:
+        """See `TableSource`."""
+        with self._named():
+            asked = self._flight.FlightDescriptor.for_command(TableRead(table).ticket())
+            schema = self._client.get_schema(asked, self._options).schema
+        return StructType.fromJson(json.loads(schema.metadata[SCHEMA]))
+
+    def read(self, read: TableRead) -> pa.Table:
+        """See `TableSource`."""
+        with self._named():
+            found: pa.Table = self._client.do_get(self._flight.Ticket(read.ticket()), self._options).read_all()
+            return found
+
+    def changes(self, table: str, since: int | None) -> Iterator[TableChanged]:
+        """See `TableSource`."""
+        said = {"table": table, "changes": {} if since is None else {"since": since}}
+        with self._named():
+            reader = self._client.do_get(self._flight.Ticket(json.dumps(said).encode()), self._options)
+        return self._changes(reader)
+
+    def _changes(self, reader: Any) -> Iterator[TableChanged]:
+        try:
+            with self._named():
+                for chunk in reader:
+                    batch = json.loads(chunk.app_metadata.to_pybytes())["batch"]
+                    yield TableChanged(batch, pa.Table.from_batches([chunk.data]))
+        finally:
+            reader.cancel()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Flight's statuses as the errors that they were."""
+        fl = self._flight
+        try:
+            yield
+        except fl.FlightUnauthenticatedError:
+            raise ConfigError(
+                "The server asks for a token, and this is not it.", given="token=...", hint="wm.connect(url, token=...)"
+            ) from None
+        except fl.FlightTimedOutError:
+            raise TooEarly(None, None) from None
+        except fl.FlightUnavailableError as error:
+            raise NotServed(_first(error), hint="See whether the query still runs, and serves.") from None
+        except pa.ArrowKeyError as error:
+            raise Unknown(_first(error), hint="wm.connect(url).tables lists the tables.") from None
+        except pa.ArrowInvalid as error:
+            raise ConfigError(_first(error), hint="docs/serve.md says what each kind of table answers.") from None
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+
+def _first(error: Exception) -> str:
+    text = str(error).strip("'\"").replace("\\n", "\n")
+    return text.split("gRPC client debug context")[0].split("Detail:")[0].strip() or type(error).__name__
+
+
+class TableClient:
+    """The served tables of a query in another process: what `watersmeet.connect` gives."""
+
+    def __init__(self, source: FlightSource, names: Sequence[str], url: str) -> None:
+        self._source, self._names, self._url = source, tuple(names), url
+
+    def __repr__(self) -> str:
+        return f"TableClient({self._url!r}, {', '.join(self._names)})"
+
+    def __enter__(self) -> TableClient:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables."""
+        return self._names
+
+    def table(self, name: str) -> ServedTable:
+        """A table.
+
+        Raises
+        ------
+        ConfigError : it is not served.
+        """
+        return ServedTable(name, self._source)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._source.close()
+
+
+def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[str] | None = None) -> TableClient:
+    """Connect to the tables that a query serves, from any process.
+
+    Parameters
+    ----------
+    url : as `query.serve(...)` says it: "http://127.0.0.1:8815", or "https://...".
+    token : the one that the query was told.
+    tls_roots : file of certificates in PEM that are trusted; None: those of the system.
+
+    Raises
+    ------
+    ConfigError : nothing answers there, or the token is another.
+
+    Examples
+    --------
+    >>> with wm.connect("http://127.0.0.1:8815") as tables:  # doctest: +SKIP
+    ...     tables.table("open-orders").get(42).value
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError("This is no address of served tables.", given=url, hint='wm.connect("http://127.0.0.1:8815")')
+    roots = None if tls_roots is None else Path(tls_roots).read_bytes()
+    asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/tables")
+    if token is not None:
+        asked.add_header("Authorization", f"Bearer {token}")
+    context = ssl.create_default_context(cafile=None if tls_roots is None else os.fspath(tls_roots))
+    try:
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT, context=context) as given:
+            said = json.load(given)
+    except HTTPError as error:
+        why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
+        raise ConfigError("The server refuses to answer.", given=f"{url}: {why}", hint="token=...") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            "No tables are served there.", given=f"{url}: {error}", hint="query.serve(...) says its address."
+        ) from None
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    kind = "grpc+tls" if parts.scheme == "https" else "grpc"
+    source = FlightSource(f"{kind}://{host}:{said['flight_port']}", token, roots)
+    return TableClient(source, [table["name"] for table in said["tables"]], url)

@@ -1,0 +1,115 @@
+"""A query's tables, served: the replica, what keeps it up with the query, and the servers before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from watersmeet._spark.checkpoint.checkpoint import started_in
+from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.serving.client import ReplicaSource, ServedTable
+from watersmeet._spark.serving.follower import Follower
+from watersmeet._spark.serving.replica import Replica
+from watersmeet._spark.serving.stores import ServedStore
+from watersmeet._spark.sinks.barrier import StopBarrier
+from watersmeet.errors import ConfigError
+
+Tls = tuple[str | os.PathLike[str], str | os.PathLike[str]]
+MAX_BYTES = 1 << 30
+"""Of a replica, where nothing else is said."""
+
+
+class TableServer:
+    """The tables that a query serves, until `close` or the query's `stop`; a query that fails is still asked.
+
+    Take it from `Query.serve`.
+    """
+
+    def __init__(self, replica: Replica, follower: Follower) -> None:
+        self._replica, self._follower = replica, follower
+        self._servers: Any = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"TableServer({self.url or 'this process'}, {', '.join(self._replica.stores)})"
+
+    @property
+    def url(self) -> str | None:
+        """The address over HTTP; None: there is none."""
+        return None if self._servers is None else str(self._servers.url)
+
+    @property
+    def flight_url(self) -> str | None:
+        """The address of Arrow Flight; None: there is none."""
+        return None if self._servers is None else str(self._servers.flight_url)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is served any more."""
+        return self._closed
+
+    @property
+    def batch(self) -> int | None:
+        """The batch that answers are of; None: the checkpoint is being read."""
+        return self._replica.batch
+
+    def table(self, name: str) -> ServedTable:
+        """A table, read in this process.
+
+        Raises
+        ------
+        ConfigError : it is not served.
+        """
+        return ServedTable(name, ReplicaSource(self._replica))
+
+    def close(self) -> None:
+        """Serve no more; the query goes on."""
+        if not self._closed:
+            self._closed = True
+            self._follower.close()
+            if self._servers is not None:
+                self._servers.close()
+
+
+def served(
+    spark: SparkSession,
+    checkpoint: str,
+    barrier: StopBarrier,
+    tables: Sequence[str],
+    max_bytes: int,
+    is_active: Callable[[], bool],
+    servers: Callable[[Replica], Any] | None,
+) -> TableServer:
+    """Serve tables of a running query.
+
+    Parameters
+    ----------
+    barrier : the query's.
+    servers : begins what listens, if anything does.
+
+    Raises
+    ------
+    ConfigError : a table is none, or the query has no place where its batches are seen.
+    """
+    if not barrier.stands:
+        raise ConfigError(
+            "The batches of this query cannot be followed: its only output is one of Spark's own sinks.",
+            given="wm.Writer(...) as the only output",
+            hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
+        )
+    if isinstance(tables, str) or not tables:
+        raise ConfigError(f"tables={tables!r} is no list of names.", hint='tables=["open-orders"]')
+    if max_bytes < 1:
+        raise ConfigError(f"max_bytes={max_bytes!r} is no number of bytes.", hint="max_bytes=2 << 30")
+    begun = started_in(Folder(spark, checkpoint))
+    stores = [ServedStore.of(begun.facts, name) for name in dict.fromkeys(tables)]
+    replica = Replica(stores, max_bytes)
+    follower = Follower(spark, begun.place, replica, is_active)
+    made = TableServer(replica, follower)
+    if servers is not None:
+        made._servers = servers(replica)
+    follower.begin(barrier)
+    return made
