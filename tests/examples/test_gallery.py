@@ -52,14 +52,12 @@ def test_a_program_gives_what_it_says_in_the_drivers_own_process(spark: SparkSes
     assert found.runs_in == "process"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", programs.names())
 def test_a_program_gives_the_same_record_by_record(spark: SparkSession, name: str) -> None:
     of = programs.program(name)
     assert programs.outcome(of, one_by_one=True).records == of.EXPECTED
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_a_program_gives_the_same_on_spark(spark: SparkSession, name: str) -> None:
     of = programs.program(name)

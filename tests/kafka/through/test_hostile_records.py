@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 from google.protobuf import timestamp_pb2
 from pyspark.sql import SparkSession
@@ -81,7 +80,6 @@ def subjects(server: SchemaRegistryServer, numbers: dict[str, int]) -> dict[str,
     }
 
 
-@pytest.mark.long
 def test_no_record_of_any_format_ends_the_query_or_takes_another_with_it(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:

@@ -237,7 +237,6 @@ def test_lookups_that_come_together_get_each_its_own_answer(replica: Replica) ->
     assert isinstance(bad, ConfigError)
 
 
-@pytest.mark.long
 def test_ten_thousand_idle_connections_keep_nobody_from_reading(replica: Replica) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(25_000, before[1]), before[1]))

@@ -27,7 +27,6 @@ def produce(broker: KafkaBroker, bundle: KafkaBundle, batch: int) -> None:
     assert producer.flush(60) == 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.proof) for n in range(1, 40))])
 def test_random_topologies_hold_with_topics_of_several_partitions(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, number: int
