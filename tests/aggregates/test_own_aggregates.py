@@ -138,7 +138,7 @@ def test_what_is_missing_is_said_where_the_aggregate_is_used() -> None:
         table.agg(own=Bare())
     with pytest.raises(TopologyError, match=r"Aggregate.state is None"):
         grouped().agg(own=wm.Aggregate())
-    with pytest.raises(TopologyError, match=r"a class(.|\n)*own=Bare"):
+    with pytest.raises(TopologyError, match=r"not the class Bare(.|\n)*own=Bare"):
         grouped().agg(own=Bare)
 
 
@@ -146,15 +146,15 @@ def test_what_is_not_of_the_declared_type_is_said_where_the_aggregate_is_used() 
     def variant(**functions: Any) -> Any:
         return type("Variant", (Bare,), functions)()
 
-    with pytest.raises(FunctionError, match=r"Variant.init gives 'x'(.|\n)*Variant.state: int64"):
+    with pytest.raises(FunctionError, match=r"Variant.init returns 'x'(.|\n)*Variant.state: int64"):
         grouped().agg(own=variant(init=lambda self: "x"))
-    with pytest.raises(FunctionError, match=r"Variant.init gives None"):
+    with pytest.raises(FunctionError, match=r"Variant.init returns None"):
         grouped().agg(own=variant(init=lambda self: None))
-    with pytest.raises(FunctionError, match=r"Variant.finish gives 0.5(.|\n)*Variant.result: int64"):
+    with pytest.raises(FunctionError, match=r"Variant.finish returns 0.5(.|\n)*Variant.result: int64"):
         grouped().agg(own=variant(finish=lambda self, state: state + 0.5))
     with pytest.raises(FunctionError, match=r"Variant.finish raises ZeroDivisionError"):
         grouped().agg(own=variant(finish=lambda self, state: 1 // state))
-    with pytest.raises(FunctionError, match=r"Variant.merge gives 'x'"):
+    with pytest.raises(FunctionError, match=r"Variant.merge returns 'x'"):
         grouped().windowed_by(SessionWindows(5, 5)).agg(own=variant(merge=lambda self, one, other: "x"))
 
 
@@ -178,7 +178,7 @@ def test_what_add_gives_is_of_the_declared_type_or_an_error_that_names_it() -> N
     driver = driver_of(lambda b: b.stream("in", key="string", value="long").group_by_key().agg(own=made()))
     assert by_step(driver, [("in", "a", 2, 0)]) == [[("a", {"own": 1}, 0)]]
     driver.pipe("in", "a", 1, ts=1)
-    with pytest.raises(FunctionError, match=r"Half.add gives 1.5, which is not of the type of Half.state: int64"):
+    with pytest.raises(FunctionError, match=r"Half.add returns 1.5, which is not of the type of Half.state: int64"):
         driver.run_batch()
 
 

@@ -36,7 +36,7 @@ def test_random_windows_by_the_calendar_are_what_the_oracle_has_a_record_at_a_ti
 
 
 def test_the_histories_have_windows_on_close_joins_and_suppress() -> None:
-    drawn = list(cases("calendar/0", 40))
+    drawn = list(cases("calendar/0", 80))
     ops = [op for case in drawn for op in case.blueprint.ops]
     assert sum(op.params.get("windows") == "calendar" and op.params["close"] for op in ops) > 5
     assert sum(op.kind in ("wtable_wtable", "wtable_table", "stream_wtable", "table_wtable") for op in ops) > 5

@@ -71,10 +71,10 @@ def test_what_comes_back_without_end_is_an_error() -> None:
 def test_a_topic_that_is_read_is_written_only_where_that_is_asked_for_whichever_comes_first() -> None:
     builder = wm.StreamsBuilder("unasked")
     numbers = builder.stream("numbers", key="string", value="long")
-    with pytest.raises(TopologyError, match=r"(?s)reads a topic that it writes.*Hint:.*feedback=True"):
+    with pytest.raises(TopologyError, match=r"(?s)reads and writes the topic.*Hint:.*feedback=True"):
         numbers.to("numbers")
     numbers.to("others")
-    with pytest.raises(TopologyError, match=r"(?s)reads a topic that it writes.*Hint:.*feedback=True"):
+    with pytest.raises(TopologyError, match=r"(?s)reads and writes the topic.*Hint:.*feedback=True"):
         builder.stream("others", key="string", value="long")
 
 

@@ -102,7 +102,7 @@ def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> 
     ("options", "error", "text"),
     [
         ({"partitioner": lambda value: value.cast("string")}, FunctionError, "(?s)gives string.*Hint: partitioner="),
-        ({"partitioner": 3}, FunctionError, "The partitioner is no function but 3"),
+        ({"partitioner": 3}, FunctionError, "The partitioner must be a function, not 3"),
         ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)is for a partitioner.*Hint: Give partitioner="),
         (
             {"partitioner": lambda value: value, "on_invalid_partition": "skip"},
