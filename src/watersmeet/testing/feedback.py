@@ -15,7 +15,7 @@ Records = Callable[[str, str], Sequence[Any]]
 
 
 class Feedback:
-    """What has come back so far.
+    """The records that have come back so far.
 
     Parameters
     ----------

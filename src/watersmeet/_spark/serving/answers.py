@@ -100,7 +100,7 @@ def answer_at(moment: Moment, read: TableRead) -> TableAnswer:
         if read.limit is not None and rows is not None and len(rows) > read.limit:
             rows = rows.slice(0, read.limit)
             following = _place(view, rows)
-    return TableAnswer(view.store, moment.batch, view.store.shown_rows(rows), following)
+    return TableAnswer(view.store, moment.batch, view.store.answer_rows(rows), following)
 
 
 def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str]:
@@ -113,7 +113,7 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
     view = moment.tables[table]
     store, kind = view.store, view.store.key_type
     asked = keys_of(kind, keys)
-    rows = store.shown_rows(_found(view, TableRead(table, keys=tuple(keys)), asked))
+    rows = store.answer_rows(_found(view, TableRead(table, keys=tuple(keys)), asked))
     texts: dict[bytes, list[str]] = {}
     found = rows.column("key").combine_chunks()
     found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
@@ -157,9 +157,9 @@ def _after(view: TableView, after: Sequence[Any] | None) -> list[pa.Array] | Non
 
 
 def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
-    """What tells the last row apart, as JSON has it."""
+    """The values that identify the last row, as JSON has them."""
     last = rows.slice(len(rows) - 1)
-    (key,) = json_rows(view.store.shown_rows(last).select(["key"]), StructType([view.store.shown.schema["key"]]))
+    (key,) = json_rows(view.store.answer_rows(last).select(["key"]), StructType([view.store.shown.schema["key"]]))
     rest = [last.column(name)[0].as_py() for name in view.identity]
     if not all(isinstance(each, int) for each in rest):
         raise _not(view, "limit", f"has rows by {', '.join(['key', *view.identity])}, and is not read in parts")

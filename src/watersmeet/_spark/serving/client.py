@@ -24,7 +24,7 @@ _TIMEOUT = 10.0
 
 
 class ServedRow(NamedTuple):
-    """What a table has of a key.
+    """A row that a table has of a key.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ServedRow(NamedTuple):
 
 
 class TableChanged(NamedTuple):
-    """What a batch has changed in a table.
+    """The changes of a batch in a table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is answered where a table cannot be read now: kinds of errors, which the servers turn into their statuses."""
+"""Errors of a table that cannot be read now; the servers turn each kind into a status of theirs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from watersmeet.errors import ConfigError, WatersmeetError
 
 
 class NotServed(ConfigError):
-    """What is asked for is not here, or not any more: asking again does not help."""
+    """The table, the version or the batch is not here, or not any more: asking again does not help."""
 
 
 class Unknown(ConfigError):

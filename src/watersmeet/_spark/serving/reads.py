@@ -1,4 +1,4 @@
-"""What is asked of a table: a ticket of Arrow Flight, the query of an HTTP address, a call of the Python client.
+"""A question to a table: a ticket of Arrow Flight, the query of an HTTP address, a call of the Python client.
 
 All of them are this one value, and its JSON is the ticket that docs/serve.md describes.
 """

@@ -1,4 +1,4 @@
-"""Served tables of a query in another process: over Arrow Flight, whose address is asked for over HTTP."""
+"""Served tables of a query in another process: over Arrow Flight, at an address that is asked for over HTTP."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     Parameters
     ----------
     url : as `query.serve(...)` says it: "http://127.0.0.1:8815", or "https://...".
-    token : the one that the query was told.
+    token : the one that `query.serve(token=...)` was given.
     tls_roots : file of certificates in PEM that are trusted; None: those of the system.
 
     Raises

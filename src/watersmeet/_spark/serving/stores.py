@@ -47,11 +47,11 @@ class ServedStore:
 
         Raises
         ------
-        ConfigError : there is no such store, or it is no table.
+        ConfigError : the query has no store of that name, or it is no table.
         """
         if name not in facts.stores:
             raise ConfigError(
-                "The query keeps no such table.",
+                f"The query has no table with the store {name!r}.",
                 given=f"tables=[{name!r}]",
                 hint=f"Tables: {', '.join(sorted(facts.stores)) or 'none'}. A table is kept under the name that "
                 "store= gives it.",
@@ -85,7 +85,7 @@ class ServedStore:
         """Columns of an answer."""
         return arrow_schema(self.shown.schema).with_metadata({SCHEMA: self.shown.schema.json().encode()})
 
-    def shown_rows(self, rows: pa.Table | None) -> pa.Table:
+    def answer_rows(self, rows: pa.Table | None) -> pa.Table:
         """Rows of the replica as they are shown."""
         found = () if rows is None else self.shown.rows(rows)
         return pa.Table.from_batches(found, schema=arrow_schema(self.shown.schema)).cast(self.schema)

@@ -42,7 +42,7 @@ class Access:
         token: str | None,
         tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
     ) -> Access:
-        """What the options of `serve` say.
+        """The access that the options of `serve` give.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class Access:
     def is_addressed(self, host: str | None) -> bool:
         """Whether a request is for us by its `host`, where nothing else is asked for.
 
-        Else a page of another site may ask, whose name means this machine.
+        Else a page of another site may ask, under a name that means this machine.
         """
         if self.token is not None or not _is_here(self.host):
             return True
@@ -103,7 +103,7 @@ class Access:
         return made
 
     def taken(self, port: int, why: str) -> ConfigError:
-        """What is raised where a port cannot be had."""
+        """The error of a port that cannot be had."""
         return ConfigError(
             f"Nothing can be served there: {why}.",
             given=f"{self.host}:{port}",

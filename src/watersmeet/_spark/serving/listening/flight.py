@@ -60,23 +60,23 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
         """Each served table."""
-        with _told():
+        with _flight_errors():
             for name in self._replica.stores:
                 yield self._info(fl.FlightDescriptor.for_command(TableRead(name).ticket()), TableRead(name).ticket())
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         """How a table is read: by its name as a path, or by a ticket as a command."""
-        with _told():
+        with _flight_errors():
             return self._info(descriptor, _ticket(descriptor))
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
         """The columns of an answer."""
-        with _told():
+        with _flight_errors():
             return fl.SchemaResult(self._schema(_ticket(descriptor)))
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """An answer; or, where the ticket has `changes`, the changes of each batch, without end."""
-        with _told():
+        with _flight_errors():
             said = said_by(ticket.ticket)
             if "changes" not in said:
                 return fl.RecordBatchStream(answer(self._replica, read_of(ticket.ticket)).as_arrow())
@@ -91,7 +91,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
     def _changes(self, context: Any, name: str, since: int) -> Iterator[Any]:
         store = self._replica.stores[name]
         try:
-            with _told():
+            with _flight_errors():
                 while not self._closed.is_set() and not context.is_cancelled():
                     for each in self._replica.changes(since, WAIT_SECONDS):
                         since, said = each.batch, pa.py_buffer(json.dumps({"batch": each.batch}).encode())
@@ -125,7 +125,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
 
 
 class _Admission(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Refuses whoever has not the token."""
+    """Refuses a reader without the token."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def _ticket(descriptor: Any) -> bytes:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _flight_errors() -> Iterator[None]:
     """Errors as Flight's statuses."""
     try:
         yield

@@ -1,6 +1,6 @@
 """The replica over HTTP: JSON as topics have it, server-sent events, health, and the query's numbers.
 
-A question is `reads.TableRead`, as it is for Arrow Flight. What one reader may take is bounded: see `limits`.
+A question is `reads.TableRead`, as it is for Arrow Flight. One reader may take so much and no more: see `limits`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
 
 @dataclass(frozen=True)
 class QueryView:
-    """What of the query is shown beside its tables.
+    """The parts of the query that are shown beside its tables.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def _read(request: Request, table: str, said: dict[str, Any]) -> TableRead:
 
 
 def _limited(said: Any) -> bytes:
-    """A question within the body of a request, whose rows are bounded."""
+    """A question in the body of a request, with a bound for its rows."""
     if isinstance(said, dict) and "key" not in said and "keys" not in said:
         limit = said.get("limit")
         said = {**said, "limit": min(limit, MOST_ROWS) if isinstance(limit, int) else ROWS}
