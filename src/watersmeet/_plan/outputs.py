@@ -83,7 +83,7 @@ def check_fed_back(nodes: Iterable[Node]) -> None:
     for node in nodes:
         if node.is_sink and node.place.feeds_back and node.place.topic not in read:
             raise TopologyError(
-                f"feedback=True of {node.name!r} needs an input of its topic {node.place.topic!r}, and nothing reads it.",
+                f"feedback=True of {node.name!r} needs an input of its topic {node.place.topic!r}: nothing reads it.",
                 hint=f"Read it: builder.stream({node.place.topic!r}, ...); or leave feedback out.",
             )
 

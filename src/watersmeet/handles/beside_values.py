@@ -38,7 +38,7 @@ def placed(side: Side, node: SinkNode) -> SinkNode:
     kind = functions.value_type(function, types, _ROLE)
     if not pa.types.is_integer(functions.as_arrow(kind)):
         raise FunctionError(
-            f"The partitioner gives {type_text(kind)}, and a partition is a whole number.",
+            f"partitioner= must give whole numbers, not {type_text(kind)}.",
             hint="partitioner=lambda key, value: F.pmod(F.xxhash64(value['customer']), F.lit(12)), or .cast('int').",
         )
 

@@ -249,7 +249,7 @@ class TopologyTestDriver:
     def _run_all(self) -> dict[tuple[int, str], list[Any]]:
         results = self._run_new()
         for _ in range(self._feedback.rounds):
-            before, shown = Counter(self._feedback.done), partial(self._test_records_of, results)
+            before, shown = Counter(self._feedback.done), partial(self._records_of, results)
             if not self._feedback.pipe(shown, self.pipe, list(self._cases)):
                 return results
             try:
@@ -259,9 +259,7 @@ class TopologyTestDriver:
                 raise
         raise self._feedback.endless()
 
-    def _test_records_of(
-        self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str
-    ) -> list[TestRecord]:
+    def _records_of(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[TestRecord]:
         return self._test_records(output, self._found(results, output, case))
 
     def _run_new(self) -> dict[tuple[int, str], list[Any]]:

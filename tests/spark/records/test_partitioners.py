@@ -101,9 +101,13 @@ def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> 
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"partitioner": lambda value: value.cast("string")}, FunctionError, "(?s)gives string.*Hint: partitioner="),
+        (
+            {"partitioner": lambda value: value.cast("string")},
+            FunctionError,
+            "(?s)must give whole numbers, not string.*Hint: partitioner=",
+        ),
         ({"partitioner": 3}, FunctionError, "The partitioner is no function but 3"),
-        ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)is for a partitioner.*Hint: Give partitioner="),
+        ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)has no effect without.*Hint: Give partitioner="),
         (
             {"partitioner": lambda value: value, "on_invalid_partition": "skip"},
             TopologyError,

@@ -104,7 +104,7 @@ def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: P
         Access.of("127.0.0.1:0", None, "short", None)
     with pytest.raises(ConfigError, match="no host and port"):
         Access.of("8815", None, None, None)
-    with pytest.raises(ConfigError, match="names two files"):
+    with pytest.raises(ConfigError, match="must name two files"):
         Access.of("0.0.0.0:0", None, None, (tmp_path / "no.crt", tmp_path / "no.key"))
     assert TOKEN not in repr(Access.of("0.0.0.0:0", None, TOKEN, None))
 
@@ -288,7 +288,7 @@ def test_what_is_encrypted_is_read_by_who_trusts_the_certificate(replica: Replic
         assert servers.url.startswith("https://")
         with wm.connect(servers.url, token=TOKEN, tls_roots=files[0]) as tables:
             assert tables.table("t").get(3).batch == 7
-        with pytest.raises(ConfigError, match="No tables are served there"):
+        with pytest.raises(ConfigError, match="No tables are served at"):
             wm.connect(servers.url, token=TOKEN)
         with urllib.request.urlopen(
             f"{servers.url}/healthz", context=ssl.create_default_context(cafile=str(files[0])), timeout=60
@@ -300,7 +300,7 @@ def test_a_port_that_is_taken_is_named(replica: Replica) -> None:
     with served(replica) as servers:
         port = servers.url.rpartition(":")[2]
         access = Access.of(f"127.0.0.1:{port}", 0, None, None)
-        with pytest.raises(ConfigError, match="Nothing can be served there"):
+        with pytest.raises(ConfigError, match="Nothing can be served at"):
             Servers(replica, access, "q", lambda: None, lambda: True, lambda: None)  # type: ignore[arg-type, return-value]
 
 

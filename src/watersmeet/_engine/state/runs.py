@@ -184,9 +184,8 @@ class State:
     def _added(self, table: Table, writer: RunWriter, *, drop_tombstones: bool) -> mf.Layer:
         """A layer of the table's changes, behind what has been made of them already."""
         changes = table.changes(self._policy.segment, drop_tombstones=drop_tombstones)
-        added = (
-            p for rows in self._watched(table, changes) for p in writer.add(rows, table.layout, self._policy.segment)
-        )
+        watched, segment = self._watched(table, changes), self._policy.segment
+        added = (piece for rows in watched for piece in writer.add(rows, table.layout, segment))
         return (*self._made.get(table.name, ()), *added)
 
     def _watched(self, table: Table, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -153,10 +153,8 @@ class ProcessSpec(Spec[Node]):
     def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         node = site.node
-        by_wall = any(each.wall_timers for each in node.members)
-        waits = (
-            by_wall or any(each.timers for each in node.members) or any(s.ttl_ms is not None for s in node.all_stores)
-        )
+        by_wall, expires = any(e.wall_timers for e in node.members), any(s.ttl_ms is not None for s in node.all_stores)
+        waits = by_wall or expires or any(each.timers for each in node.members)
         reaches = node.looks_up_as_of or False
         return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=reaches, by_wall=by_wall)
 

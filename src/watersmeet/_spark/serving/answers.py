@@ -64,8 +64,7 @@ def store_of(replica: Replica, name: str) -> ServedStore:
     found = replica.stores.get(name)
     if found is None:
         raise Unknown(
-            "No table of this name is served.",
-            given=f"table {name!r}"[:200],
+            f"No table {name!r:.200} is served.",
             hint=f"Tables: {', '.join(sorted(replica.stores))}.",
         )
     return found
@@ -126,12 +125,12 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
 def _found(view: TableView, read: TableRead, keys: pa.Array | None) -> pa.Table | None:
     if read.window is not None:
         if not view.store.is_windowed:
-            raise _not(view, "window", "has no windows")
+            raise _not(view, f"window={list(read.window)}", "has no windows")
         return view.between(keys, *read.window)
     if view.is_versioned and not read.versions:
         return view.as_of(keys, read.as_of)
     if view.shards and not view.is_versioned and (read.versions or read.as_of is not None):
-        raise _not(view, "versions or as_of", "keeps no versions")
+        raise _not(view, f"versions={read.versions}, as_of={read.as_of}", "keeps no versions")
     return view.live if keys is None else view.of_keys(keys)
 
 
@@ -152,7 +151,7 @@ def _after(view: TableView, after: Sequence[Any] | None) -> list[pa.Array] | Non
             for name, value in zip(view.identity, after[1:], strict=True)
         ]
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise _not(view, f"after={to_json(after)}"[:200], str(error)) from None
+        raise _not(view, f"after={to_json(after)}"[:200], f"has rows of other types: {error}") from None
     return [keys_of(view.store.key_type, after[:1]), *rest]
 
 
@@ -168,5 +167,6 @@ def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
 
 def _not(view: TableView, given: str, why: str) -> ConfigError:
     return ConfigError(
-        f"The table {view.store.name!r} {why}.", given=given, hint="docs/serve.md says what each kind of table answers."
+        f"{given} does not fit the table {view.store.name!r}, which {why}.",
+        hint="docs/serve.md says what each kind of table answers.",
     )

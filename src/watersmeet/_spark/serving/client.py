@@ -113,8 +113,7 @@ class ServedTable:
         """
         if "window" in self._schema.names:
             raise ConfigError(
-                "A key of this table has a value for each window.",
-                given=f"get({key!r}) of {self.name!r}",
+                f"get({key!r:.200}) of {self.name!r} has a value for each window, and no single one.",
                 hint=f"table.windows({key!r}, from_=..., to=...)",
             )
         found = self._read(keys=(self._key(key),), as_of=_millis(as_of), at_least=at_least, timeout=timeout)
@@ -222,9 +221,8 @@ def key_as_json(kind: DataType, key: Any) -> Any:
         why = None
     if text is None:
         raise ConfigError(
-            "A key is not of the type of the table's keys.",
-            given=repr(key),
-            hint=f"They are of the type {kind.simpleString()}; a struct is given as a dict or a Row.",
+            f"The key {key!r:.200} is not of the type of the table's keys, {kind.simpleString()}.",
+            hint="Give a value of that type; a struct is given as a dict or a Row.",
         ) from why
     return from_json(text)
 

@@ -23,8 +23,9 @@ class TooEarly(WatersmeetError):
     """
 
     def __init__(self, wanted: int | None, has: int | None) -> None:
+        batch = "its first batch" if wanted is None else f"at_least={wanted}"
         super().__init__(
-            "The replica has not reached this batch in time.",
-            given=f"at_least={wanted}, it is at {has}" if wanted is not None else "no batch is there yet",
+            f"The replica has not reached {batch} in time.",
+            given="no batch is there yet" if has is None else f"it is at {has}",
             hint="Give more time (timeout=), or see whether the query still runs.",
         )

@@ -73,7 +73,8 @@ class FlightSource:
             yield
         except fl.FlightUnauthenticatedError:
             raise ConfigError(
-                "The server asks for a token, and this is not it.", given="token=...", hint="wm.connect(url, token=...)"
+                "token= is missing or wrong: the server asks for the one of query.serve.",
+                hint="wm.connect(url, token=...)",
             ) from None
         except fl.FlightTimedOutError:
             raise TooEarly(None, None) from None
@@ -148,7 +149,9 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("This is no address of served tables.", given=url, hint='wm.connect("http://127.0.0.1:8815")')
+        raise ConfigError(
+            f"url={url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
+        )
     roots = None if tls_roots is None else Path(tls_roots).read_bytes()
     asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/tables")
     if token is not None:
@@ -159,10 +162,10 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
             said = json.load(given)
     except HTTPError as error:
         why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
-        raise ConfigError("The server refuses to answer.", given=f"{url}: {why}", hint="token=...") from None
+        raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint="wm.connect(url, token=...)") from None
     except (OSError, ValueError) as error:
         raise ConfigError(
-            "No tables are served there.", given=f"{url}: {error}", hint="query.serve(...) says its address."
+            f"No tables are served at {url}: {error}.", hint="query.serve(...).url is the address; see whether it runs."
         ) from None
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     kind = "grpc+tls" if parts.scheme == "https" else "grpc"

@@ -205,8 +205,8 @@ class Replica:
         size = self.bytes
         if size > self.max_bytes:
             raise NotServed(
-                "The served tables are larger than the replica may be.",
-                given=f"max_bytes={self.max_bytes}, {size} bytes, the last of table {name!r}",
+                f"The served tables are larger than the replica may be: max_bytes={self.max_bytes}.",
+                given=f"{size} bytes, the last of table {name!r}",
                 hint="query.serve(..., max_bytes=...) with more, or fewer tables; query.state(...) reads tables of "
                 "any size.",
             )
@@ -265,8 +265,7 @@ class Replica:
             kept = {each.batch: each for each in self._moments}
         if batch not in kept:
             raise NotServed(
-                "Answers of this batch are not kept any more.",
-                given=f"batch={batch}",
+                f"Answers of batch={batch} are not kept any more.",
                 hint=f"Batches that are: {min(kept)} to {max(kept)}; read all that must be of one batch anew.",
             )
         return kept[batch]
@@ -287,8 +286,7 @@ class Replica:
                 raise self.refused
             if self._moments and since < self._begun:
                 raise NotServed(
-                    "The changes behind this batch are not kept any more.",
-                    given=f"since={since}",
+                    f"The changes behind since={since} are not kept any more.",
                     hint=f"They are from batch {self._begun} on: read the table, and then the changes since the "
                     "batch of that answer.",
                 )

@@ -59,7 +59,7 @@ class ServedStore:
         shown = StoreColumns.read(facts.stores[name])
         if not shown.by_key:
             raise ConfigError(
-                "This store holds results back until their time, and is no table.",
+                f"The store {name!r} holds results back until their time, and is no table.",
                 given=f"tables=[{name!r}]",
                 hint="Serve the table that is aggregated, or read the store by query.state(...).",
             )
@@ -101,10 +101,9 @@ def keys_of(kind: DataType, given: Sequence[Any]) -> pa.Array:
     values, flaws = decode(kind, pa.array([to_json(each) for each in given], pa.string()))
     if flaws or values.null_count:
         raise ConfigError(
-            "A key is not of the type of the table's keys.",
-            given=", ".join(to_json(each) for each in given)[:200],
-            hint=f"They are of the type {kind.simpleString()}, as JSON has it in topics: bytes as Base64, times as "
-            "ISO 8601, structs as objects.",
+            f"A key is not of the type of the table's keys, {kind.simpleString()}: "
+            f"{', '.join(to_json(each) for each in given):.200}.",
+            hint="Write it as JSON has it in topics: bytes as Base64, times as ISO 8601, structs as objects.",
         )
     return values
 

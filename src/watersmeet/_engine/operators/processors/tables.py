@@ -151,7 +151,7 @@ class PastRows:
         moment = self._now.stamp if as_of is None else as_of
         if type(moment) is not int:
             raise FunctionError(
-                f"The table {self._name!r} is asked as of a time that is none: {as_of!r:.80}.",
+                f"as_of={as_of!r:.80} of the table {self._name!r} is no time.",
                 hint="Times are whole numbers, ms since 1970.",
             )
         at = bisect_right(self._stamps, moment) - 1

@@ -104,9 +104,9 @@ class Access:
 
     def taken(self, port: int, why: str) -> ConfigError:
         """The error of a port that cannot be had."""
+        option = "address" if port == self.port else "flight_port"
         return ConfigError(
-            f"Nothing can be served there: {why}.",
-            given=f"{self.host}:{port}",
+            f"Nothing can be served at {self.host}:{port} ({option}=): {why}.",
             hint="Each query has ports of its own, one for HTTP and one for Arrow Flight; port 0 takes a free one.",
         )
 
@@ -133,8 +133,7 @@ def _files(tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) ->
     found = [Path(each) for each in tls]
     if len(found) != 2 or not all(file.is_file() for file in found):
         raise ConfigError(
-            "tls= names two files, of the certificate and of its key.",
-            given=f"tls={tls!r}",
+            f"tls={tls!r:.200} must name two files, of the certificate and of its key.",
             hint='tls=("server.crt", "server.key"), both in PEM.',
         )
     return found[0], found[1]

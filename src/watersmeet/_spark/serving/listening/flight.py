@@ -84,7 +84,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
             store = store_of(self._replica, name)
             if not self._subscribers.acquire(blocking=False):
                 raise NotServed(
-                    "No more readers of changes are taken.", given=f"{SUBSCRIBERS} read", hint="Try it later."
+                    f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
                 )
             return fl.GeneratorStream(changes_schema(store), self._changes(context, name, since))
 
@@ -105,8 +105,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
         changes = said["changes"]
         if set(said) != {"table", "changes"} or not isinstance(changes, dict) or set(changes) - {"since"}:
             raise ConfigError(
-                "This is no question for changes.",
-                given=str(said)[:200],
+                f"A question for changes has a table and changes alone: {said!s:.200}.",
                 hint='{"table": "open-orders", "changes": {"since": 17}}; without since, those from now on.',
             )
         since = changes.get("since")

@@ -163,9 +163,8 @@ class HttpReplica:
         reads = said.pop("reads", None)
         if not isinstance(reads, list) or not reads or len(reads) > MOST_READS or set(said) - {*_OPTIONS}:
             raise ConfigError(
-                "These are no questions.",
-                given=to_json(said)[:200],
-                hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}, with {MOST_READS} questions at most.',
+                f"reads must be a list of 1 to {MOST_READS} questions: {to_json({**said, 'reads': reads}):.200}.",
+                hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}; beside it {", ".join(sorted(_OPTIONS))}.',
             )
         asked = [read_of(_limited(each)) for each in reads]
         for read in asked:
@@ -190,7 +189,9 @@ class HttpReplica:
         now = self._replica.batch
         since = (NONE if now is None else now) if last is None else whole("since", last)
         if self._readers >= SUBSCRIBERS:
-            raise NotServed("No more readers of changes are taken.", given=f"{SUBSCRIBERS} read", hint="Try it later.")
+            raise NotServed(
+                f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
+            )
         # what is not kept any more is refused before the stream begins
         self._replica.changes(since, 0.0)
         headers = {"Cache-Control": "no-store"}
@@ -260,8 +261,7 @@ def _options(request: Request, more: set[str]) -> dict[str, Any]:
     unknown = set(request.query_params) - {*_OPTIONS, *more}
     if unknown:
         raise ConfigError(
-            "The address has an option that is none.",
-            given=", ".join(sorted(unknown))[:200],
+            f"Unknown option of the address: {', '.join(sorted(unknown)):.200}.",
             hint=f"Options: {', '.join(sorted({*_OPTIONS, *more}))}.",
         )
     return {
@@ -292,9 +292,7 @@ def _json(text: str, name: str) -> Any:
     try:
         return from_json(text)
     except (ValueError, RecursionError):
-        raise ConfigError(
-            "This is no JSON.", given=f"{name}={text}"[:200], hint="Write it as an answer has it."
-        ) from None
+        raise ConfigError(f"{name}={text:.200} is no JSON.", hint="Write it as an answer has it.") from None
 
 
 def _error(status: int, text: str) -> Response:
