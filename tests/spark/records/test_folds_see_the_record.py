@@ -97,7 +97,7 @@ def test_a_record_for_which_such_a_peek_raises_goes_by_on_error() -> None:
 def test_what_folds_changes_of_a_table_sees_no_record() -> None:
     table = wm.StreamsBuilder("tables").table("in", key="string", value="long")
     grouped = table.group_by(lambda key, value: (key, value))
-    with pytest.raises(FunctionError, match="asks for the record, which it does not see"):
+    with pytest.raises(FunctionError, match="takes a parameter `record`, which is not available here"):
         grouped.agg(n=wm.sum(lambda value, record: record["timestamp"]))
-    with pytest.raises(FunctionError, match="asks for the record, which it does not see"):
+    with pytest.raises(FunctionError, match="takes a parameter `record`, which is not available here"):
         grouped.aggregate(lambda: 0, lambda value, aggregate, record: aggregate, lambda value, aggregate: aggregate)

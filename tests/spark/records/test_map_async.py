@@ -169,7 +169,7 @@ async def of_none() -> str:
     [
         (plain, {}, FunctionError, r"(?s)The function plain is no coroutine function\..*async def plain\(value\)"),
         (of_none, {}, FunctionError, "The coroutine function takes 0 arguments, and gets 1 or 2"),
-        ("url", {}, FunctionError, "The coroutine function is no function but 'url'"),
+        ("url", {}, FunctionError, "The coroutine function must be a function, not 'url'"),
         (
             looked_up,
             {"concurrency": 0, "client": connection},
@@ -177,7 +177,12 @@ async def of_none() -> str:
             r"(?s)concurrency=0.*Hint: concurrency=100",
         ),
         (looked_up, {"timeout": "0 ms", "client": connection}, TopologyError, r"(?s)timeout='0 ms'.*Hint: timeout='5"),
-        (looked_up, {"timeout": 5, "client": connection}, TopologyError, "is no duration of whole milliseconds: 5"),
+        (
+            looked_up,
+            {"timeout": 5, "client": connection},
+            TopologyError,
+            "must be a duration of whole milliseconds, not 5",
+        ),
         (looked_up, {"client": "url"}, FunctionError, r"(?s)client='url'.*Hint: A class"),
         (looked_up, {"on_error": "ignore", "client": connection}, TopologyError, "on_error='ignore'"),
     ],

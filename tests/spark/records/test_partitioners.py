@@ -106,7 +106,7 @@ def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> 
             FunctionError,
             "(?s)must give whole numbers, not string.*Hint: partitioner=",
         ),
-        ({"partitioner": 3}, FunctionError, "The partitioner is no function but 3"),
+        ({"partitioner": 3}, FunctionError, "The partitioner must be a function, not 3"),
         ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)has no effect without.*Hint: Give partitioner="),
         (
             {"partitioner": lambda value: value, "on_invalid_partition": "skip"},

@@ -33,7 +33,7 @@ from watersmeet._spark.serving.listening import limits
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.stores.table_columns import ShownStore
@@ -225,14 +225,14 @@ def test_an_answer_does_not_wait_for_the_receipt_of_its_beginning(replica: Repli
 
 
 def test_lookups_that_come_together_get_each_its_own_answer(replica: Replica) -> None:
-    async def asked(reads: list[TableRead]) -> list[Any]:
+    async def asked(reads: list[TableQuestion]) -> list[Any]:
         lookups = KeyLookups(replica)
         return await asyncio.gather(*map(lookups.answer, reads), return_exceptions=True)
 
     keys = [3, 9, 3, -1, 12_345]
-    found = asyncio.run(asked([TableRead("t", keys=(key,)) for key in keys]))
-    assert found == [answer(replica, TableRead("t", keys=(key,))).as_json() for key in keys]
-    good, bad = asyncio.run(asked([TableRead("t", keys=(1,)), TableRead("t", keys=("one",))]))
+    found = asyncio.run(asked([TableQuestion("t", keys=(key,)) for key in keys]))
+    assert found == [answer(replica, TableQuestion("t", keys=(key,))).as_json() for key in keys]
+    good, bad = asyncio.run(asked([TableQuestion("t", keys=(1,)), TableQuestion("t", keys=("one",))]))
     assert json.loads(good)["rows"][0]["key"] == 1
     assert isinstance(bad, ConfigError)
 

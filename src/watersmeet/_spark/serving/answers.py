@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from watersmeet._spark.serving.errors import Unknown
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Moment, Replica
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, keys_of, to_json
 from watersmeet._spark.serving.views import TableView
@@ -70,7 +70,7 @@ def store_of(replica: Replica, name: str) -> ServedStore:
     return found
 
 
-def answer(replica: Replica, read: TableRead) -> TableAnswer:
+def answer(replica: Replica, read: TableQuestion) -> TableAnswer:
     """The answer to a question.
 
     Raises
@@ -82,7 +82,7 @@ def answer(replica: Replica, read: TableRead) -> TableAnswer:
     return answer_at(replica.moment(at_least=read.at_least, batch=read.batch, timeout=read.wait), read)
 
 
-def answer_at(moment: Moment, read: TableRead) -> TableAnswer:
+def answer_at(moment: Moment, read: TableQuestion) -> TableAnswer:
     """The answer, as of a moment.
 
     Raises
@@ -112,7 +112,7 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
     view = moment.tables[table]
     store, kind = view.store, view.store.key_type
     asked = keys_of(kind, keys)
-    rows = store.answer_rows(_found(view, TableRead(table, keys=tuple(keys)), asked))
+    rows = store.answer_rows(_found(view, TableQuestion(table, keys=tuple(keys)), asked))
     texts: dict[bytes, list[str]] = {}
     found = rows.column("key").combine_chunks()
     found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
@@ -122,7 +122,7 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
     return [f'{head}{",".join(texts.get(key, ()))}],"next":null}}' for key in encoded(asked, kind).to_pylist()]
 
 
-def _found(view: TableView, read: TableRead, keys: pa.Array | None) -> pa.Table | None:
+def _found(view: TableView, read: TableQuestion, keys: pa.Array | None) -> pa.Table | None:
     if read.window is not None:
         if not view.store.is_windowed:
             raise _not(view, f"window={list(read.window)}", "has no windows")

@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._spark.serving.answers import BATCH, answer, store_of
-from watersmeet._spark.serving.reads import TableRead, millis
+from watersmeet._spark.serving.reads import TableQuestion, millis
 from watersmeet._spark.serving.replica import NONE, Replica, changed_rows
 from watersmeet._spark.serving.stores import from_json
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -58,7 +58,7 @@ class TableSource(Protocol):
         """The columns of a table."""
         ...
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """The answer to a question, with its batch in the metadata."""
         ...
 
@@ -194,7 +194,7 @@ class ServedTable:
         return self._source.changes(self.name, since)
 
     def _read(self, **given: Any) -> pa.Table:
-        return self._source.read(TableRead(self.name, **given))
+        return self._source.read(TableQuestion(self.name, **given))
 
     def _key(self, key: Any) -> Any:
         return key_as_json(self._schema["key"].dataType, key)
@@ -237,7 +237,7 @@ class ReplicaSource:
         """See `TableSource`."""
         return store_of(self._replica, table).shown.schema
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """See `TableSource`."""
         return answer(self._replica, read).as_arrow()
 

@@ -23,7 +23,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
-class TableRead:
+class TableQuestion:
     """A question to a table; keys are as JSON has them in topics.
 
     Parameters
@@ -91,7 +91,7 @@ class TableRead:
         return to_json({name: value for name, value in said.items() if value != plain[name]}).encode()
 
 
-def read_of(ticket: bytes) -> TableRead:
+def read_of(ticket: bytes) -> TableQuestion:
     """The question of a ticket.
 
     Raises
@@ -110,7 +110,7 @@ def read_of(ticket: bytes) -> TableRead:
             given["from_" if name == "from" else name] = known(name, value)
     if "table" not in given:
         raise _no_ticket(to_json(said)[:200], 'The table is missing: {"table": "open-orders"}.')
-    return TableRead(**given)
+    return TableQuestion(**given)
 
 
 def said_by(ticket: bytes) -> dict[str, Any]:

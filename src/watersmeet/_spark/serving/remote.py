@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from watersmeet._spark.serving.client import ServedTable, TableChanged
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.stores import SCHEMA
 from watersmeet.errors import ConfigError
 
@@ -39,11 +39,11 @@ class FlightSource:
     def schema(self, table: str) -> StructType:
         """See `TableSource`."""
         with self._named():
-            asked = self._flight.FlightDescriptor.for_command(TableRead(table).ticket())
+            asked = self._flight.FlightDescriptor.for_command(TableQuestion(table).ticket())
             schema = self._client.get_schema(asked, self._options).schema
         return StructType.fromJson(json.loads(schema.metadata[SCHEMA]))
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """See `TableSource`."""
         with self._named():
             found: pa.Table = self._client.do_get(self._flight.Ticket(read.ticket()), self._options).read_all()

@@ -14,7 +14,7 @@ import pyarrow.flight as fl
 from watersmeet._spark.serving.answers import answer, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.reads import TableRead, read_of, said_by, whole
+from watersmeet._spark.serving.reads import TableQuestion, read_of, said_by, whole
 from watersmeet._spark.serving.replica import Replica, changed_rows, changes_schema
 from watersmeet.errors import ConfigError, WatersmeetError
 
@@ -62,7 +62,9 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
         """Each served table."""
         with _flight_errors():
             for name in self._replica.stores:
-                yield self._info(fl.FlightDescriptor.for_command(TableRead(name).ticket()), TableRead(name).ticket())
+                yield self._info(
+                    fl.FlightDescriptor.for_command(TableQuestion(name).ticket()), TableQuestion(name).ticket()
+                )
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         """How a table is read: by its name as a path, or by a ticket as a command."""
@@ -139,7 +141,7 @@ class _Admission(fl.ServerMiddlewareFactory):  # type: ignore[misc]
 
 def _ticket(descriptor: Any) -> bytes:
     if descriptor.path:
-        return TableRead(descriptor.path[0].decode("utf-8", "replace")).ticket()
+        return TableQuestion(descriptor.path[0].decode("utf-8", "replace")).ticket()
     return bytes(descriptor.command)
 
 

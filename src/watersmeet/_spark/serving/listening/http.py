@@ -1,6 +1,6 @@
 """The replica over HTTP: JSON as topics have it, server-sent events, health, and the query's numbers.
 
-A question is `reads.TableRead`, as it is for Arrow Flight. One reader may take so much and no more: see `limits`.
+A question is `reads.TableQuestion`, as it is for Arrow Flight. One reader may take so much and no more: see `limits`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.listening.lookups import KeyLookups
-from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
+from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
 from watersmeet.errors import ConfigError, WatersmeetError
@@ -147,7 +147,7 @@ class HttpReplica:
         said["keys"] = [key_of_text(store.key_type, request.path_params["key"])]
         return await self._answered(_read(request, name, said))
 
-    async def _answered(self, read: TableRead) -> Response:
+    async def _answered(self, read: TableQuestion) -> Response:
         now = self._replica.batch
         wanted = read.at_least if read.batch is None else read.batch
         is_there = now is not None and (wanted is None or now >= wanted)
@@ -269,7 +269,7 @@ def _options(request: Request, more: set[str]) -> dict[str, Any]:
     }
 
 
-def _read(request: Request, table: str, said: dict[str, Any]) -> TableRead:
+def _read(request: Request, table: str, said: dict[str, Any]) -> TableQuestion:
     """The question, through the same door as a ticket."""
     given = request.query_params
     window = {end: given[f"window_{end}"] for end in ("from", "to") if f"window_{end}" in given}
