@@ -63,7 +63,7 @@ def topology(spark: SparkSession) -> wm.Topology:
 
 
 def reader(way: str, served: Any) -> subprocess.Popen[str] | None:
-    """What asks all the time, until it is ended."""
+    """A process that asks all the time, until it is ended."""
     if way == "read by wrk":
         command = ["wrk", "-t1", f"-c{CONNECTIONS}", "-d10000s", "--latency", "-s", str(WORK / "keys.lua"), served.url]
     elif way == "read by Flight":
@@ -73,8 +73,8 @@ def reader(way: str, served: Any) -> subprocess.Popen[str] | None:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def told(way: str, asking: subprocess.Popen[str]) -> str:
-    """End a reader; what it says of the answers: a second, the middle and the 99th percentile."""
+def end_reader(way: str, asking: subprocess.Popen[str]) -> str:
+    """End a reader; the rate, the median and the 99th percentile of its answers, as a text."""
     # wrk says what it has measured when it is interrupted
     asking.send_signal(2)
     said = asking.communicate()[0]
@@ -100,7 +100,7 @@ def run(spark: SparkSession, way: str, number: int) -> tuple[float, str]:
             query.table("totals").get(0, at_least=0, timeout=60)
             asking = reader(way, served)
         query.processAllAvailable()
-        said = "" if asking is None else told(way, asking)
+        said = "" if asking is None else end_reader(way, asking)
         progresses = [p for p in query.recentProgress if p["numInputRows"]][SKIPPED:]
         rows = sum(p["numInputRows"] for p in progresses)
         seconds = sum(p["durationMs"]["triggerExecution"] for p in progresses) / 1_000

@@ -264,9 +264,8 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
     raise FunctionError(
         f"The {role} takes a parameter `record`, which is not available here.",
         given=f"lambda {', '.join(names)}",
-        hint="Functions of streams have it: map_values, map, filter, flat_map, select_key, group_by, split, and "
-        "joiners "
-        "of a stream; of a table's changes, table.to_stream() comes first.",
+        hint="Functions of streams have it: map_values, map, filter, flat_map, select_key, group_by, split, peek, "
+        "aggregates and joiners of a stream; of a table's changes, table.to_stream() comes first.",
     )
 
 

@@ -83,7 +83,7 @@ def check_fed_back(nodes: Iterable[Node]) -> None:
     for node in nodes:
         if node.is_sink and node.place.feeds_back and node.place.topic not in read:
             raise TopologyError(
-                f"Nothing reads the topic {node.place.topic!r} that is to come back: feedback=True of {node.name!r}.",
+                f"feedback=True of {node.name!r} needs an input of its topic {node.place.topic!r}: nothing reads it.",
                 hint=f"Read it: builder.stream({node.place.topic!r}, ...); or leave feedback out.",
             )
 
@@ -100,7 +100,7 @@ def _check_types(topic: str, sink: Node, source: Node, nodes: Mapping[str, Node]
         wanted = Format.of(source.place.formats[part]).kind
         if (_text(written), kind) != (_text(read), wanted):
             raise TopologyError(
-                f"What comes back through the topic {topic!r} is of another type than what is read: feedback=True.",
+                f"feedback=True of the topic {topic!r} writes {part}s of another type than those that are read.",
                 given=f"{part}s are written as {kind} of {_text(written)}, and read as {wanted} of {_text(read)}",
                 hint="Give both the same type (map_values, select_key) and the same format.",
             )

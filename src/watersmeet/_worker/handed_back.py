@@ -1,4 +1,4 @@
-"""What a level hands back to the driver of the tables that are served: their changes of a batch.
+"""The changes of a batch in the tables that are served, as a level hands them back to the driver.
 
 The driver asks with a property of the job, so that a query that serves nothing does nothing. The changes come back by
 an accumulator of Spark's: with the result of the task, and only of a task that has succeeded. They are plain Arrow
@@ -29,7 +29,7 @@ MOST_BYTES = 64 << 20
 
 
 class ServedChange(NamedTuple):
-    """What a batch has changed in a shard of a table.
+    """The changes of a batch in a shard of a table.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class ServedChange(NamedTuple):
 
 @dataclass(frozen=True)
 class AskedChanges:
-    """What the driver asks for.
+    """The question of the driver.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ class AskedChanges:
 
     @staticmethod
     def text(batch: int, labels: Mapping[str, list[int]], to: Any) -> str:
-        """What `of_job` reads."""
+        """The property that `of_job` reads."""
         place = base64.b64encode(pickle.dumps(to)).decode("ascii")
         return json.dumps({"batch": batch, "labels": labels, "accumulator": place})
 
     @classmethod
     def of_job(cls) -> AskedChanges | None:
-        """What is asked of this task; None: nothing."""
+        """The question to this task; None: nothing is asked."""
         given = job_property(PROPERTY)
         if not given:
             return None
@@ -100,7 +100,7 @@ class HandedBack:
 
     @classmethod
     def begun(cls, label: int, state: State) -> HandedBack | None:
-        """What watches a shard's state until `end`; None where none of its tables is served."""
+        """A watch of a shard's state until `end`; None where none of its tables is served."""
         asked = AskedChanges.of_job()
         if asked is None or not any(label in labels for labels in asked.labels.values()):
             return None

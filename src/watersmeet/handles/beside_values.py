@@ -1,4 +1,4 @@
-"""What stands beside the values of records for a step or two: partitions before an output, the record before a `peek`.
+"""Columns beside the values of records for a step or two: partitions before an output, the record before a `peek`.
 
 Handle layer.
 """
@@ -38,7 +38,7 @@ def placed(side: Side, node: SinkNode) -> SinkNode:
     kind = functions.value_type(function, types, _ROLE)
     if not pa.types.is_integer(functions.as_arrow(kind)):
         raise FunctionError(
-            f"The partitioner gives {type_text(kind)}, and a partition is a whole number.",
+            f"partitioner= must give whole numbers, not {type_text(kind)}.",
             hint="partitioner=lambda key, value: F.pmod(F.xxhash64(value['customer']), F.lit(12)), or .cast('int').",
         )
 
@@ -75,11 +75,11 @@ def peeking(side: Side, action: Function, name: str) -> Node:
     beside = seeing_record(both, both, kind, ("key", "value", "record"))
     shape = Shape("stream", side.key_type, functions.value_type(beside, (*side.types, kind), "action"))
     above = construction.add(MapEachNode(f"{name}-record", (side.name,), shape, mapper=beside))
-    shown = construction.add(PeekNode(name, (above.name,), shape, action=Shown(called)))
+    shown = construction.add(PeekNode(name, (above.name,), shape, action=PeekWithRecord(called)))
     return construction.add(MapEachNode(f"{name}-value", (shown.name,), side.node.shape, mapper=alone))
 
 
-class Shown:
+class PeekWithRecord:
     """A function of key, value and record, as one of the key and of the struct that holds both.
 
     Parameters

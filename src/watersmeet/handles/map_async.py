@@ -85,7 +85,7 @@ class Asynchronous(Handle):
             )
         if client is not None and not callable(client):
             raise FunctionError(
-                f"The client is no function: client={client!r:.80}.",
+                f"client={client!r:.80} is no function.",
                 hint="A class, or a function without parameters that makes one: client=httpx.AsyncClient. It is made "
                 "in the workers.",
             )
@@ -106,7 +106,7 @@ def _is_coroutine_function(function: Any) -> bool:
 def _number(concurrency: Any) -> int:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise TopologyError(
-            f"Calls under way at once are a number from 1 on: concurrency={concurrency!r:.80}.",
+            f"concurrency={concurrency!r:.80} must be a whole number from 1 on.",
             hint="concurrency=100; 1 makes one call after the other.",
         )
     return concurrency
@@ -118,7 +118,7 @@ def _timeout_ms(timeout: Any) -> int | None:
     limit = duration_ms(timeout, "time that a call may take")
     if limit < 1:
         raise TopologyError(
-            f"No call is answered within no time: timeout={timeout!r:.80}.",
+            f"timeout={timeout!r:.80} must be longer than 0.",
             hint="timeout='5 seconds'; timeout=None waits without end.",
         )
     return limit

@@ -228,12 +228,12 @@ class TopicSink(SinkTarget):
         given: Any = self.on_invalid_partition
         if given is not None and given not in get_args(OnInvalidPartition):
             raise TopologyError(
-                f"There is no such policy for partitions that the topic has not: on_invalid_partition={given!r:.80}.",
+                f"Unknown on_invalid_partition={given!r:.80}.",
                 hint='Take "fail", "modulo" or "key".',
             )
         if given is not None and self.partitioner is None:
             raise TopologyError(
-                f"The option on_invalid_partition is for a partitioner, and there is none: {given!r}.",
+                f"on_invalid_partition={given!r} has no effect without partitioner=.",
                 hint="Give partitioner=lambda key, value: ... too, or leave on_invalid_partition out.",
             )
 

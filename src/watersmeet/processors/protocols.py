@@ -126,7 +126,7 @@ class TableState(Protocol):
 
         Parameters
         ----------
-        as_of : of a table with a history, the time whose value is asked for, in ms; None: that of the record.
+        as_of : of a table with a history, the time to look the value up at, in ms; None: that of the record.
         """
         ...
 

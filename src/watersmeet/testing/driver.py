@@ -157,7 +157,7 @@ class TopologyTestDriver:
         start = self._seen[(case, output)]
         end = len(records) if limit is None else min(start + limit, len(records))
         self._seen[(case, output)] = end
-        return self._shown(output, records[start:end])
+        return self._test_records(output, records[start:end])
 
     def queue_size(self, output: str, *, case: str = "") -> int:
         """How many records of an output have not been read yet."""
@@ -238,7 +238,7 @@ class TopologyTestDriver:
         # those of several sinks of a topic, in its one order
         return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
 
-    def _shown(self, output: str, records: Sequence[Any]) -> list[TestRecord]:
+    def _test_records(self, output: str, records: Sequence[Any]) -> list[TestRecord]:
         placed = output in self._placed
         parts = [(r.value["value"], r.value["partition"]) if placed else (r.value, None) for r in records]
         return [
@@ -249,7 +249,7 @@ class TopologyTestDriver:
     def _run_all(self) -> dict[tuple[int, str], list[Any]]:
         results = self._run_new()
         for _ in range(self._feedback.rounds):
-            before, shown = Counter(self._feedback.done), partial(self._shown_of, results)
+            before, shown = Counter(self._feedback.done), partial(self._records_of, results)
             if not self._feedback.pipe(shown, self.pipe, list(self._cases)):
                 return results
             try:
@@ -259,8 +259,8 @@ class TopologyTestDriver:
                 raise
         raise self._feedback.endless()
 
-    def _shown_of(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[TestRecord]:
-        return self._shown(output, self._found(results, output, case))
+    def _records_of(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[TestRecord]:
+        return self._test_records(output, self._found(results, output, case))
 
     def _run_new(self) -> dict[tuple[int, str], list[Any]]:
         try:

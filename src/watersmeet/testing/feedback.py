@@ -15,7 +15,7 @@ Records = Callable[[str, str], Sequence[Any]]
 
 
 class Feedback:
-    """What has come back so far.
+    """The records that have come back so far.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Feedback:
     def endless(self) -> TopologyError:
         """The error of results that go on coming back."""
         return TopologyError(
-            f"Results come back without end: after {self.rounds} rounds there are still new ones.",
+            f"feedback=True brings results back without end: after {self.rounds} rounds new ones still come.",
             given=", ".join(f"output {output!r} as input {to!r}" for output, to in self._outputs.items()),
             hint="Filter what is written with feedback=True, so that a record at some point causes none.",
         )

@@ -226,7 +226,7 @@ def test_final_results_may_have_a_limit_that_shuts_down() -> None:
 
 
 def test_what_is_given_must_say_until_when() -> None:
-    with pytest.raises(TopologyError, match="until when"):
+    with pytest.raises(TopologyError, match="suppress takes a Suppressed, and not '5 minutes'"):
         windowed_table(TimeWindows(10, 10, 0)).suppress("5 minutes")
 
 

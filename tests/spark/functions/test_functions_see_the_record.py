@@ -190,7 +190,11 @@ def test_with_an_extractor_a_function_sees_the_time_that_it_gives_and_an_extract
     [
         lambda b: b.table("t", key="string", value="long").map_values(lambda value, record: value),
         lambda b: b.table("t", key="string", value="long").filter(lambda key, value, record: value > 1),
-        lambda b: b.stream("s", key="string", value="long").group_by_key().agg(n=wm.sum(lambda value, record: value)),
+        lambda b: (
+            b.table("t", key="string", value="long")
+            .group_by(lambda key, value: (key, value))
+            .agg(n=wm.sum(lambda value, record: value))
+        ),
     ],
 )
 def test_where_there_is_no_record_to_see_that_is_said_with_the_way_to_it(mistake: Any) -> None:

@@ -27,7 +27,7 @@ def test_a_start_refuses_a_table_that_is_not_there_or_of_another_format(spark: S
     assert "merged" in topology.describe()
     put(spark, tmp_path / "in", (1, "a", 1))
     with pytest.raises(
-        ConfigError, match=r"(?s)Unknown table.*Make it: CREATE TABLE `merged` \(`id` bigint, `value` string\) USING"
+        ConfigError, match=r"(?s)Unknown table.*Create it: CREATE TABLE `merged` \(`id` bigint, `value` string\) USING"
     ):
         topology.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True)
     spark.sql(f"CREATE TABLE merged (id bigint, value string) USING parquet LOCATION '{tmp_path}/merged'")

@@ -177,7 +177,12 @@ async def of_none() -> str:
             r"(?s)concurrency=0.*Hint: concurrency=100",
         ),
         (looked_up, {"timeout": "0 ms", "client": connection}, TopologyError, r"(?s)timeout='0 ms'.*Hint: timeout='5"),
-        (looked_up, {"timeout": 5, "client": connection}, TopologyError, "must be a duration of whole milliseconds, not 5"),
+        (
+            looked_up,
+            {"timeout": 5, "client": connection},
+            TopologyError,
+            "must be a duration of whole milliseconds, not 5",
+        ),
         (looked_up, {"client": "url"}, FunctionError, r"(?s)client='url'.*Hint: A class"),
         (looked_up, {"on_error": "ignore", "client": connection}, TopologyError, "on_error='ignore'"),
     ],

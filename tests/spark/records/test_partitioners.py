@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._worker.formats.placed import UNPLACED, PlacedSerde, settled, taken_off
+from watersmeet._worker.formats.placed import UNPLACED, PlacedSerde, taken_off, valid_partitions
 from watersmeet._worker.formats.serdes import NumberSerde, TextSerde
 from watersmeet.errors import FunctionError, SinkError, TopologyError
 from watersmeet.testing import TopologyTestDriver
@@ -90,7 +90,7 @@ def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> 
     given, numbers = np.array([0, 2, 3, 7, -1, UNPLACED]), np.zeros(6, dtype=np.int64)
 
     def by(rule: str) -> list[int]:
-        return settled(given, ["orders"], numbers, np.full(6, 3), {0: rule}).tolist()
+        return valid_partitions(given, ["orders"], numbers, np.full(6, 3), {0: rule}).tolist()
 
     assert by("modulo") == [0, 2, 0, 1, 2, UNPLACED]
     assert by("key") == [0, 2, UNPLACED, UNPLACED, UNPLACED, UNPLACED]
@@ -101,9 +101,13 @@ def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> 
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"partitioner": lambda value: value.cast("string")}, FunctionError, "(?s)gives string.*Hint: partitioner="),
+        (
+            {"partitioner": lambda value: value.cast("string")},
+            FunctionError,
+            "(?s)must give whole numbers, not string.*Hint: partitioner=",
+        ),
         ({"partitioner": 3}, FunctionError, "The partitioner must be a function, not 3"),
-        ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)is for a partitioner.*Hint: Give partitioner="),
+        ({"on_invalid_partition": "modulo"}, TopologyError, "(?s)has no effect without.*Hint: Give partitioner="),
         (
             {"partitioner": lambda value: value, "on_invalid_partition": "skip"},
             TopologyError,

@@ -33,7 +33,7 @@ from watersmeet._spark.serving.listening import limits
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import ServedStore
 from watersmeet._spark.stores.table_columns import ShownStore
@@ -104,7 +104,7 @@ def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: P
         Access.of("127.0.0.1:0", None, "short", None)
     with pytest.raises(ConfigError, match="no host and port"):
         Access.of("8815", None, None, None)
-    with pytest.raises(ConfigError, match="names two files"):
+    with pytest.raises(ConfigError, match="must name two files"):
         Access.of("0.0.0.0:0", None, None, (tmp_path / "no.crt", tmp_path / "no.key"))
     assert TOKEN not in repr(Access.of("0.0.0.0:0", None, TOKEN, None))
 
@@ -225,14 +225,14 @@ def test_an_answer_does_not_wait_for_the_receipt_of_its_beginning(replica: Repli
 
 
 def test_lookups_that_come_together_get_each_its_own_answer(replica: Replica) -> None:
-    async def asked(reads: list[TableRead]) -> list[Any]:
+    async def asked(reads: list[TableQuestion]) -> list[Any]:
         lookups = KeyLookups(replica)
         return await asyncio.gather(*map(lookups.answer, reads), return_exceptions=True)
 
     keys = [3, 9, 3, -1, 12_345]
-    found = asyncio.run(asked([TableRead("t", keys=(key,)) for key in keys]))
-    assert found == [answer(replica, TableRead("t", keys=(key,))).as_json() for key in keys]
-    good, bad = asyncio.run(asked([TableRead("t", keys=(1,)), TableRead("t", keys=("one",))]))
+    found = asyncio.run(asked([TableQuestion("t", keys=(key,)) for key in keys]))
+    assert found == [answer(replica, TableQuestion("t", keys=(key,))).as_json() for key in keys]
+    good, bad = asyncio.run(asked([TableQuestion("t", keys=(1,)), TableQuestion("t", keys=("one",))]))
     assert json.loads(good)["rows"][0]["key"] == 1
     assert isinstance(bad, ConfigError)
 
@@ -287,7 +287,7 @@ def test_what_is_encrypted_is_read_by_who_trusts_the_certificate(replica: Replic
         assert servers.url.startswith("https://")
         with wm.connect(servers.url, token=TOKEN, tls_roots=files[0]) as tables:
             assert tables.table("t").get(3).batch == 7
-        with pytest.raises(ConfigError, match="No tables are served there"):
+        with pytest.raises(ConfigError, match="No tables are served at"):
             wm.connect(servers.url, token=TOKEN)
         with urllib.request.urlopen(
             f"{servers.url}/healthz", context=ssl.create_default_context(cafile=str(files[0])), timeout=60
@@ -299,7 +299,7 @@ def test_a_port_that_is_taken_is_named(replica: Replica) -> None:
     with served(replica) as servers:
         port = servers.url.rpartition(":")[2]
         access = Access.of(f"127.0.0.1:{port}", 0, None, None)
-        with pytest.raises(ConfigError, match="Nothing can be served there"):
+        with pytest.raises(ConfigError, match="Nothing can be served at"):
             Servers(replica, access, "q", lambda: None, lambda: True, lambda: None)  # type: ignore[arg-type, return-value]
 
 

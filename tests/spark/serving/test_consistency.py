@@ -125,7 +125,7 @@ def test_a_batch_of_ones_own_is_waited_for_and_one_that_does_not_come_is_said(
         # no batch but the first is to come
         made.caught_up()
         assert query.table("giver").get(0, at_least=0).batch == 0
-        with pytest.raises(wm.WatersmeetError, match="has not reached this batch in time"):
+        with pytest.raises(wm.WatersmeetError, match="has not reached at_least=1 in time"):
             query.table("giver").get(0, at_least=1, timeout=0.1)
     finally:
         query.stop()

@@ -169,7 +169,7 @@ def test_a_question_that_does_not_fit_the_table_is_refused(running: RunningQuery
         joined.windows()
     with pytest.raises(ConfigError, match="keeps no versions"):
         joined.to_arrow(versions=True)
-    with pytest.raises(ConfigError, match="No table of this name"):
+    with pytest.raises(ConfigError, match="No table '"):
         running.query.table("right")
     with pytest.raises(ConfigError, match="are not kept any more"):
         joined.to_arrow(batch=-7)

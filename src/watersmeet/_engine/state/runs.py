@@ -103,7 +103,7 @@ class State:
         return self._tables.get(name)
 
     def as_committed(self, declared: TableSchema) -> Table:
-        """The table as the last commit has left it, for readers beside whoever commits; of a state without a cache."""
+        """The table as the last commit has left it, for readers beside the writer; of a state without a cache."""
         entry = self._manifest.tables.get(declared.name)
         layers = [] if entry is None else entry.layers()
         found = Table(declared, lambda: layers, self._reader.holding(() if entry is None else entry.runs()))
@@ -184,10 +184,11 @@ class State:
     def _added(self, table: Table, writer: RunWriter, *, drop_tombstones: bool) -> mf.Layer:
         """A layer of the table's changes, behind what has been made of them already."""
         changes = table.changes(self._policy.segment, drop_tombstones=drop_tombstones)
-        added = (p for rows in self._told(table, changes) for p in writer.add(rows, table.layout, self._policy.segment))
+        watched, segment = self._watched(table, changes), self._policy.segment
+        added = (piece for rows in watched for piece in writer.add(rows, table.layout, segment))
         return (*self._made.get(table.name, ()), *added)
 
-    def _told(self, table: Table, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _watched(self, table: Table, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in changes:
             if self.watch is not None:
                 self.watch(table, rows)

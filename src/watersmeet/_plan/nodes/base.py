@@ -158,7 +158,7 @@ class Node:
 
     @property
     def looks_up(self) -> tuple[int, ...]:
-        """The inputs whose current values it looks up."""
+        """The inputs in which it looks up current values."""
         return ()
 
     @property

@@ -79,7 +79,7 @@ class ProcessorsNode(Node):
         raise NotImplementedError
 
     @property
-    def kept(self) -> tuple[ProcessorStore, ...]:
+    def all_stores(self) -> tuple[ProcessorStore, ...]:
         """The stores of all of them, each once, by name."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class ProcessNode(ProcessorsNode):
         return (self,)
 
     @property
-    def kept(self) -> tuple[ProcessorStore, ...]:
+    def all_stores(self) -> tuple[ProcessorStore, ...]:
         return self.stores
 
     @property
@@ -181,12 +181,12 @@ class SharedProcessNode(ProcessorsNode):
         return self.parts
 
     @cached_property
-    def _kept(self) -> dict[str, ProcessorStore]:
+    def _stores_by_name(self) -> dict[str, ProcessorStore]:
         return {store.name: store for part in self.parts for store in part.stores}
 
     @property
-    def kept(self) -> tuple[ProcessorStore, ...]:
-        return tuple(self._kept[name] for name in sorted(self._kept))
+    def all_stores(self) -> tuple[ProcessorStore, ...]:
+        return tuple(self._stores_by_name[name] for name in sorted(self._stores_by_name))
 
     @property
     def reads(self) -> tuple[TableRead, ...]:
@@ -194,7 +194,7 @@ class SharedProcessNode(ProcessorsNode):
 
     @property
     def named_stores(self) -> tuple[str, ...]:
-        return tuple(store.name for store in self.kept if store.named)
+        return tuple(store.name for store in self.all_stores if store.named)
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return tuple((f"{name} of {part.name}", text) for part in self.parts for name, text in part.details())

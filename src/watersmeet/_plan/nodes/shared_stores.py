@@ -104,7 +104,7 @@ def _together(group: tuple[ProcessNode, ...], functions: FunctionBackend) -> _Jo
 
 
 def _own(node: SharedProcessNode, part: ProcessNode, number: int, functions: FunctionBackend) -> tuple[Node, ...]:
-    """What makes the records of one processor of those of all."""
+    """Nodes that make the records of one processor of those of all."""
 
     def is_own(key: Any, value: Any) -> Any:
         return functions.field(value, f"is{number}")

@@ -132,12 +132,12 @@ class ProcessSpec(Spec[Node]):
             )
             for each in node.members
         )
-        return ProcessParams(members, node.kept, node.reads, sources)
+        return ProcessParams(members, node.all_stores, node.reads, sources)
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The stores; of each processor timers of stream time, then of the wall clock; the tables that are read."""
         node, key = site.node, site.node.shape.key
-        kept = tuple(_table(store, key) for store in node.kept)
+        kept = tuple(_table(store, key) for store in node.all_stores)
         names = (
             f"{each.name}.{name}"
             for each in node.members
@@ -153,8 +153,8 @@ class ProcessSpec(Spec[Node]):
     def timed(self, site: SpecSite[Node]) -> TimeOfSpec:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         node = site.node
-        by_wall = any(each.wall_timers for each in node.members)
-        waits = by_wall or any(each.timers for each in node.members) or any(s.ttl_ms is not None for s in node.kept)
+        by_wall, expires = any(e.wall_timers for e in node.members), any(s.ttl_ms is not None for s in node.all_stores)
+        waits = by_wall or expires or any(each.timers for each in node.members)
         reaches = node.looks_up_as_of or False
         return TimeOfSpec(hold=0 if waits else None, dropped_move=False, reaches=reaches, by_wall=by_wall)
 
@@ -166,7 +166,7 @@ def _side(value: Any, read: TableRead) -> SpecSide:
 
 
 def _tables(site: SpecSite[Node], taken: frozenset[str]) -> Iterator[TableSchema]:
-    """What is kept of the tables that are read: their current rows, their versions, or a whole copy."""
+    """The tables that are read, as the processor stores them: their current rows, their versions, or a whole copy."""
     node = site.node
     asked = {side: store for store, (reader, side) in site.rules.aliases.items() if reader == node.name}
     names = set(taken)

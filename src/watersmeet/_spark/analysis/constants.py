@@ -14,7 +14,7 @@ def text_of(spark: SparkSession, constant: Column) -> str:
 
     Parameters
     ----------
-    spark : the session, by whose settings it is computed.
+    spark : the session; its settings apply.
     constant : a Column of text that reads no row.
     """
     frame = spark.range(1).select(constant)

@@ -73,7 +73,7 @@ def _with_nulls(field: StructField) -> StructField:
 
 @dataclass(frozen=True)
 class AskedProgram(Program):
-    """A program whose columns Spark makes.
+    """A program with columns that Spark makes.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class Endpoint:
 
 
 def text_of(application: str, read: Callable[[], Metrics]) -> Callable[[], bytes]:
-    """What gives the numbers of a query as Prometheus reads them; the package is there."""
+    """A function that returns the numbers of a query as Prometheus reads them; the package is there."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry, collector = CollectorRegistry(auto_describe=False), _Collector(application)

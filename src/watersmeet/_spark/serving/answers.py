@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from watersmeet._spark.serving.errors import Unknown
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Moment, Replica
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, keys_of, to_json
 from watersmeet._spark.serving.views import TableView
@@ -64,14 +64,13 @@ def store_of(replica: Replica, name: str) -> ServedStore:
     found = replica.stores.get(name)
     if found is None:
         raise Unknown(
-            "No table of this name is served.",
-            given=f"table {name!r}"[:200],
+            f"No table {name!r:.200} is served.",
             hint=f"Tables: {', '.join(sorted(replica.stores))}.",
         )
     return found
 
 
-def answer(replica: Replica, read: TableRead) -> TableAnswer:
+def answer(replica: Replica, read: TableQuestion) -> TableAnswer:
     """The answer to a question.
 
     Raises
@@ -83,7 +82,7 @@ def answer(replica: Replica, read: TableRead) -> TableAnswer:
     return answer_at(replica.moment(at_least=read.at_least, batch=read.batch, timeout=read.wait), read)
 
 
-def answer_at(moment: Moment, read: TableRead) -> TableAnswer:
+def answer_at(moment: Moment, read: TableQuestion) -> TableAnswer:
     """The answer, as of a moment.
 
     Raises
@@ -100,7 +99,7 @@ def answer_at(moment: Moment, read: TableRead) -> TableAnswer:
         if read.limit is not None and rows is not None and len(rows) > read.limit:
             rows = rows.slice(0, read.limit)
             following = _place(view, rows)
-    return TableAnswer(view.store, moment.batch, view.store.shown_rows(rows), following)
+    return TableAnswer(view.store, moment.batch, view.store.answer_rows(rows), following)
 
 
 def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str]:
@@ -113,7 +112,7 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
     view = moment.tables[table]
     store, kind = view.store, view.store.key_type
     asked = keys_of(kind, keys)
-    rows = store.shown_rows(_found(view, TableRead(table, keys=tuple(keys)), asked))
+    rows = store.answer_rows(_found(view, TableQuestion(table, keys=tuple(keys)), asked))
     texts: dict[bytes, list[str]] = {}
     found = rows.column("key").combine_chunks()
     found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
@@ -123,15 +122,15 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
     return [f'{head}{",".join(texts.get(key, ()))}],"next":null}}' for key in encoded(asked, kind).to_pylist()]
 
 
-def _found(view: TableView, read: TableRead, keys: pa.Array | None) -> pa.Table | None:
+def _found(view: TableView, read: TableQuestion, keys: pa.Array | None) -> pa.Table | None:
     if read.window is not None:
         if not view.store.is_windowed:
-            raise _not(view, "window", "has no windows")
+            raise _not(view, f"window={list(read.window)}", "has no windows")
         return view.between(keys, *read.window)
     if view.is_versioned and not read.versions:
         return view.as_of(keys, read.as_of)
     if view.shards and not view.is_versioned and (read.versions or read.as_of is not None):
-        raise _not(view, "versions or as_of", "keeps no versions")
+        raise _not(view, f"versions={read.versions}, as_of={read.as_of}", "keeps no versions")
     return view.live if keys is None else view.of_keys(keys)
 
 
@@ -152,14 +151,14 @@ def _after(view: TableView, after: Sequence[Any] | None) -> list[pa.Array] | Non
             for name, value in zip(view.identity, after[1:], strict=True)
         ]
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise _not(view, f"after={to_json(after)}"[:200], str(error)) from None
+        raise _not(view, f"after={to_json(after)}"[:200], f"has rows of other types: {error}") from None
     return [keys_of(view.store.key_type, after[:1]), *rest]
 
 
 def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
-    """What tells the last row apart, as JSON has it."""
+    """The values that identify the last row, as JSON has them."""
     last = rows.slice(len(rows) - 1)
-    (key,) = json_rows(view.store.shown_rows(last).select(["key"]), StructType([view.store.shown.schema["key"]]))
+    (key,) = json_rows(view.store.answer_rows(last).select(["key"]), StructType([view.store.shown.schema["key"]]))
     rest = [last.column(name)[0].as_py() for name in view.identity]
     if not all(isinstance(each, int) for each in rest):
         raise _not(view, "limit", f"has rows by {', '.join(['key', *view.identity])}, and is not read in parts")
@@ -168,5 +167,6 @@ def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
 
 def _not(view: TableView, given: str, why: str) -> ConfigError:
     return ConfigError(
-        f"The table {view.store.name!r} {why}.", given=given, hint="docs/serve.md says what each kind of table answers."
+        f"{given} does not fit the table {view.store.name!r}, which {why}.",
+        hint="docs/serve.md says what each kind of table answers.",
     )

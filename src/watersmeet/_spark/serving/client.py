@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._spark.serving.answers import BATCH, answer, store_of
-from watersmeet._spark.serving.reads import TableRead, millis
+from watersmeet._spark.serving.reads import TableQuestion, millis
 from watersmeet._spark.serving.replica import NONE, Replica, changed_rows
 from watersmeet._spark.serving.stores import from_json
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -24,7 +24,7 @@ _TIMEOUT = 10.0
 
 
 class ServedRow(NamedTuple):
-    """What a table has of a key.
+    """A row that a table has of a key.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ServedRow(NamedTuple):
 
 
 class TableChanged(NamedTuple):
-    """What a batch has changed in a table.
+    """The changes of a batch in a table.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class TableSource(Protocol):
         """The columns of a table."""
         ...
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """The answer to a question, with its batch in the metadata."""
         ...
 
@@ -113,8 +113,7 @@ class ServedTable:
         """
         if "window" in self._schema.names:
             raise ConfigError(
-                "A key of this table has a value for each window.",
-                given=f"get({key!r}) of {self.name!r}",
+                f"get({key!r:.200}) of {self.name!r} has a value for each window, and no single one.",
                 hint=f"table.windows({key!r}, from_=..., to=...)",
             )
         found = self._read(keys=(self._key(key),), as_of=_millis(as_of), at_least=at_least, timeout=timeout)
@@ -195,7 +194,7 @@ class ServedTable:
         return self._source.changes(self.name, since)
 
     def _read(self, **given: Any) -> pa.Table:
-        return self._source.read(TableRead(self.name, **given))
+        return self._source.read(TableQuestion(self.name, **given))
 
     def _key(self, key: Any) -> Any:
         return key_as_json(self._schema["key"].dataType, key)
@@ -222,9 +221,8 @@ def key_as_json(kind: DataType, key: Any) -> Any:
         why = None
     if text is None:
         raise ConfigError(
-            "A key is not of the type of the table's keys.",
-            given=repr(key),
-            hint=f"They are of the type {kind.simpleString()}; a struct is given as a dict or a Row.",
+            f"The key {key!r:.200} is not of the type of the table's keys, {kind.simpleString()}.",
+            hint="Give a value of that type; a struct is given as a dict or a Row.",
         ) from why
     return from_json(text)
 
@@ -239,7 +237,7 @@ class ReplicaSource:
         """See `TableSource`."""
         return store_of(self._replica, table).shown.schema
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """See `TableSource`."""
         return answer(self._replica, read).as_arrow()
 

@@ -1,4 +1,4 @@
-"""What is answered where a table cannot be read now: kinds of errors, which the servers turn into their statuses."""
+"""Errors of a table that cannot be read now; the servers turn each kind into a status of theirs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from watersmeet.errors import ConfigError, WatersmeetError
 
 
 class NotServed(ConfigError):
-    """What is asked for is not here, or not any more: asking again does not help."""
+    """The table, the version or the batch is not here, or not any more: asking again does not help."""
 
 
 class Unknown(ConfigError):
@@ -23,8 +23,9 @@ class TooEarly(WatersmeetError):
     """
 
     def __init__(self, wanted: int | None, has: int | None) -> None:
+        batch = "its first batch" if wanted is None else f"at_least={wanted}"
         super().__init__(
-            "The replica has not reached this batch in time.",
-            given=f"at_least={wanted}, it is at {has}" if wanted is not None else "no batch is there yet",
+            f"The replica has not reached {batch} in time.",
+            given="no batch is there yet" if has is None else f"it is at {has}",
             hint="Give more time (timeout=), or see whether the query still runs.",
         )

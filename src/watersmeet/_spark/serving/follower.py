@@ -155,7 +155,7 @@ class Follower:
                 self._advance(ended)
         except Exception as failure:
             if not self._closed.is_set():
-                self._replica.refuse(_told(failure))
+                self._replica.refuse(_refusal(failure))
                 self._tasks.close()
 
     def _advance(self, ended: EndedBatch) -> None:
@@ -197,11 +197,11 @@ class Follower:
         return True
 
 
-def _told(failure: Exception) -> Exception:
+def _refusal(failure: Exception) -> Exception:
     if isinstance(failure, WatersmeetError):
         return failure
     return WatersmeetError(
         "The served tables could not be read from the checkpoint, or advanced.",
         given=f"{type(failure).__name__}: {failure}"[:500],
-        hint="The query goes on. Call query.serve(...) again.",
+        hint="The query continues. Call query.serve(...) again.",
     )

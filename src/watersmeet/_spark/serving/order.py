@@ -58,8 +58,8 @@ def behind(columns: Sequence[pa.Array], bound: Sequence[pa.Array], *, included: 
     return greater | equal if included else greater
 
 
-def sorted_places(columns: Sequence[pa.Array], chosen: Bools) -> Int64s:
-    """Places of the chosen rows, in order."""
+def sorted_positions(columns: Sequence[pa.Array], chosen: Bools) -> Int64s:
+    """Positions of the chosen rows, in order."""
     places = np.flatnonzero(chosen)
     at = pa.array(places)
     table = pa.table({str(number): column.take(at) for number, column in enumerate(columns)})

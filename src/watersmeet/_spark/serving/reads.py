@@ -1,4 +1,4 @@
-"""What is asked of a table: a ticket of Arrow Flight, the query of an HTTP address, a call of the Python client.
+"""A question to a table: a ticket of Arrow Flight, the query of an HTTP address, a call of the Python client.
 
 All of them are this one value, and its JSON is the ticket that docs/serve.md describes.
 """
@@ -23,7 +23,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
-class TableRead:
+class TableQuestion:
     """A question to a table; keys are as JSON has them in topics.
 
     Parameters
@@ -55,16 +55,22 @@ class TableRead:
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        if self.keys is not None and any(getattr(self, name) is not None for name in _ORDERED):
+        given = [name.strip("_") for name in _ORDERED if getattr(self, name) is not None]
+        if self.keys is not None and given:
             raise ConfigError(
-                "Keys are asked for by themselves, or a range of them.",
-                given=f"keys with {', '.join(n.strip('_') for n in _ORDERED if getattr(self, n) is not None)}",
-                hint="Leave one of them out.",
+                f"keys={list(self.keys)!r:.80} cannot be given with {', '.join(given)}.",
+                hint="Leave one of them out: a question has single keys, or a range of them.",
             )
         if self.versions and self.as_of is not None:
-            raise ConfigError("Of a time there is one version.", given="versions and as_of", hint="Leave one out.")
+            raise ConfigError(
+                f"versions=True cannot be given with as_of={self.as_of!r}: a time has one version.",
+                hint="Leave one of them out.",
+            )
         if self.at_least is not None and self.batch is not None:
-            raise ConfigError("A batch is given twice.", given="at_least and batch", hint="Leave one of them out.")
+            raise ConfigError(
+                f"at_least={self.at_least} and batch={self.batch} cannot be given together: both name a batch.",
+                hint="Leave one of them out.",
+            )
 
     @property
     def is_ordered(self) -> bool:
@@ -85,7 +91,7 @@ class TableRead:
         return to_json({name: value for name, value in said.items() if value != plain[name]}).encode()
 
 
-def read_of(ticket: bytes) -> TableRead:
+def read_of(ticket: bytes) -> TableQuestion:
     """The question of a ticket.
 
     Raises
@@ -99,12 +105,12 @@ def read_of(ticket: bytes) -> TableRead:
     for name, value in said.items():
         known = _KNOWN.get(name)
         if known is None:
-            raise _no_ticket(f"{name!r}", f"Names are {', '.join(['key', *_KNOWN])}.")
+            raise _no_ticket(f"The option {name!r:.80}", f"Names are {', '.join(['key', *_KNOWN])}.")
         if value is not None:
             given["from_" if name == "from" else name] = known(name, value)
     if "table" not in given:
         raise _no_ticket(to_json(said)[:200], 'The table is missing: {"table": "open-orders"}.')
-    return TableRead(**given)
+    return TableQuestion(**given)
 
 
 def said_by(ticket: bytes) -> dict[str, Any]:
@@ -232,4 +238,4 @@ _KNOWN = {
 
 
 def _no_ticket(given: str, hint: str) -> ConfigError:
-    return ConfigError("This is no question to a table.", given=given, hint=hint)
+    return ConfigError(f"{given} cannot be asked of a table.", hint=hint)

@@ -1,4 +1,4 @@
-"""Served tables of a query in another process: over Arrow Flight, whose address is asked for over HTTP."""
+"""Served tables of a query in another process: over Arrow Flight, at an address that is asked for over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from watersmeet._spark.serving.client import ServedTable, TableChanged
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.stores import SCHEMA
 from watersmeet.errors import ConfigError
 
@@ -39,11 +39,11 @@ class FlightSource:
     def schema(self, table: str) -> StructType:
         """See `TableSource`."""
         with self._named():
-            asked = self._flight.FlightDescriptor.for_command(TableRead(table).ticket())
+            asked = self._flight.FlightDescriptor.for_command(TableQuestion(table).ticket())
             schema = self._client.get_schema(asked, self._options).schema
         return StructType.fromJson(json.loads(schema.metadata[SCHEMA]))
 
-    def read(self, read: TableRead) -> pa.Table:
+    def read(self, read: TableQuestion) -> pa.Table:
         """See `TableSource`."""
         with self._named():
             found: pa.Table = self._client.do_get(self._flight.Ticket(read.ticket()), self._options).read_all()
@@ -73,7 +73,8 @@ class FlightSource:
             yield
         except fl.FlightUnauthenticatedError:
             raise ConfigError(
-                "The server asks for a token, and this is not it.", given="token=...", hint="wm.connect(url, token=...)"
+                "token= is missing or wrong: the server asks for the one of query.serve.",
+                hint="wm.connect(url, token=...)",
             ) from None
         except fl.FlightTimedOutError:
             raise TooEarly(None, None) from None
@@ -134,7 +135,7 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     Parameters
     ----------
     url : as `query.serve(...)` says it: "http://127.0.0.1:8815", or "https://...".
-    token : the one that the query was told.
+    token : the one that `query.serve(token=...)` was given.
     tls_roots : file of certificates in PEM that are trusted; None: those of the system.
 
     Raises
@@ -148,7 +149,9 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("This is no address of served tables.", given=url, hint='wm.connect("http://127.0.0.1:8815")')
+        raise ConfigError(
+            f"url={url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
+        )
     roots = None if tls_roots is None else Path(tls_roots).read_bytes()
     asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/tables")
     if token is not None:
@@ -159,10 +162,10 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
             said = json.load(given)
     except HTTPError as error:
         why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
-        raise ConfigError("The server refuses to answer.", given=f"{url}: {why}", hint="token=...") from None
+        raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint="wm.connect(url, token=...)") from None
     except (OSError, ValueError) as error:
         raise ConfigError(
-            "No tables are served there.", given=f"{url}: {error}", hint="query.serve(...) says its address."
+            f"No tables are served at {url}: {error}.", hint="query.serve(...).url is the address; see whether it runs."
         ) from None
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     kind = "grpc+tls" if parts.scheme == "https" else "grpc"

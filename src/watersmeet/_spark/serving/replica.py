@@ -35,7 +35,7 @@ _LOG_SHARE = 8
 
 
 class ManifestStore(MemoryChunkStore):
-    """The store of a state whose runs stay in memory: it keeps the manifest alone."""
+    """The store of a state with its runs in memory: it keeps the manifest alone."""
 
     def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
         """The run is in memory."""
@@ -57,7 +57,7 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class BatchChanges:
-    """What a batch has changed: of each table the rows as runs have them, tombstones included."""
+    """The changes of a batch: of each table the rows as runs have them, tombstones included."""
 
     batch: int
     tables: Mapping[str, Sequence[pa.Table]]
@@ -163,7 +163,7 @@ class Replica:
         NotServed : they are too large.
         """
         for name, pieces in rows.items():
-            self._tables[name].load(self._within(name, pieces))
+            self._tables[name].load(self._checked(name, pieces))
         self._log.clear()
         self._log_bytes, self._begun = 0, batch
         self._publish(batch)
@@ -196,7 +196,7 @@ class Replica:
             self._tables = {name: ReplicaTable(store) for name, store in self.stores.items()}
             self._changed.notify_all()
 
-    def _within(self, name: str, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    def _checked(self, name: str, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
         for piece in pieces:
             yield piece
             self._check(name)
@@ -205,8 +205,8 @@ class Replica:
         size = self.bytes
         if size > self.max_bytes:
             raise NotServed(
-                "The served tables are larger than the replica may be.",
-                given=f"max_bytes={self.max_bytes}, {size} bytes, the last of table {name!r}",
+                f"The served tables are larger than the replica may be: max_bytes={self.max_bytes}.",
+                given=f"{size} bytes, the last of table {name!r}",
                 hint="query.serve(..., max_bytes=...) with more, or fewer tables; query.state(...) reads tables of "
                 "any size.",
             )
@@ -265,8 +265,7 @@ class Replica:
             kept = {each.batch: each for each in self._moments}
         if batch not in kept:
             raise NotServed(
-                "Answers of this batch are not kept any more.",
-                given=f"batch={batch}",
+                f"Answers of batch={batch} are not kept any more.",
                 hint=f"Batches that are: {min(kept)} to {max(kept)}; read all that must be of one batch anew.",
             )
         return kept[batch]
@@ -275,7 +274,7 @@ class Replica:
         return bool(self._moments) and (wanted is None or self._moments[-1].batch >= wanted)
 
     def changes(self, since: int, timeout: float) -> list[BatchChanges]:
-        """What the batches behind `since` have changed, in order; waits for the first of them.
+        """The changes of the batches behind `since`, in order; waits for the first of them.
 
         Raises
         ------
@@ -287,8 +286,7 @@ class Replica:
                 raise self.refused
             if self._moments and since < self._begun:
                 raise NotServed(
-                    "The changes behind this batch are not kept any more.",
-                    given=f"since={since}",
+                    f"The changes behind since={since} are not kept any more.",
                     hint=f"They are from batch {self._begun} on: read the table, and then the changes since the "
                     "batch of that answer.",
                 )
@@ -298,7 +296,7 @@ class Replica:
 
 def changed_rows(store: ServedStore, changes: BatchChanges) -> pa.Table:
     """A table's changes of a batch as they are shown: its columns behind `batch` and `deleted`."""
-    found = [_shown(store, changes.batch, rows) for rows in changes.tables.get(store.name, ())]
+    found = [_changed_rows(store, changes.batch, rows) for rows in changes.tables.get(store.name, ())]
     return pa.concat_tables([changes_schema(store).empty_table(), *found])
 
 
@@ -308,12 +306,12 @@ def changes_schema(store: ServedStore) -> pa.Schema:
     return pa.schema([*more, *store.schema], metadata=store.schema.metadata)
 
 
-def _shown(store: ServedStore, batch: int, rows: pa.Table) -> pa.Table:
+def _changed_rows(store: ServedStore, batch: int, rows: pa.Table) -> pa.Table:
     deleted = rows.column(TOMBSTONE)
     parts = []
     for gone, some in ((False, rows.filter(pc.invert(deleted))), (True, rows.filter(deleted))):
         if len(some):
-            shown = store.shown_rows(some.drop_columns([TOMBSTONE]))
+            shown = store.answer_rows(some.drop_columns([TOMBSTONE]))
             heads = [pa.array([batch] * len(some), pa.int64()), pa.array([gone] * len(some))]
             parts.append(pa.table([*heads, *shown.columns], schema=changes_schema(store)))
     return pa.concat_tables([changes_schema(store).empty_table(), *parts])

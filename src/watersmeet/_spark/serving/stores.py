@@ -47,11 +47,11 @@ class ServedStore:
 
         Raises
         ------
-        ConfigError : there is no such store, or it is no table.
+        ConfigError : the query has no store of that name, or it is no table.
         """
         if name not in facts.stores:
             raise ConfigError(
-                "The query keeps no such table.",
+                f"The query has no table with the store {name!r}.",
                 given=f"tables=[{name!r}]",
                 hint=f"Tables: {', '.join(sorted(facts.stores)) or 'none'}. A table is kept under the name that "
                 "store= gives it.",
@@ -59,7 +59,7 @@ class ServedStore:
         shown = StoreColumns.read(facts.stores[name])
         if not shown.by_key:
             raise ConfigError(
-                "This store holds results back until their time, and is no table.",
+                f"The store {name!r} holds results back until their time, and is no table.",
                 given=f"tables=[{name!r}]",
                 hint="Serve the table that is aggregated, or read the store by query.state(...).",
             )
@@ -85,7 +85,7 @@ class ServedStore:
         """Columns of an answer."""
         return arrow_schema(self.shown.schema).with_metadata({SCHEMA: self.shown.schema.json().encode()})
 
-    def shown_rows(self, rows: pa.Table | None) -> pa.Table:
+    def answer_rows(self, rows: pa.Table | None) -> pa.Table:
         """Rows of the replica as they are shown."""
         found = () if rows is None else self.shown.rows(rows)
         return pa.Table.from_batches(found, schema=arrow_schema(self.shown.schema)).cast(self.schema)
@@ -101,10 +101,9 @@ def keys_of(kind: DataType, given: Sequence[Any]) -> pa.Array:
     values, flaws = decode(kind, pa.array([to_json(each) for each in given], pa.string()))
     if flaws or values.null_count:
         raise ConfigError(
-            "A key is not of the type of the table's keys.",
-            given=", ".join(to_json(each) for each in given)[:200],
-            hint=f"They are of the type {kind.simpleString()}, as JSON has it in topics: bytes as Base64, times as "
-            "ISO 8601, structs as objects.",
+            f"A key is not of the type of the table's keys, {kind.simpleString()}: "
+            f"{', '.join(to_json(each) for each in given):.200}.",
+            hint="Write it as JSON has it in topics: bytes as Base64, times as ISO 8601, structs as objects.",
         )
     return values
 

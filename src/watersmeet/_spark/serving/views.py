@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keys import group_keys, hash_keys
 from watersmeet._engine.state.table import Table
-from watersmeet._spark.serving.order import behind, order_columns, sorted_places
+from watersmeet._spark.serving.order import behind, order_columns, sorted_positions
 from watersmeet._spark.serving.stores import ServedStore
 
 
@@ -51,7 +51,7 @@ class TableView:
         return _joined(self._found(keys))
 
     def between(self, keys: pa.Array | None, low: int, high: int) -> pa.Table | None:
-        """Rows of windows whose start lies between `low` and `high`, in ms, both included.
+        """Rows of windows that start between `low` and `high`, in ms, both included.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class TableView:
         columns = [*keys, *(_flat(rows.column(name)) for name in self.identity)]
         if after is not None:
             chosen &= behind(columns, [*order_columns(after[0]), *after[1:]], included=False)
-        return rows.take(pa.array(sorted_places(columns, chosen)))
+        return rows.take(pa.array(sorted_positions(columns, chosen)))
 
     def _found(self, keys: pa.Array) -> Iterator[pa.Table]:
         hashes = hash_keys(keys)

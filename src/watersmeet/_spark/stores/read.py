@@ -24,7 +24,7 @@ from watersmeet._spark.session.check import check_session
 from watersmeet._spark.session.settings import AT_START
 from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
 from watersmeet._spark.stores.keys import AskedKeys
-from watersmeet._spark.stores.shards import AsKept, StoreRows
+from watersmeet._spark.stores.shards import EngineRows, StoreRows
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.state import CHUNKS, MANIFEST
@@ -196,7 +196,7 @@ class StateReader:
             .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
         )
 
-    def kept_rows(self, store: str, labels: Sequence[int]) -> DataFrame:
+    def engine_rows(self, store: str, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels as the engine keeps them, in blobs (`content`)."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
@@ -205,7 +205,7 @@ class StateReader:
             return self.folder.spark.createDataFrame([], SERIALIZED)
         place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
         chunks = self._chunks(manifests[next(iter(held))][0], held).repartitionById(len(held), place)
-        rows = StoreRows(store, AsKept(), {label: manifests[label][2] for label in held})
+        rows = StoreRows(store, EngineRows(), {label: manifests[label][2] for label in held})
         return chunks.mapInArrow(Serialized(rows), SERIALIZED)
 
     def rows_of_keys(self, store: str, shown: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:

@@ -59,19 +59,19 @@ class FolderStore:
         raise NotImplementedError
 
 
-class Shown(Protocol):
-    """What becomes of a table's rows."""
+class RowsView(Protocol):
+    """The way in which a table's rows are shown."""
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """The rows that are shown."""
         ...
 
 
-class AsKept:
+class EngineRows:
     """Rows as the engine keeps them, all columns."""
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        """See `Shown`."""
+        """See `RowsView`."""
         yield from table.to_batches()
 
 
@@ -88,7 +88,7 @@ class StoreRows:
     """
 
     store: str
-    shown: Shown
+    shown: RowsView
     manifests: Mapping[int, bytes]
     keys: Mapping[int, AskedKeys] | None = None
 

@@ -81,7 +81,7 @@ def taken_off(records: pa.RecordBatch | pa.Table, rules: Rules) -> tuple[pa.Tabl
     return table.set_column(table.schema.get_field_index("value"), "value", values), places
 
 
-def settled(given: Int64s, topics: Sequence[str], numbers: Int64s, counts: Int64s, rules: Rules) -> Int64s:
+def valid_partitions(given: Int64s, topics: Sequence[str], numbers: Int64s, counts: Int64s, rules: Rules) -> Int64s:
     """The partitions that are given, each one that its topic has; `UNPLACED`: none is given.
 
     Parameters

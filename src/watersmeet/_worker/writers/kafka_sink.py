@@ -20,7 +20,7 @@ from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, stacked, valid
 from watersmeet._worker import task
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
-from watersmeet._worker.formats.placed import UNPLACED, Rules, settled, taken_off
+from watersmeet._worker.formats.placed import UNPLACED, Rules, taken_off, valid_partitions
 from watersmeet._worker.secrets import received
 from watersmeet._worker.wire.ends import LAST
 from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
@@ -116,7 +116,7 @@ class KafkaWrite:
 
 
 def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table, *, rules: Rules = _NO_RULES) -> int:
-    """Write records whose column `topic` counts these topics; their number."""
+    """Write records with a column `topic`, which counts these topics; their number."""
     given = None
     if rules:
         records, given = taken_off(records, rules)
@@ -182,7 +182,7 @@ def _partitions(
     if given is not None:
         numbers = records.column("topic").to_numpy()
         counts = np.array([out.partitions(name) for name in topics])[numbers]
-        said = settled(given, topics, numbers, counts, rules)
+        said = valid_partitions(given, topics, numbers, counts, rules)
         by_key = np.array(_partitions(out, topics, records))
         settled_places: list[int] = np.where(said == UNPLACED, by_key, said).tolist()
         return settled_places

@@ -123,7 +123,7 @@ def aggregating(
 
 
 def beside_record(group: Group, aggregator: FoldFunction) -> Part:
-    """What is folded and its aggregator; where that asks for the record, this stands beside the value."""
+    """The records of a fold and its aggregator; if that asks for the record, this stands beside the value."""
     if not asks_for_record(aggregator, ADDER, "aggregator", allowed=True):
         return group, aggregator
     functions, construction, kind = group.functions, group.construction, group.functions.record_type()

@@ -69,7 +69,7 @@ def _adapted(given: Any, role: str, functions: FunctionBackend, *, sees_record: 
 
 
 def asked(function: Function, key: Any, value: Any, *record: Any) -> Any:
-    """What a function of key and value gives, which gets the record, too, where it sees it."""
+    """The result of a function of key and value; it gets the record, too, if it sees it."""
     return function(key, value) if record_of(function) is None else function(key, value, *record)
 
 

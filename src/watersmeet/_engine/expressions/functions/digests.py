@@ -114,7 +114,7 @@ def _before(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _part(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """What stands between two of the texts that part it; an empty one parts nothing."""
+    """One part of each text, between two of its separators; an empty separator parts nothing."""
     between, number = str(constant(call.arguments[1])), int(str(constant(call.arguments[2])))
 
     def part(text: str) -> str:

@@ -21,7 +21,7 @@ SLICE_ROWS = 32_768
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a batch: those of its records, and those whose timers are due.
+    """The keys of a batch: those of its records, and those with timers that are due.
 
     Parameters
     ----------

@@ -17,15 +17,15 @@ class Member:
     ----------
     params : its own.
     calls : what its methods get.
-    whose : the operator, as errors call it.
+    operator : its name in errors.
 
     Attributes
     ----------
     processor : the user's object.
     """
 
-    def __init__(self, params: MemberParams, calls: CallContext, whose: str) -> None:
-        self.params, self.calls, self._whose = params, calls, whose
+    def __init__(self, params: MemberParams, calls: CallContext, operator: str) -> None:
+        self.params, self.calls, self._operator = params, calls, operator
         try:
             self.processor = params.make()
         except Exception as error:
@@ -48,8 +48,8 @@ class Member:
             raise self.raised(error, method) from None
 
     def raised(self, error: Exception, method: str) -> Exception:
-        """What fails the query, where a method raises."""
-        return placed(self.said(error, method), self._whose)
+        """The error with which the query fails if a method raises."""
+        return placed(self.said(error, method), self._operator)
 
     def said(self, error: Exception, method: str) -> Exception:
         """The error of a method, with its place."""

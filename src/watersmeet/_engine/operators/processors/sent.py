@@ -102,7 +102,7 @@ class SentResults:
 
 
 def _of_member(member: MemberParams, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
-    """What one processor sends."""
+    """The records that one processor sends."""
     values = pa.array(value, member.sent_value)
     if member.sent_key is None:
         return values

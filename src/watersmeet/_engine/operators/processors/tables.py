@@ -37,7 +37,7 @@ _PLAIN = (str, bytes, int)
 
 
 class KeyedTable(Protocol):
-    """What of a table that is read by the present key is done in each batch."""
+    """A table that processors read by the present key: its part in each batch."""
 
     def load(self, hashes: Int64s, keys: pa.Array) -> None:
         """Read what is stored of the keys of a slice."""
@@ -151,7 +151,7 @@ class PastRows:
         moment = self._now.stamp if as_of is None else as_of
         if type(moment) is not int:
             raise FunctionError(
-                f"The table {self._name!r} is asked as of a time that is none: {as_of!r:.80}.",
+                f"as_of={as_of!r:.80} of the table {self._name!r} is no time.",
                 hint="Times are whole numbers, ms since 1970.",
             )
         at = bisect_right(self._stamps, moment) - 1
@@ -159,12 +159,12 @@ class PastRows:
             return None
         _, value, domain = self._own[at]
         # out of reach of the history only the latest version can answer
-        if at < len(self._own) - 1 and moment < self._reach(domain) - self._history:
+        if at < len(self._own) - 1 and moment < self._latest_time(domain) - self._history:
             return None
         return value if self._copy is None else self._copy(value)
 
-    def _reach(self, domain: int) -> int:
-        """How far the table's changes of a domain reach at the present place."""
+    def _latest_time(self, domain: int) -> int:
+        """The latest time of the table's changes of a domain at the present place."""
         row = self._now.row
         if row < 0:
             return self._times.side_time_at(self._side, domain, behind_how_many, int(self._at()[0]))
@@ -267,12 +267,12 @@ def _store_last(events: Events, side: int, table: Table) -> None:
 
 
 def _copied(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What gives whoever asks a value of its own, where values can be changed in place."""
+    """A function that copies a value for each reader, where values can be changed in place; None: they cannot."""
     return checked(kind, "") if is_mutable(kind) else None
 
 
 def named(reads: Sequence[TableRead], tables: Sequence[Any], member: int, *, everywhere: bool) -> dict[str, Any]:
-    """What one of the processors reads, by the names that it gives them."""
+    """The tables that one of the processors reads, by the names that it gives them."""
     return {
         read.name: table
         for read, table in zip(reads, tables, strict=True)

@@ -29,7 +29,7 @@ class Due:
 
     Attributes
     ----------
-    heap : those that the batch lets go: place, domain, whose it is, number, moment, timers.
+    heap : those that the batch lets go: place, domain, processor, number, moment, timers.
     at_once : those that fire when the present call ends: moment, number, domain, timers.
     """
 
@@ -77,7 +77,7 @@ class Timers:
     table : where they are kept.
     dial : their clock.
     due : what fires.
-    member : whose they are: the number of a processor.
+    member : the number of the processor that has them.
     """
 
     def __init__(self, table: Table, dial: Dial, now: Present, due: Due, member: int) -> None:

@@ -1,1 +1,1 @@
-"""What listens before a replica: Arrow Flight and HTTP, and who may read."""
+"""Servers before a replica, Arrow Flight and HTTP, and who may read."""

@@ -42,7 +42,7 @@ class Access:
         token: str | None,
         tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
     ) -> Access:
-        """What the options of `serve` say.
+        """The access that the options of `serve` give.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class Access:
     def is_addressed(self, host: str | None) -> bool:
         """Whether a request is for us by its `host`, where nothing else is asked for.
 
-        Else a page of another site may ask, whose name means this machine.
+        Else a page of another site may ask, under a name that means this machine.
         """
         if self.token is not None or not _is_here(self.host):
             return True
@@ -103,10 +103,10 @@ class Access:
         return made
 
     def taken(self, port: int, why: str) -> ConfigError:
-        """What is raised where a port cannot be had."""
+        """The error of a port that cannot be had."""
+        option = "address" if port == self.port else "flight_port"
         return ConfigError(
-            f"Nothing can be served there: {why}.",
-            given=f"{self.host}:{port}",
+            f"Nothing can be served at {self.host}:{port} ({option}=): {why}.",
             hint="Each query has ports of its own, one for HTTP and one for Arrow Flight; port 0 takes a free one.",
         )
 
@@ -133,8 +133,7 @@ def _files(tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) ->
     found = [Path(each) for each in tls]
     if len(found) != 2 or not all(file.is_file() for file in found):
         raise ConfigError(
-            "tls= names two files, of the certificate and of its key.",
-            given=f"tls={tls!r}",
+            f"tls={tls!r:.200} must name two files, of the certificate and of its key.",
             hint='tls=("server.crt", "server.key"), both in PEM.',
         )
     return found[0], found[1]

@@ -14,7 +14,7 @@ import pyarrow.flight as fl
 from watersmeet._spark.serving.answers import answer, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.reads import TableRead, read_of, said_by, whole
+from watersmeet._spark.serving.reads import TableQuestion, read_of, said_by, whole
 from watersmeet._spark.serving.replica import Replica, changed_rows, changes_schema
 from watersmeet.errors import ConfigError, WatersmeetError
 
@@ -60,23 +60,25 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
         """Each served table."""
-        with _told():
+        with _flight_errors():
             for name in self._replica.stores:
-                yield self._info(fl.FlightDescriptor.for_command(TableRead(name).ticket()), TableRead(name).ticket())
+                yield self._info(
+                    fl.FlightDescriptor.for_command(TableQuestion(name).ticket()), TableQuestion(name).ticket()
+                )
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         """How a table is read: by its name as a path, or by a ticket as a command."""
-        with _told():
+        with _flight_errors():
             return self._info(descriptor, _ticket(descriptor))
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
         """The columns of an answer."""
-        with _told():
+        with _flight_errors():
             return fl.SchemaResult(self._schema(_ticket(descriptor)))
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         """An answer; or, where the ticket has `changes`, the changes of each batch, without end."""
-        with _told():
+        with _flight_errors():
             said = said_by(ticket.ticket)
             if "changes" not in said:
                 return fl.RecordBatchStream(answer(self._replica, read_of(ticket.ticket)).as_arrow())
@@ -84,14 +86,14 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
             store = store_of(self._replica, name)
             if not self._subscribers.acquire(blocking=False):
                 raise NotServed(
-                    "No more readers of changes are taken.", given=f"{SUBSCRIBERS} read", hint="Try it later."
+                    f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
                 )
             return fl.GeneratorStream(changes_schema(store), self._changes(context, name, since))
 
     def _changes(self, context: Any, name: str, since: int) -> Iterator[Any]:
         store = self._replica.stores[name]
         try:
-            with _told():
+            with _flight_errors():
                 while not self._closed.is_set() and not context.is_cancelled():
                     for each in self._replica.changes(since, WAIT_SECONDS):
                         since, said = each.batch, pa.py_buffer(json.dumps({"batch": each.batch}).encode())
@@ -105,8 +107,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
         changes = said["changes"]
         if set(said) != {"table", "changes"} or not isinstance(changes, dict) or set(changes) - {"since"}:
             raise ConfigError(
-                "This is no question for changes.",
-                given=str(said)[:200],
+                f"A question for changes has a table and changes alone: {said!s:.200}.",
                 hint='{"table": "open-orders", "changes": {"since": 17}}; without since, those from now on.',
             )
         since = changes.get("since")
@@ -125,7 +126,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
 
 
 class _Admission(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Refuses whoever has not the token."""
+    """Refuses a reader without the token."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -140,12 +141,12 @@ class _Admission(fl.ServerMiddlewareFactory):  # type: ignore[misc]
 
 def _ticket(descriptor: Any) -> bytes:
     if descriptor.path:
-        return TableRead(descriptor.path[0].decode("utf-8", "replace")).ticket()
+        return TableQuestion(descriptor.path[0].decode("utf-8", "replace")).ticket()
     return bytes(descriptor.command)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _flight_errors() -> Iterator[None]:
     """Errors as Flight's statuses."""
     try:
         yield

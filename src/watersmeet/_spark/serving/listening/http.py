@@ -1,6 +1,6 @@
 """The replica over HTTP: JSON as topics have it, server-sent events, health, and the query's numbers.
 
-A question is `reads.TableRead`, as it is for Arrow Flight. What one reader may take is bounded: see `limits`.
+A question is `reads.TableQuestion`, as it is for Arrow Flight. One reader may take so much and no more: see `limits`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.listening.lookups import KeyLookups
-from watersmeet._spark.serving.reads import TableRead, millis, read_of, said_by, seconds, whole
+from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
 from watersmeet.errors import ConfigError, WatersmeetError
@@ -51,7 +51,7 @@ _OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
 
 @dataclass(frozen=True)
 class QueryView:
-    """What of the query is shown beside its tables.
+    """The parts of the query that are shown beside its tables.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class HttpReplica:
         said["keys"] = [key_of_text(store.key_type, request.path_params["key"])]
         return await self._answered(_read(request, name, said))
 
-    async def _answered(self, read: TableRead) -> Response:
+    async def _answered(self, read: TableQuestion) -> Response:
         now = self._replica.batch
         wanted = read.at_least if read.batch is None else read.batch
         is_there = now is not None and (wanted is None or now >= wanted)
@@ -163,9 +163,8 @@ class HttpReplica:
         reads = said.pop("reads", None)
         if not isinstance(reads, list) or not reads or len(reads) > MOST_READS or set(said) - {*_OPTIONS}:
             raise ConfigError(
-                "These are no questions.",
-                given=to_json(said)[:200],
-                hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}, with {MOST_READS} questions at most.',
+                f"reads must be a list of 1 to {MOST_READS} questions: {to_json({**said, 'reads': reads}):.200}.",
+                hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}; beside it {", ".join(sorted(_OPTIONS))}.',
             )
         asked = [read_of(_limited(each)) for each in reads]
         for read in asked:
@@ -190,7 +189,9 @@ class HttpReplica:
         now = self._replica.batch
         since = (NONE if now is None else now) if last is None else whole("since", last)
         if self._readers >= SUBSCRIBERS:
-            raise NotServed("No more readers of changes are taken.", given=f"{SUBSCRIBERS} read", hint="Try it later.")
+            raise NotServed(
+                f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
+            )
         # what is not kept any more is refused before the stream begins
         self._replica.changes(since, 0.0)
         headers = {"Cache-Control": "no-store"}
@@ -260,8 +261,7 @@ def _options(request: Request, more: set[str]) -> dict[str, Any]:
     unknown = set(request.query_params) - {*_OPTIONS, *more}
     if unknown:
         raise ConfigError(
-            "The address has an option that is none.",
-            given=", ".join(sorted(unknown))[:200],
+            f"Unknown option of the address: {', '.join(sorted(unknown)):.200}.",
             hint=f"Options: {', '.join(sorted({*_OPTIONS, *more}))}.",
         )
     return {
@@ -269,7 +269,7 @@ def _options(request: Request, more: set[str]) -> dict[str, Any]:
     }
 
 
-def _read(request: Request, table: str, said: dict[str, Any]) -> TableRead:
+def _read(request: Request, table: str, said: dict[str, Any]) -> TableQuestion:
     """The question, through the same door as a ticket."""
     given = request.query_params
     window = {end: given[f"window_{end}"] for end in ("from", "to") if f"window_{end}" in given}
@@ -281,7 +281,7 @@ def _read(request: Request, table: str, said: dict[str, Any]) -> TableRead:
 
 
 def _limited(said: Any) -> bytes:
-    """A question within the body of a request, whose rows are bounded."""
+    """A question in the body of a request, with a bound for its rows."""
     if isinstance(said, dict) and "key" not in said and "keys" not in said:
         limit = said.get("limit")
         said = {**said, "limit": min(limit, MOST_ROWS) if isinstance(limit, int) else ROWS}
@@ -292,9 +292,7 @@ def _json(text: str, name: str) -> Any:
     try:
         return from_json(text)
     except (ValueError, RecursionError):
-        raise ConfigError(
-            "This is no JSON.", given=f"{name}={text}"[:200], hint="Write it as an answer has it."
-        ) from None
+        raise ConfigError(f"{name}={text:.200} is no JSON.", hint="Write it as an answer has it.") from None
 
 
 def _error(status: int, text: str) -> Response:

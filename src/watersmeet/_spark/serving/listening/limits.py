@@ -1,4 +1,4 @@
-"""What one reader of the HTTP server may take: connections, time for a request's head and body, time to take an answer.
+"""Limits of one reader of the HTTP server: connections, time for a request's head and body, time to take an answer.
 
 uvicorn bounds neither how long a head may come in nor how slowly an answer is taken; each connection here has to.
 """

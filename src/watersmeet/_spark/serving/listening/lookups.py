@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from watersmeet._spark.serving.answers import answer, answers_of_keys
-from watersmeet._spark.serving.reads import TableRead
+from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import WatersmeetError
 
@@ -24,14 +24,14 @@ class KeyLookups:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._waiting: list[tuple[TableRead, asyncio.Future[str]]] = []
+        self._waiting: list[tuple[TableQuestion, asyncio.Future[str]]] = []
 
     @staticmethod
-    def takes(read: TableRead) -> bool:
+    def takes(read: TableQuestion) -> bool:
         """Whether a question is one that is answered here: for a key, and nothing besides."""
-        return read.keys is not None and len(read.keys) == 1 and read == TableRead(read.table, keys=read.keys)
+        return read.keys is not None and len(read.keys) == 1 and read == TableQuestion(read.table, keys=read.keys)
 
-    async def answer(self, read: TableRead) -> str:
+    async def answer(self, read: TableQuestion) -> str:
         """The answer's JSON; there is a batch.
 
         Raises
@@ -61,7 +61,7 @@ class KeyLookups:
                 if not future.done():
                     future.set_result(text)
 
-    def _answer_one(self, read: TableRead, future: asyncio.Future[str]) -> None:
+    def _answer_one(self, read: TableQuestion, future: asyncio.Future[str]) -> None:
         try:
             text = answer(self._replica, read).as_json()
         except WatersmeetError as error:

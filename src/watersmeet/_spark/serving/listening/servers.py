@@ -1,4 +1,4 @@
-"""What listens before a replica: HTTP and Arrow Flight, in threads of their own."""
+"""Servers before a replica: HTTP and Arrow Flight, in threads of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 
 class Servers:
-    """What listens: HTTP and Arrow Flight.
+    """The servers of a replica: HTTP and Arrow Flight.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ MINUTE = 60_000
 
 def topology() -> wm.Topology:
     """`on_drop` is for what operators drop: late, expired, without a key."""
-    builder = wm.StreamsBuilder("late-orders-kept", on_drop=wm.DeadLetter("orders-late"))
+    builder = wm.StreamsBuilder("late-orders-in-a-topic", on_drop=wm.DeadLetter("orders-late"))
     orders = builder.stream("orders", key="string", value="long")
     windows = wm.TimeWindows.of_size_and_grace("10 minutes", "5 minutes")
     totals = orders.group_by_key().windowed_by(windows).agg(total=wm.sum(lambda amount: amount), name="totals")

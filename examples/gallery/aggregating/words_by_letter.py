@@ -13,7 +13,7 @@ def with_word(word: str, words: list[str]) -> list[str]:
 
 def topology() -> wm.Topology:
     """The initial value and the fold are Python's."""
-    builder = wm.StreamsBuilder("letters-seen")
+    builder = wm.StreamsBuilder("words-by-letter")
     words = builder.stream("words", key="string", value="string")
     by_letter = words.group_by(lambda word: word.substr(1, 1))
     by_letter.aggregate(list, wm.python(with_word, "array<string>")).to("words-by-letter", value=wm.json())
