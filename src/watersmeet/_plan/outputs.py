@@ -64,10 +64,10 @@ def check_feedback(node: Node, nodes: Mapping[str, Node], functions: FunctionBac
             sink, source = (node, other) if node.is_sink else (other, node)
             if not sink.place.feeds_back:
                 raise TopologyError(
-                    "The topology reads a topic that it writes: each result would come back as an input.",
-                    given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
-                    hint="If it is to come back, in a later batch: to(topic, feedback=True). To go on with what is "
-                    "written, use what through() returns. Or write to another topic.",
+                    f"The topology reads a topic that it writes, {topic!r}: each result would come back as an input.",
+                    given=f"{other.stem} {other.name!r} and {node.stem} {node.name!r}",
+                    hint="If it is to come back, in a later batch: to(topic, feedback=True). To continue with the "
+                    "records written, use the stream that through() returns. Or write to another topic.",
                 )
             _check_types(topic, sink, source, nodes, functions)
 

@@ -119,8 +119,8 @@ _GROUPED = ("KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "SessionWi
 ELSEWHERE: dict[str, dict[str, str]] = {
     "KStream": _STREAM,
     "KTable": {
-        # the table has this itself
-        **{name: answer for name, answer in _STREAM.items() if name != "transform_values"},
+        # the table has these itself
+        **{name: _STREAM[name] for name in _STREAM if name not in ("suppress", "to_stream", "transform_values")},
         **_TABLE,
         **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
         **dict.fromkeys(("distinct", *_NO_DUPLICATES), _VALUES_OF_ROWS),
