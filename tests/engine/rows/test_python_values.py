@@ -195,7 +195,7 @@ def test_what_is_kept_is_what_is_read_back(seed: int) -> None:
         (pa.string(), 1),
         (pa.decimal128(4, 2), Decimal("1.005")),
         (pa.struct([("a", pa.int64())]), {"a": 1, "b": 2}),
-        (pa.struct([("a", pa.int64())]), (1,)),
+        (pa.struct([("a", pa.int64())]), (1, 2)),
         (pa.list_(pa.int64()), "12"),
         (pa.list_(pa.int64()), {"a": 1}),
         (pa.list_(pa.int64()), 1),
@@ -206,3 +206,9 @@ def test_what_is_kept_is_what_is_read_back(seed: int) -> None:
 def test_what_is_not_of_the_type_is_refused_and_not_made_into_another_value(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(FunctionError, match="not of the aggregate's type"):
         stored_value_of(kind)(value)
+
+
+def test_a_tuple_is_a_struct_at_any_depth() -> None:
+    inner = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    stored = stored_value_of(pa.struct([("one", inner), ("all", pa.list_(inner))]))
+    assert stored(((1, "x"), [(2, "y")])) == {"one": {"a": 1, "b": "x"}, "all": [{"a": 2, "b": "y"}]}

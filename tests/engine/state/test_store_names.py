@@ -49,11 +49,11 @@ def test_no_table_takes_a_name_that_the_library_makes_up_for_a_join(join: Callab
     assert names
     for name in names:
         for table in "lrg":
-            with pytest.raises(TopologyError, match="of the join 'j'"):
+            with pytest.raises(TopologyError, match="belongs to the join 'j'"):
                 join(handles(arrow_builder("before"), **{table: name}))
         builder = arrow_builder("behind")
         join(handles(builder))
-        with pytest.raises(TopologyError, match="of the join 'j'"):
+        with pytest.raises(TopologyError, match="belongs to the join 'j'"):
             builder.table("late", key="string", value="string", store=name)
 
 

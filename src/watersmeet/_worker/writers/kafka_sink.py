@@ -117,9 +117,9 @@ class KafkaWrite:
 
 def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table, *, rules: Rules = _NO_RULES) -> int:
     """Write records with a column `topic`, which counts these topics; their number."""
-    given = None
+    partitions = None
     if rules:
-        records, given = taken_off(records, rules)
+        records, partitions = taken_off(records, rules)
     names = [topics[0]] * len(records)
     if len(topics) > 1:
         names = np.array(topics, dtype=object)[records.column("topic").to_numpy()].tolist()
@@ -131,7 +131,7 @@ def send(out: Sender, topics: Sequence[str], records: pa.RecordBatch | pa.Table,
     if "headers" in records.schema.names:
         given = records.column("headers").to_pylist()
         headers = [[(h["key"], h["value"]) for h in each] if each else None for each in given]
-    return out.send(names, keys, values, times, headers, _partitions(out, topics, records, given, rules))
+    return out.send(names, keys, values, times, headers, _partitions(out, topics, records, partitions, rules))
 
 
 def record_bytes(records: pa.RecordBatch | pa.Table) -> int:
