@@ -218,7 +218,7 @@ def test_what_is_not_the_message_has_a_reason_with_its_number(server: SchemaRegi
 def test_a_null_that_the_message_cannot_have_is_an_error() -> None:
     with pytest.raises(SinkError, match=r"value\.id is null"):
         written([PLAIN | {"id": None}])
-    with pytest.raises(SinkError, match="'GONE' is no value of shop"):
+    with pytest.raises(SinkError, match="'GONE' is not a value of shop"):
         written([PLAIN | {"state": "GONE"}])
 
 
