@@ -133,7 +133,7 @@ def test_functions_of_one_record_are_taken(function: Made) -> None:
 def test_a_streaming_dataframes_columns_are_held_to_it_and_a_static_ones_are_copied(spark: SparkSession) -> None:
     b = wm.StreamsBuilder("frames")
     rate = spark.readStream.format("rate").load()
-    with pytest.raises(TopologyError, match=r"key of a DataFrame gives another result(.|\n)*Hint: "):
+    with pytest.raises(TopologyError, match=r"key of a DataFrame returns another result(.|\n)*Hint: "):
         b.stream(rate, name="r", key=F.uuid(), value="value", timestamp="timestamp", order=["value"])
     with pytest.raises(TopologyError, match=r"timestamp of a DataFrame reads the clock(.|\n)*Hint: "):
         b.stream(rate, name="r", key="value", value="value", timestamp=F.current_timestamp(), order=["value"])

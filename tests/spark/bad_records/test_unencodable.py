@@ -88,7 +88,7 @@ def test_an_output_goes_without_what_its_format_refuses_and_all_others_have_it(
         letter, each = last[b"avro"]
         assert (letter.key, letter.value, letter.ts, each["n"]) == (b"k6", b'{"amount":null}', 6, b"6")
         assert each["__streams.errors.message"] == (
-            b"A value cannot be written by the schema of its sink. "
+            b"A value does not fit the schema of its sink. "
             b"Given: the values of the topic 'avro': value.amount is null, and may not be"
         )
         letter, each = last[b"windowed"]
@@ -154,7 +154,7 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
 def test_a_format_that_does_not_write_the_type_is_still_an_error_of_the_topology() -> None:
     builder = wm.StreamsBuilder("misfit", on_error="skip")
     numbers = builder.stream("numbers", key="long", value="long")
-    with pytest.raises(TopologyError, match="'uuid' does not write the values of the output 'ids'"):
+    with pytest.raises(TopologyError, match="'uuid' cannot write the values of the output 'ids'"):
         numbers.to("ids", value="uuid")
 
 

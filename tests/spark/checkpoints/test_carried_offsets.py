@@ -44,5 +44,5 @@ def test_a_topic_that_is_added_begins_where_it_is_said_and_one_that_is_gone_is_f
 
 
 def test_a_plan_with_another_number_of_sources_is_not_understood() -> None:
-    with pytest.raises(CorruptData, match="2 and 1"):
+    with pytest.raises(CorruptData, match="has 2 sources, and its topology has 1"):
         carried_offsets(f"{HEAD}\n1\n2", [TOPICS], [TOPICS], {})

@@ -123,7 +123,7 @@ def test_a_sink_without_a_format_takes_the_one_of_its_type(kind: DataType, name:
 
 
 def test_a_format_that_cannot_write_a_type_says_which_could() -> None:
-    with pytest.raises(TopologyError, match=r"'int' does not write the keys of x(.|\n)*bigint(.|\n)*\"long\""):
+    with pytest.raises(TopologyError, match=r"'int' cannot write the keys of x(.|\n)*bigint(.|\n)*\"long\""):
         formats.check_writable(Format("int"), LongType(), "keys of x")
     with pytest.raises(TopologyError, match=r"Hint: .*wm\.json\(\)"):
         formats.check_writable(wm.json("a long"), StructType([]), "values")

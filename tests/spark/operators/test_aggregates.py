@@ -146,7 +146,7 @@ def test_types_of_folds_are_checked_where_they_are_written(spark: SparkSession) 
         grouped.aggregate(lambda: 0, wm.python(lambda value, total: total, returns="longish"))
     with pytest.raises(FunctionError, match="takes a field of value, which is no struct"):
         grouped.aggregate(lambda: 0, lambda value, total: total + value["field"])
-    with pytest.raises(TopologyError, match="of numbers"):
+    with pytest.raises(TopologyError, match="takes numbers"):
         grouped.agg(total=wm.sum(lambda value: value.cast("string")))
     with pytest.raises(FunctionError, match="null"):
         grouped.aggregate(lambda: F.lit(None).cast("long"), lambda value, total: total)

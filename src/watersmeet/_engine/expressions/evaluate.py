@@ -103,7 +103,8 @@ class RowsOfArrays:
         if isinstance(expression, Operand):
             return self._operand(expression.name)
         if isinstance(expression, Literal):
-            return pa.repeat(expression.value, self._length)
+            # Arrow repeats a list at least once
+            return pa.repeat(expression.value, max(self._length, 1))[: self._length]
         if expression.function == VARIABLE:
             return self._variables[variable_name(expression)]
         if expression.function == PLAIN:
