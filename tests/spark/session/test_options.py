@@ -38,14 +38,14 @@ CANARY = "canary-4711"
         (lambda: Rows([1, 2], key="a", timestamp="b"), "wm.Rows takes a DataFrame"),
         (lambda: TopicSink("t", delivery="twice"), "Unknown delivery"),
         (lambda: Writer(""), "wm.Writer needs a format"),
-        (lambda: Writer("kafka"), "may write records twice"),
+        (lambda: Writer("kafka"), "Writer('kafka') may write records twice"),
         (lambda: ForeachBatch("print"), "ForeachBatch takes a function"),
         (lambda: Kafka("h:1", max_records_per_batch=0), "The limit of records per batch must be 1 or more"),
         (lambda: Kafka("h:1", starting_offsets="middle"), "Unknown starting_offsets"),
-        (lambda: Kafka("h:1", source={"minPartitions": 9}), "does not take the option"),
+        (lambda: Kafka("h:1", source={"minPartitions": 9}), "wm.Kafka(source=...) does not take the option"),
         (
             lambda: Kafka("h:1", source={"maxrecordsperpartition": 9}),
-            "does not take the option",
+            "wm.Kafka(source=...) does not take the option",
         ),
     ],
 )
