@@ -23,7 +23,7 @@ from watersmeet._plan.operators.spec import (
     TableSchema,
     TimeOfSpec,
 )
-from watersmeet._plan.operators.versioned_table import versions
+from watersmeet._plan.operators.versioned_table import VersionedTableSpec, versions
 
 UNTIL = "until"
 """The column with the last moment of an entry that lasts for a while; its domain stands beside it."""
@@ -101,6 +101,8 @@ class ProcessSpec(Spec[Node]):
     keeps_partition = True
     fans_out = True
     grows = True
+    # of versioned tables that a processor reads
+    drop_reasons = VersionedTableSpec.drop_reasons
 
     def reads(self, site: SpecSite[Node]) -> Reads:
         """Records, null values among them, where they are wanted; then the tables that are read."""
