@@ -115,7 +115,7 @@ def test_other_rows_need_an_order_and_the_error_names_the_columns(
     orders.write.json(folder)
     read = spark.read.schema(orders.schema).json(folder)
     for frame in (orders, read, orders.groupBy("id").agg(F.max("changed").alias("changed"))):
-        with pytest.raises(TopologyError, match=r"no order(.|\n)*Hint: (.|\n)*id, ") as error:
+        with pytest.raises(TopologyError, match=r"need an order(.|\n)*Hint: (.|\n)*id, ") as error:
             row_types(Rows(frame, key="id", value="id", timestamp="changed"))
         assert error.value.given is not None
     # finding out is not an error, and must not look like one on the user's screen
