@@ -288,8 +288,8 @@ def types_for(function: Function, types: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:
-    """`adapted`, which calls the user's `function`; `names`: its parameters in the order of `adapted`'s."""
-    vars(adapted).update(_own=own(function), _names=tuple(names))
+    """`adapted`, which calls the user's `function`, with the record if that gets one; `names`: of its parameters."""
+    vars(adapted).update(_own=own(function), _names=tuple(names), _record=record_of(function))
     return adapted
 
 

@@ -45,10 +45,10 @@ def placed(side: Side, node: SinkNode) -> SinkNode:
     def both(key: Any, value: Any, *record: Any) -> Any:
         return functions.record(key, {"value": value, "partition": function(key, value, *record)})
 
-    if record_of(function) is not None:
-        vars(both)["_record"] = record_of(function)
-    shape = Shape("stream", side.key_type, functions.value_type(both, types, _ROLE))
-    place = construction.add(MapEachNode(f"{node.name}-partitions", (side.name,), shape, mapper=both))
+    record = record_of(function)
+    beside = both if record is None else seeing_record(both, both, record, ("key", "value", "record"))
+    shape = Shape("stream", side.key_type, functions.value_type(beside, types, _ROLE))
+    place = construction.add(MapEachNode(f"{node.name}-partitions", (side.name,), shape, mapper=beside))
     form = PlacedFormat(by_type=True) if sink.value is None else PlacedFormat(inner=Format.of(sink.value))
     return replace(node, inputs=(place.name,), shape=place.shape, target=replace(sink, value=form))
 

@@ -19,7 +19,7 @@ from watersmeet._spark.formats.records import RECORD_TYPE
 from watersmeet._spark.functions.times import in_milliseconds
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import FunctionError
-from watersmeet.functions import Function, belonging, names_of, record_of, seeing_record
+from watersmeet.functions import Function, belonging, names_of
 
 
 class RecordFunctions(ABC):
@@ -73,9 +73,7 @@ class RecordFunctions(ABC):
             made: Column = function(*columns).cast(HEADERS)
             return made
 
-        made = belonging(as_headers, function, names_of(function, len(arguments)))
-        record = record_of(function)
-        return made if record is None else seeing_record(made, function, record, names_of(function, len(arguments)))
+        return belonging(as_headers, function, names_of(function, len(arguments)))
 
 
 def _as_predicate(named: Function, function: Function, topic: str, count: int) -> Function:
@@ -83,6 +81,4 @@ def _as_predicate(named: Function, function: Function, topic: str, count: int) -
         made: Column = named(*columns) == topic
         return made
 
-    names, record = names_of(function, count), record_of(function)
-    made = belonging(chosen, function, names)
-    return made if record is None else seeing_record(made, function, record, names)
+    return belonging(chosen, function, names_of(function, count))

@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, LongType, TimestampType
 
 from watersmeet._spark.functions.source_positions import place_of_function
 from watersmeet.errors import FunctionError
-from watersmeet.functions import Function, belonging, names_of, own, record_of, seeing_record
+from watersmeet.functions import Function, belonging, names_of, own
 
 _USUAL = "F.to_timestamp(value['field'])"
 _MADE = {
@@ -44,6 +44,4 @@ def in_milliseconds(function: Function, kind: DataType, role: str, count: int) -
     def converted(*columns: Column) -> Column:
         return F.unix_millis(function(*columns))
 
-    names, record = names_of(function, count), record_of(function)
-    made = belonging(converted, function, names)
-    return made if record is None else seeing_record(made, function, record, names)
+    return belonging(converted, function, names_of(function, count))
