@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet._plan.nodes import DistinctNode, MapNode, Shape
-from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles import factory as made
 from watersmeet.handles.handle import Handle
 from watersmeet.names import answering
-from watersmeet.windows import Duration, duration_ms
+from watersmeet.windows import Duration
+from watersmeet.windows.durations import positive_ms
 
 if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
@@ -81,10 +81,5 @@ class Deduplicating(Handle):
 def _duration_ms(within: Duration | None) -> int | None:
     if within is None:
         return None
-    length = duration_ms(within, "time within which records are duplicates")
-    if length < 1:
-        raise TopologyError(
-            f"within must be more than zero: within={within!r:.80}.",
-            hint="distinct(within='10 minutes'); without within, records are duplicates for ever.",
-        )
-    return length
+    hint = "distinct(within='10 minutes'); without within, records are duplicates for ever."
+    return positive_ms(within, "within", "time within which records are duplicates", hint)

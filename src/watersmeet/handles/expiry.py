@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import ExpiryNode, Node
 from watersmeet.errors import TopologyError
-from watersmeet.windows import Duration, duration_ms
+from watersmeet.windows import Duration
+from watersmeet.windows.durations import positive_ms
 
 Since = Literal["update", "record"]
 """From when on a row lasts: from the stream time at which its last update comes, or from that record's timestamp."""
@@ -33,9 +34,7 @@ def expiring(construction: Construction, node: Node, ttl: Duration | None, since
         if since != "update":
             raise TopologyError(f"since={since!r} needs ttl=: without it, rows do not expire.", hint="ttl='1 hour'.")
         return node
-    length = duration_ms(ttl, "ttl")
-    if length < 1:
-        raise TopologyError(f"ttl must be more than zero: ttl={ttl!r:.80}.", hint="ttl='1 hour', or leave it out.")
+    length = positive_ms(ttl, "ttl", "ttl", "ttl='1 hour', or leave it out.")
     name = next((name for name, given in others.items() if given is not None), None)
     if name is not None:
         raise TopologyError(

@@ -15,7 +15,8 @@ from watersmeet.handles import factory as made
 from watersmeet.handles.handle import Handle
 from watersmeet.io.policies import OnError, Policies, named_policies
 from watersmeet.names import answering
-from watersmeet.windows import Duration, duration_ms
+from watersmeet.windows import Duration
+from watersmeet.windows.durations import positive_ms
 
 if TYPE_CHECKING:
     from watersmeet.handles.kstream import KStream
@@ -115,10 +116,5 @@ def _number(concurrency: Any) -> int:
 def _timeout_ms(timeout: Any) -> int | None:
     if timeout is None:
         return None
-    limit = duration_ms(timeout, "time that a call may take")
-    if limit < 1:
-        raise TopologyError(
-            f"timeout={timeout!r:.80} must be longer than 0.",
-            hint="timeout='5 seconds'; timeout=None waits without end.",
-        )
-    return limit
+    hint = "timeout='5 seconds'; timeout=None waits without end."
+    return positive_ms(timeout, "timeout", "time that a call may take", hint)

@@ -54,6 +54,21 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
     )
 
 
+def positive_ms(duration: Duration, option: str, what: str, hint: str) -> int:
+    """The duration of an option in whole milliseconds, if it is more than zero.
+
+    Parameters
+    ----------
+    option : the option that it was given as.
+    what : what the option says, as `duration_ms` names it.
+    hint : of the error for zero and less.
+    """
+    length = duration_ms(duration, what)
+    if length < 1:
+        raise TopologyError(f"{option} must be more than zero: {option}={duration!r:.80}.", hint=hint)
+    return length
+
+
 def _singular(unit: str) -> str:
     unit = unit.lower()
     return unit if unit == "ms" else unit.removesuffix("s")
