@@ -29,7 +29,7 @@ PARTITIONS = 3
 BEGIN = 1_700_000_000_000
 """Where the times of histories begin: Kafka takes a timestamp of 0 for "now"."""
 _MOST_BATCHES = 5
-Written = tuple[str, bytes | None, str | None, int | None]
+Written = tuple[str, str | None, str | None, int | None]
 """Topic, key, value and timestamp of a record that was written."""
 
 
@@ -119,7 +119,7 @@ def first_kafka_difference(bundle: KafkaBundle, written: Iterable[Record]) -> st
 
     Records without a key lie in any partition: of them the order does not count.
     """
-    got = _by_key((record.topic, record.key, _text(record.value), record.time) for record in written)
+    got = _by_key((record.topic, _key_of(record.key), _text(record.value), record.time) for record in written)
     wanted = _by_key(bundle.expected())
     for line in sorted({*got, *wanted}, key=repr):
         if got.get(line, []) != wanted.get(line, []):
@@ -141,35 +141,27 @@ def _as_topics_have_it(case: Case) -> Case:
 
 
 def _line(topic: str, result: Result) -> Written:
-    return topic, _key_bytes(result.key), _said(result.value), result.ts
+    return topic, _key_text(result.key), result.value, result.ts
 
 
-def _key_bytes(key: object) -> bytes | None:
+def _key_text(key: object) -> str | None:
     if isinstance(key, Windowed):
-        inner = _key_bytes(key.key)
-        said = {"key": None if inner is None else inner.decode(), "start": key.start, "end": key.end}
-        return json.dumps(said).encode()
-    return None if key is None else str(key).encode()
+        return json.dumps({"key": _key_text(key.key), "start": key.start, "end": key.end}, sort_keys=True)
+    return None if key is None else str(key)
 
 
-def _said(value: object) -> str | None:
-    return None if value is None else value if isinstance(value, str) else json.dumps(value)
+def _key_of(raw: bytes | None) -> str | None:
+    """A key as it is, or as `_key_text` has it with a window: JSON without the freedom that its writers have."""
+    said = _text(raw)
+    return json.dumps(json.loads(said), sort_keys=True) if said and said[0] == "{" else said
 
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def _plain(text: bytes | str | None) -> str | None:
-    """Text as it is; JSON without the freedom that its writers have."""
-    if text is None:
-        return None
-    said = text.decode() if isinstance(text, bytes) else text
-    return json.dumps(json.loads(said), sort_keys=True) if said[:1] == "{" else said
-
-
 def _by_key(written: Iterable[Written]) -> dict[tuple[str, str | None], Sequence[object]]:
     lines: dict[tuple[str, str | None], list[tuple[str | None, int | None]]] = {}
     for topic, key, value, ts in written:
-        lines.setdefault((topic, _plain(key)), []).append((value, ts))
+        lines.setdefault((topic, key), []).append((value, ts))
     return {line: sorted(rows, key=repr) if line[1] is None else rows for line, rows in lines.items()}

@@ -7,7 +7,7 @@ where a function is evaluated changes no result). Workers never do this: there S
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -80,17 +80,12 @@ class AskedProgram(Program):
     question : what it is asked.
     """
 
-    question: Question | None = None
-
-    @property
-    def _asked(self) -> Question:
-        assert self.question is not None, "there is nothing to ask"
-        return self.question
+    question: Question = field(kw_only=True)
 
     @property
     def why(self) -> NotFused:
         """Why the level cannot make the columns."""
-        return self._asked.why
+        return self.question.why
 
     @property
     def idle(self) -> bool:
@@ -100,7 +95,7 @@ class AskedProgram(Program):
     @property
     def reads(self) -> tuple[str, ...]:
         """See base class: all columns."""
-        return tuple(self._asked.schema.names)
+        return tuple(self.question.schema.names)
 
     @property
     def explodes(self) -> bool:
@@ -109,7 +104,7 @@ class AskedProgram(Program):
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """See base class; what Spark raises goes out as it is."""
-        made = self._asked.answer(rows)
+        made = self.question.answer(rows)
         found = rows.take(made.column(GIVEN))
         for name in made.column_names:
             at = found.schema.get_field_index(name)

@@ -76,7 +76,6 @@ class _Batch:
         self.wall = WallClock(context, state, times.wall) if params.by_wall else None
         self._timers = [self._timers_of(each, number, left) for number, each in enumerate(params.members)]
         self.timers = [each for own in self._timers for each in own]
-        self._lasting = tables[: len(self.stores)], [each for each in self.timers if isinstance(each.dial, WallDial)]
         self.reads = self._reads(left, inputs)
         self.keyed = [each for each in self.reads if not isinstance(each, GlobalRows)]
         self.members: list[Member] = []
@@ -145,14 +144,13 @@ class _Batch:
             read.store()
         for each in self.keyed:
             yield from each.dropped()
-        stores, by_wall = self._lasting
-        for table in stores:
+        for _, table in self._kept:
             if table.layout.retained:
                 table.expire(self.times.by_domain(self.times.end))
         for timers in self.timers:
             # the wall clock is one for all domains
-            walled = self.wall is not None and timers in by_wall
-            timers.forget({0: self.wall.now} if walled and self.wall else self.times.by_domain(self.times.end))
+            by_wall = self.wall is not None and isinstance(timers.dial, WallDial)
+            timers.forget({0: self.wall.now} if by_wall and self.wall else self.times.by_domain(self.times.end))
         if self.wall is not None:
             self.wall.store(self.state)
 
