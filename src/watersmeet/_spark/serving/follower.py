@@ -35,7 +35,7 @@ _QUERY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class EndedBatch:
-    """A batch that all outputs have: what its tasks have handed back; None: too much waits already."""
+    """A finished batch and the changes that its tasks handed back; None if too many bytes wait to be applied."""
 
     number: int
     changes: Sequence[ServedChange] | None
@@ -65,7 +65,7 @@ class BatchChangesOfTasks:
         self._under_way: int | None = None
 
     def join(self, barrier: StopBarrier) -> None:
-        """Be called before and behind each batch from now on."""
+        """Have the barrier call this object before and after each batch from now on."""
         before, passing = barrier.before, barrier.passing
 
         def begin(batch: int) -> None:

@@ -136,7 +136,7 @@ def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def _folder_of_sockets() -> str:
-    """A folder of this process, for this user alone: a process that can open a worker's socket can run code there."""
+    """A folder that this user alone can open: a process that can open a worker's socket can run code there."""
     folder = tempfile.mkdtemp(prefix="wm-")
     atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
     return folder

@@ -226,7 +226,7 @@ class DriverCommit:
             self._takeovers = self._sender.takeovers
 
     def _why(self, error: ConfigError) -> ConfigError:
-        """A query that was passed by gets that error, and not that the output is ahead."""
+        """The error to raise: that another query took over, if one did, otherwise the given one."""
         try:
             self._guard()
         except ConfigError as passed_by:

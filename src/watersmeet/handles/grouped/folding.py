@@ -185,7 +185,10 @@ def _first(group: Group, initializer: Callable[[], Any], *aggregators: FoldFunct
     kinds = map(group.functions.named_type, told)
     kind, initial = group.functions.initial(initializer, next(kinds, None))
     if initial is None:
-        raise FunctionError("The initializer returns null.", hint="A fold that begins with the first value is reduce.")
+        raise FunctionError(
+            "The initializer returns null.",
+            hint="Return a value, or use reduce(...), which begins with the first value.",
+        )
     return kind, initial
 
 

@@ -144,7 +144,7 @@ def _null_if(call: Call, rows: EvaluatedRows) -> pa.Array:
 
 
 def _named(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """A name; its value is in the `With` around it."""
+    """A variable that the surrounding `With` defines."""
     raise NotImplementedError(call.function)
 
 

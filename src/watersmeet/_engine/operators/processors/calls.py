@@ -161,7 +161,7 @@ class CallContext:
         return found
 
     def table(self, name: str) -> Any:
-        """A table that is read by the present key."""
+        """A table that a processor reads by the key of its record or timer."""
         return self._read(name, self._tables, "table", "a table")
 
     def global_table(self, name: str) -> Any:

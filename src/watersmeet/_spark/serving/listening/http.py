@@ -243,7 +243,7 @@ class HttpReplica:
 
 
 def _events(stores: list[ServedStore], changes: BatchChanges) -> list[str]:
-    """A batch's changes: rows of each table, in several events, then one with the number to go on from."""
+    """The server-sent events of a batch: the rows of each table, then one event with the batch's number."""
     events = []
     for store in stores:
         rows = changed_rows(store, changes).drop_columns(["batch"])

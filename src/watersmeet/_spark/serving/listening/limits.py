@@ -27,7 +27,7 @@ PIECE_SECONDS = 30.0
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends where no request comes in time, and one of a bounded number."""
+    """A connection that is closed if no request arrives in time; the number of connections is bounded."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
