@@ -36,7 +36,7 @@ from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import ServedStore
-from watersmeet._spark.stores.table_columns import ShownStore
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
@@ -51,7 +51,7 @@ def replica() -> Replica:
         StructField("value", StringType()),
         StructField("timestamp", TimestampType()),
     ]
-    shown = ShownStore("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
+    shown = StoreColumns("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
     made = Replica([ServedStore("t", shown, (0, 1))], 1 << 30)
     table = TableSchema("t", (("key", pa.int64()), ("value", pa.string()), ("ts", "number")))
     keys = pa.array(range(ROWS), pa.int64())
@@ -274,6 +274,16 @@ def test_a_reader_that_takes_nothing_is_let_go(replica: Replica, monkeypatch: py
                 slow.sendall(b"GET /tables/t?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             until(lambda: not servers._server.server_state.connections)
             assert ask(f"{servers.url}/healthz")[0] == 200
+
+
+def test_a_body_that_does_not_arrive_is_refused_in_time(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PIECE_SECONDS", 0.5)
+    with served(replica) as servers:
+        host, port = servers.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as slow:
+            slow.sendall(b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            assert slow.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+            until(lambda: _is_closed(slow))
 
 
 def test_what_is_encrypted_is_read_by_who_trusts_the_certificate(replica: Replica, tmp_path: Path) -> None:

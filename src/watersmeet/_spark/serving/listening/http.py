@@ -23,7 +23,7 @@ from starlette.routing import Route
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
 from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, Receive, Scope, Send, bounded
+from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, BodyTooSlow, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
@@ -94,7 +94,12 @@ class HttpReplica:
             Route("/read", self._together, methods=["POST"]),
             Route("/changes", self._changes),
         ]
-        handlers: dict[Any, Any] = {WatersmeetError: _failed, HTTPException: _refused, BodyTooLarge: _too_large}
+        handlers: dict[Any, Any] = {
+            WatersmeetError: _failed,
+            HTTPException: _refused,
+            BodyTooLarge: _too_large,
+            BodyTooSlow: _too_slow,
+        }
         self._app = Starlette(routes=routes, exception_handlers=handlers)
 
     @property
@@ -311,3 +316,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _too_large(request: Request, error: Exception) -> Response:
     return _error(413, "The request's body is too large.")
+
+
+async def _too_slow(request: Request, error: Exception) -> Response:
+    refused = _error(408, "The request's body did not arrive in time.")
+    refused.headers["Connection"] = "close"
+    return refused

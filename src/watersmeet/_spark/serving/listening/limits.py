@@ -23,7 +23,7 @@ CONNECTIONS = 1_000
 HEAD_BYTES = 16 << 10
 BODY_BYTES = 1 << 20
 PIECE_SECONDS = 30.0
-"""In which a reader takes a piece of an answer, or sends one of a body."""
+"""In which a reader takes what is written to it and not yet on its way, or sends a piece of a body."""
 
 
 class BoundedConnection(H11Protocol):
@@ -32,6 +32,7 @@ class BoundedConnection(H11Protocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._head: asyncio.TimerHandle | None = None
+        self._piece: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -52,8 +53,20 @@ class BoundedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self._forget_head()
+        self._forget_piece()
         if self in self.connections:
             super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().pause_writing()
+        # aborted, not closed: to close waits until the reader has taken what is written
+        self._piece = self.loop.call_later(PIECE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._forget_piece()
+        super().resume_writing()
 
     def _is_between(self) -> bool:
         """Whether no request is answered, so that the next bytes are of a head."""
@@ -68,6 +81,11 @@ class BoundedConnection(H11Protocol):
             self._head.cancel()
             self._head = None
 
+    def _forget_piece(self) -> None:
+        if self._piece is not None:
+            self._piece.cancel()
+            self._piece = None
+
     def _too_late(self) -> None:
         self._head = None
         if self._is_between():
@@ -78,26 +96,33 @@ class BodyTooLarge(Exception):
     """A body is larger than allowed."""
 
 
+class BodyTooSlow(Exception):
+    """No piece of a body arrived in time."""
+
+
 def bounded(app: App) -> App:
-    """The application, with bodies and answers that a reader must send and take in time."""
+    """The application, with bodies of bounded size that must arrive in time."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
         size = 0
+        more = True
 
         async def received() -> Message:
-            nonlocal size
-            message = await receive()
+            nonlocal size, more
+            try:
+                # behind the body nothing but the reader's leave is waited for, which may take as long as it likes
+                message = await asyncio.wait_for(receive(), PIECE_SECONDS if more else None)
+            except TimeoutError as error:
+                raise BodyTooSlow from error
             size += len(message.get("body", b""))
+            more = more and bool(message.get("more_body", False))
             if size > BODY_BYTES:
                 raise BodyTooLarge
             return message
 
-        async def sent(message: Message) -> None:
-            await asyncio.wait_for(send(message), PIECE_SECONDS)
-
-        await app(scope, received, sent)
+        await app(scope, received, send)
 
     return served
