@@ -65,11 +65,11 @@ def q4(events: Any, near: str = OPEN_AT_MOST) -> Any:
     return by_category.agg(average=wm.avg(lambda price: price))
 
 
-def q5(events: Any) -> Any:
+def q5(events: Any, grace: str = "0 ms") -> Any:
     """Of each ten seconds, every two seconds, the auctions with the most bids, once the window is over."""
     from pyspark.sql import functions as F
 
-    windows = wm.TimeWindows.of_size_with_no_grace("10 seconds").advance_by("2 seconds")
+    windows = wm.TimeWindows.of_size_and_grace("10 seconds", grace).advance_by("2 seconds")
     counts = (
         bids(events)
         .group_by(lambda bid: bid["auction"])
@@ -98,9 +98,9 @@ def q7(events: Any) -> Any:
     return all_bids.windowed_by(windows).reduce(higher)
 
 
-def q8(events: Any) -> Any:
+def q8(events: Any, grace: str = "0 ms") -> Any:
     """Who has come and begun to sell in the same ten seconds."""
-    windows = wm.TimeWindows.of_size_with_no_grace("10 seconds")
+    windows = wm.TimeWindows.of_size_and_grace("10 seconds", grace)
     new = persons(events).group_by(_id).windowed_by(windows).agg(called=wm.first(lambda person: person["name"]))
     selling = auctions(events).group_by(lambda auction: auction["seller"]).windowed_by(windows).count()
     return new.join(selling, lambda person, count: person["called"])
@@ -117,9 +117,9 @@ def q9(events: Any, near: str = OPEN_AT_MOST) -> Any:
     return valid_bids(events, near).group_by_key().reduce(better)
 
 
-def q11(events: Any) -> Any:
+def q11(events: Any, grace: str = "0 ms") -> Any:
     """How many bids each bidder makes before ten quiet seconds."""
-    windows = wm.SessionWindows.of_inactivity_gap_with_no_grace("10 seconds")
+    windows = wm.SessionWindows.of_inactivity_gap_and_grace("10 seconds", grace)
     return bids(events).group_by(lambda bid: bid["bidder"]).windowed_by(windows).count()
 
 

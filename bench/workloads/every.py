@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.workloads import aggregates, dedup, demo, json_records
+from bench.workloads import aggregates, dedup, demo, json_records, nexmark
 from bench.workloads.datasets import EPOCH, Shape, key_of, values
 from bench.workloads.datasets import prepared as prepared_tables
 from bench.workloads.workload import RECORDS_PER_MS, ROUNDS, Data, Piece, Topics, Workload, spread, written
@@ -149,6 +149,7 @@ WORKLOADS = {
     **demo.WORKLOADS,
     **aggregates.WORKLOADS,
     **dedup.WORKLOADS,
+    **nexmark.WORKLOADS,
 }
 PLAIN = {**json_records.PLAIN, **demo.PLAIN}
 """What stands beside others: measured with them, never alone."""

@@ -8,12 +8,16 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
 from bench.nexmark import generator
 from bench.nexmark.queries import EVENT, NEAR, QUERIES
 from bench.nexmark.reference import Reference
+from bench.workloads import nexmark
+from watersmeet._engine.keys.murmur import murmur2
 from watersmeet.testing import TopologyTestDriver
 
 SHAPE = generator.Shape(events=6_000, generators=1, rate=150)
@@ -108,3 +112,16 @@ def _expected(rows: dict[Any, Any], query: str) -> dict[Any, Any]:
     if query == "q7":
         return {key: value[:2] for key, value in rows.items()}
     return rows
+
+
+def test_each_generator_fills_a_partition_in_order_of_time(tmp_path):
+    data = nexmark.events_data(tmp_path, 4_000)
+    rows = pa.concat_tables(pq.read_table(file) for file in sorted((data.folder / "events").glob("*.parquet")))
+    assert data.records == rows.num_rows == 4_000
+    partitions = murmur2(pa.array([key.to_bytes(8, "big") for key in nexmark.KEYS])) % 4
+    assert sorted(partitions) == [0, 1, 2, 3]
+    for number, key in enumerate(nexmark.KEYS):
+        own = rows.filter(pa.compute.equal(rows["key"], key))
+        events = generator.events(generator.Shape(4_000, rate=4_000 // nexmark.SECONDS), number, 0, 1_000)
+        assert own["ts"].to_pylist() == events.ts.tolist()
+        assert own["value"].combine_chunks() == events.values

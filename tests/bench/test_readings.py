@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.kafka.outcomes import Outcome, Tally
-from bench.workloads.readings import of_json
+from bench.workloads.readings import of_json, of_json_with_times
 
 
 def all_differ(hashes: np.ndarray) -> bool:
@@ -69,3 +69,11 @@ def test_the_same_records_in_another_topic_are_others() -> None:
 
 def test_of_nothing_there_is_nothing() -> None:
     assert tallied() == Outcome(0, 0, 0, 0, 0)
+
+
+def test_times_are_the_same_with_a_blank_and_with_a_t():
+    one = b'{"bid":{"price":1,"dateTime":"2015-07-15 00:00:00.010"}}'
+    other = b'{"bid":{"price":1,"dateTime":"2015-07-15T00:00:00.01"}}'
+    later = b'{"bid":{"price":1,"dateTime":"2015-07-15T00:00:00.011"}}'
+    first, second, third = of_json_with_times([one, other, later])
+    assert first == second != third

@@ -62,6 +62,10 @@ public final class StreamsBench {
                 JsonWorkloads.enrich(builder, in, out);
                 break;
             default:
+                if (workload.startsWith("nexmark_")) {
+                    Nexmark.build(builder, workload, in, out);
+                    return;
+                }
                 if (!Aggregates.build(builder, workload, in, out)) {
                     joined(builder, workload, in[0], in[1]).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
                 }
