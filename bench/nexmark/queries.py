@@ -69,6 +69,11 @@ def q5(events: Any, grace: str = "0 ms") -> Any:
     """Of each ten seconds, every two seconds, the auctions with the most bids, once the window is over."""
     from pyspark.sql import functions as F
 
+    def more(most: Any, other: Any) -> Any:
+        both = F.struct(most["num"], F.concat(most["auctions"], other["auctions"]).alias("auctions"))
+        tied = F.when(other["num"] == most["num"], both).otherwise(most)
+        return F.when(other["num"] > most["num"], other).otherwise(tied)
+
     windows = wm.TimeWindows.of_size_and_grace("10 seconds", grace).advance_by("2 seconds")
     counts = (
         bids(events)
@@ -76,16 +81,13 @@ def q5(events: Any, grace: str = "0 ms") -> Any:
         .windowed_by(windows)
         .emit_strategy(wm.EmitStrategy.on_window_close())
         .count()
-        .to_stream(key=lambda key, window: F.struct(window["start"].alias("start"), key.alias("auction")))
-        .to_table()
+        .to_stream(key=lambda auction, window: F.struct(window["start"].alias("start"), auction.alias("auction")))
     )
-    most = counts.group_by(lambda key, count: (key["start"], count)).agg(most=wm.max(lambda count: count))
-    both = counts.join(
-        most,
-        lambda count, window: F.struct(count.alias("num"), window["most"]),
-        foreign_key=lambda key, count: key["start"],
+    hot = counts.map(
+        lambda key, num: (key["start"], F.struct(num.alias("num"), F.array(key["auction"]).alias("auctions")))
     )
-    return both.filter(lambda found: found["num"] >= found["most"])
+    most = hot.group_by_key().reduce(more)
+    return most.map_values(lambda hot: F.struct(hot["num"], F.array_sort(hot["auctions"]).alias("auctions")))
 
 
 def q7(events: Any) -> Any:

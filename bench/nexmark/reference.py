@@ -34,8 +34,8 @@ SQL = {
                 SELECT auction, ms, unnest(generate_series(ms // 2000 * 2000 - 8000, ms // 2000 * 2000, 2000)) start
                 FROM (SELECT auction, epoch_ms(dateTime) ms FROM bid))
             WHERE start + 10000 <= (SELECT MAX(epoch_ms(dateTime)) FROM bid) GROUP BY ALL)
-        SELECT (start, auction), (num, most) FROM counts JOIN (
-            SELECT start, MAX(num) most FROM counts GROUP BY start) USING (start) WHERE num >= most""",
+        SELECT start, (MAX(num), list(auction ORDER BY auction)) FROM counts JOIN (
+            SELECT start, MAX(num) most FROM counts GROUP BY start) USING (start) WHERE num >= most GROUP BY start""",
     "q7": """SELECT epoch_ms(dateTime) // 10000 * 10000 start, arg_min((price, bidder, number), (-price, number))
         FROM bid GROUP BY start""",
     "q8": """SELECT (id, p.start), name FROM (

@@ -70,8 +70,8 @@ def q4(events: Any) -> Any:
 
 
 def q5(events: Any) -> Any:
-    """Keys: start of the window and auction."""
-    return queries.q5(events, GRACE).to_stream(key=lambda key, found: _text(key["start"], key["auction"]))
+    """Keys: starts of windows."""
+    return queries.q5(events, GRACE).to_stream()
 
 
 def q8(events: Any) -> Any:

@@ -32,6 +32,7 @@ def _at(stamp: datetime) -> int:
 # How the records of a query are the rows of its SQL: (key, value) of each.
 ROWS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "q4": lambda key, value: (key, value.average),
+    "q5": lambda key, value: (key, (value.num, tuple(value.auctions))),
     "q7": lambda key, value: (key.start, (value.price, value.bidder)),
     "q8": lambda key, value: ((key.key, key.start), value),
     "q9": lambda key, value: (key, (value.bidder, value.price, value.extra)),

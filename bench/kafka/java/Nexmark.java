@@ -1,11 +1,12 @@
 import java.time.Duration;
+import java.util.List;
+import java.util.stream.Stream;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
-import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
@@ -14,6 +15,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -46,9 +48,7 @@ final class Nexmark {
 
     record Mean(long sum, long count) {}
 
-    record Spot(long start, long auction) {}
-
-    record Hot(long num, long most) {}
+    record Hot(long num, List<Long> auctions) {}
 
     record Pair(long bidder, long auction) {}
 
@@ -68,8 +68,7 @@ final class Nexmark {
                     .to(out[0], Produced.with(LONG, DOUBLE));
                 break;
             case "nexmark_q5":
-                hottest(events).toStream((spot, hot) -> spot.start() + "|" + spot.auction())
-                    .to(out[0], Produced.with(TEXT, Json.of(Hot.class)));
+                hottest(events).toStream().to(out[0], Produced.with(LONG, Json.of(Hot.class)));
                 break;
             case "nexmark_q8":
                 sellers(events).toStream((key, name) -> key.key() + "|" + key.window().start())
@@ -145,29 +144,25 @@ final class Nexmark {
                 kept(Mean.class));
     }
 
-    private static KTable<Spot, Hot> hottest(KStream<Long, Event> events) {
-        KTable<Spot, Long> counts = bids(events)
+    private static KTable<Long, Hot> hottest(KStream<Long, Event> events) {
+        // suppress, since emit on close waits for a second of the clock to pass, and the last windows would be missing
+        return bids(events)
             .groupBy((key, bid) -> bid.auction(), Grouped.with(LONG, Json.of(Bid.class)))
             .windowedBy(TimeWindows.ofSizeAndGrace(TEN_SECONDS, GRACE).advanceBy(Duration.ofSeconds(2)))
-            .emitStrategy(EmitStrategy.onWindowClose())
             .count(Materialized.<Long, Long, WindowStore<Bytes, byte[]>>with(LONG, LONG))
-            .toStream((key, count) -> new Spot(key.window().start(), key.key()))
-            .toTable(Materialized.<Spot, Long, KeyValueStore<Bytes, byte[]>>with(Json.of(Spot.class), LONG));
-        // there is one count of each window, so nothing is ever taken back
-        KTable<Long, Long> most = counts
-            .groupBy((spot, count) -> KeyValue.pair(spot.start(), count), Grouped.with(LONG, LONG))
-            .aggregate(
-                () -> 0L,
-                (start, count, max) -> Math.max(max, count),
-                (start, count, max) -> max,
-                Materialized.<Long, Long, KeyValueStore<Bytes, byte[]>>with(LONG, LONG));
-        return counts
-            .join(
-                most,
-                (spot, count) -> spot.start(),
-                Hot::new,
-                Materialized.<Spot, Hot, KeyValueStore<Bytes, byte[]>>with(Json.of(Spot.class), Json.of(Hot.class)))
-            .filter((spot, hot) -> hot.num() >= hot.most());
+            .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+            .toStream()
+            .map((key, num) -> KeyValue.pair(key.window().start(), new Hot(num, List.of(key.key()))))
+            .groupByKey(Grouped.with(LONG, Json.of(Hot.class)))
+            .reduce(Nexmark::more, kept(Hot.class))
+            .mapValues(hot -> new Hot(hot.num(), hot.auctions().stream().sorted().toList()));
+    }
+
+    private static Hot more(Hot most, Hot other) {
+        if (other.num() != most.num()) {
+            return other.num() > most.num() ? other : most;
+        }
+        return new Hot(most.num(), Stream.concat(most.auctions().stream(), other.auctions().stream()).toList());
     }
 
     private static KTable<Windowed<Long>, String> sellers(KStream<Long, Event> events) {
