@@ -151,6 +151,7 @@ PLAIN = frozenset(
         "info",
         "latest",
         "letter",
+        "pattern",
         "served",
         "server",
     }

@@ -97,6 +97,7 @@ from watersmeet.io.outputs import BatchInfo, Output
 from watersmeet.io.policies import DeadLetter
 from watersmeet.io.registry import SchemaRegistry
 from watersmeet.io.schema_formats import avro, json_schema, protobuf
+from watersmeet.io.topic_names import TopicPattern
 from watersmeet.io.topics import Topic, TopicSink
 from watersmeet.io.windowed_formats import session_windowed, time_windowed
 from watersmeet.names import missing
@@ -168,6 +169,7 @@ __all__ = [
     "TimeWindowedKStream",
     "TimeWindows",
     "Topic",
+    "TopicPattern",
     "TopicSink",
     "Topology",
     "TopologyError",

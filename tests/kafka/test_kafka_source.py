@@ -19,6 +19,7 @@ from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
 from watersmeet._plan.nodes import Kind, Shape, SourceNode
 from watersmeet._spark.dataflow.compile import SparkLayout, compile_plan
+from watersmeet._spark.sources import partitions
 from watersmeet._spark.sources import topics as kafka_topics
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.sources import partition_counts, scan
@@ -291,7 +292,7 @@ def test_partition_counts_are_the_topics_own_and_a_missing_topic_is_an_error(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, way: str
 ) -> None:
     one, three = new_topic(broker, 1), new_topic(broker, 3)
-    count = partition_counts if way == "client" else kafka_topics._counts_by_spark
+    count = partition_counts if way == "client" else partitions._counts_by_spark
     assert count(spark, [three, one, three], kafka) == {one: 1, three: 3}
     with pytest.raises(ConfigError, match=r"(Unknown|does not have a) topic(.|\n)*no-such-topic(.|\n)*Hint: "):
         count(spark, [one, "no-such-topic"], kafka)

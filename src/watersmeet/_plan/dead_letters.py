@@ -110,7 +110,7 @@ def _written(plan: Plan, topics: Sequence[str], of: str, called: str, functions:
 
 def _check(plan: Plan, called: str, topic: str) -> None:
     for node in plan.nodes:
-        if node.place is not None and node.place.topic == topic:
+        if node.place is not None and (node.place.topic == topic or (not node.is_sink and node.place.reads(topic))):
             raise TopologyError(
                 f"Dead letters need a topic of their own, and {topic!r} has other records: keys and values of dead "
                 "letters are any bytes.",

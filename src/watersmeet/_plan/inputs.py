@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Function, Node, Shape, SourceNode
+from watersmeet._plan.nodes import Function, Node, Shape, SourceNode, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
@@ -67,6 +67,7 @@ class Inputs:
                 given=repr(name),
                 hint="Read it once and use the handle twice, or give one of them name=...",
             )
+        self._check_pattern(origin, kind, name, bootstrap)
         key, value = self._construction.functions.source_types(origin, name)
         kept = self._construction.history_ms(history)
         if bootstrap is not None:
@@ -79,6 +80,32 @@ class Inputs:
         self._construction.add(node)
         self.names.add(name)
         return node
+
+    def _check_pattern(self, origin: Origin, kind: Any, name: str, bootstrap: Bootstrap | None) -> None:
+        """Raise where a pattern of topics is no stream of its own topics alone, or begins with something."""
+        others = [each.origin for each in sources_among(self._construction.nodes)]
+        for one, other in [(origin, each) for each in others] + [(each, origin) for each in others]:
+            if one.pattern is not None and other.pattern is None and one.reads(other.topic):
+                raise TopologyError(
+                    f"wm.TopicPattern({one.pattern!r}) matches the topic {other.topic!r}, which another input reads.",
+                    given=f"inputs {one.topic!r} and {other.topic!r}",
+                    hint="Narrow the pattern, or leave the other input out and take its records by "
+                    f'filter(lambda value, record: record["topic"] == {other.topic!r}).',
+                )
+        if origin.pattern is None:
+            return
+        if kind != "stream":
+            raise TopologyError(
+                f"A {'global table' if kind == 'global' else kind} has no TopicPattern({origin.pattern!r}): the topics "
+                "may have rows of one key, which have no order.",
+                hint="builder.stream(wm.TopicPattern(...), ...).to_table(): the latest record of a key is its row.",
+            )
+        if bootstrap is not None:
+            raise TopologyError(
+                f"bootstrap= belongs to one topic, and wm.TopicPattern({origin.pattern!r}) reads several.",
+                given=f"bootstrap= of {name!r}",
+                hint="Read that topic by its name, with its bootstrap=, then merge: one.merge(other).",
+            )
 
     def _check_begin(self, origin: Origin, kind: Any, name: str, bootstrap: Bootstrap | None) -> None:
         """Raise where it is said twice, or to no end, from where a topic is read."""

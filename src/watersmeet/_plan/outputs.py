@@ -55,16 +55,17 @@ def check_feedback(node: Node, nodes: Mapping[str, Node], functions: FunctionBac
     ------
     TopologyError : the output does not say `feedback`, or writes another type or format than is read.
     """
-    topic = None if node.place is None else node.place.topic
-    if topic is None:
+    if node.place is None or node.place.topic is None:
         return
-    others = [each for each in nodes.values() if each.place is not None and each.place.topic == topic]
-    for other in others:
-        if other.is_sink != node.is_sink:
-            sink, source = (node, other) if node.is_sink else (other, node)
+    for other in (each for each in nodes.values() if each.place is not None and each.is_sink != node.is_sink):
+        sink, source = (node, other) if node.is_sink else (other, node)
+        topic = sink.place.topic
+        if source.place.reads(topic):
             if not sink.place.feeds_back:
+                pattern = source.place.pattern
+                by = "" if pattern is None else f", which wm.TopicPattern({pattern!r}) matches"
                 raise TopologyError(
-                    f"The topology reads and writes the topic {topic!r}: each result would come back as an input.",
+                    f"The topology reads and writes the topic {topic!r}{by}: each result would come back as an input.",
                     given=f"topic {topic!r}, of {other.stem} {other.name!r} and {node.stem} {node.name!r}",
                     hint="Write to another topic. To continue with the written records, use the stream that through() "
                     "returns. To read them in a later batch: to(topic, feedback=True).",
@@ -79,9 +80,9 @@ def check_fed_back(nodes: Iterable[Node]) -> None:
     ------
     TopologyError : one does.
     """
-    read = {node.place.topic for node in nodes if node.place is not None and not node.is_sink}
+    sources = [node.place for node in nodes if node.place is not None and not node.is_sink]
     for node in nodes:
-        if node.is_sink and node.place.feeds_back and node.place.topic not in read:
+        if node.is_sink and node.place.feeds_back and not any(each.reads(node.place.topic) for each in sources):
             raise TopologyError(
                 f"feedback=True of {node.name!r} needs an input of its topic {node.place.topic!r}: nothing reads it.",
                 hint=f"Read it: builder.stream({node.place.topic!r}, ...); or leave feedback out.",

@@ -20,7 +20,7 @@ from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable
-from watersmeet.io.topic_names import StartingOffsets, are_topics, check_topics
+from watersmeet.io.topic_names import StartingOffsets, TopicPattern, are_topics, check_topics
 from watersmeet.io.topics import Topic
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -59,7 +59,7 @@ class InputReading:
     @overload
     def stream(
         self,
-        source: list[str] | tuple[str, ...],
+        source: list[str] | tuple[str, ...] | TopicPattern,
         *,
         key: Format | FormatName,
         value: Format | FormatName,
@@ -93,7 +93,7 @@ class InputReading:
 
     def stream(
         self,
-        source: str | list[str] | tuple[str, ...] | Topic | Rows | DataFrame,
+        source: str | list[str] | tuple[str, ...] | TopicPattern | Topic | Rows | DataFrame,
         *,
         name: str | None = None,
         key: Columns | Format | None = None,
@@ -112,9 +112,10 @@ class InputReading:
         Parameters
         ----------
         source : a topic's name, several names (all with the same options; functions that see the record tell them
-            apart by `record["topic"]`), a `Topic`, a DataFrame (streaming or static), or `Rows` of one. All rows of a
-            streaming one's batch come through one task, which puts them in order, above 256 MiB through
-            a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
+            apart by `record["topic"]`), a `TopicPattern` of names, a `Topic`, a DataFrame (streaming or static), or
+            `Rows` of one. All rows of a streaming one's batch come through one task, which puts them in order, above
+            256 MiB through a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of
+            files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
         key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
@@ -273,7 +274,7 @@ class InputReading:
         options: dict[str, Any] = {"on_undecodable": on_undecodable, "on_error": on_error, "headers": headers}
         options |= {"key": key, "value": value, "timestamp": timestamp, "order": order}
         options |= {"on_invalid_timestamp": on_invalid_timestamp, "starting_offsets": starting_offsets}
-        if ttl is not None or since != "update":
+        if (ttl is not None or since != "update") and not isinstance(source, TopicPattern):
             node = self._inputs.add(source, "stream", name, None, options, bootstrap=bootstrap)
             stream = KStream(self._construction, node)
             return stream.to_table(store=store, history=history, ttl=ttl, since=since)

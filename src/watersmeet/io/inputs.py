@@ -44,6 +44,15 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
         return None
 
     @property
+    def pattern(self) -> str | None:
+        """The pattern of the topics' names, if it reads all topics with such names; `topic` is then its text."""
+        return None
+
+    def reads(self, topic: str | None) -> bool:
+        """Whether it reads the Kafka topic of this name."""
+        return topic is not None and self.topic == topic
+
+    @property
     def formats(self) -> Mapping[str, Format | FormatName | None]:
         """Formats of the parts of a record that come as bytes."""
         return {}

@@ -15,7 +15,8 @@ from watersmeet.errors import TopologyError
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import Output, OwnOutput, SinkTarget
-from watersmeet.io.topics import Topic, TopicSink
+from watersmeet.io.topic_names import TopicPattern
+from watersmeet.io.topics import PatternTopics, Topic, TopicSink
 from watersmeet.names import option_refused
 
 
@@ -31,6 +32,8 @@ def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
         return source
     if isinstance(source, str):
         return _make(Topic, source, options)
+    if isinstance(source, TopicPattern):
+        return _make(PatternTopics, source.pattern, options)
     if hasattr(source, "schema") and hasattr(source, "isStreaming"):
         return _make(Rows, source, options)
     raise TopologyError(
@@ -96,6 +99,8 @@ def _source_hint(given: Any) -> str:
     kind = type(given)
     if kind.__module__.startswith("pandas") or (isinstance(given, list) and given and not isinstance(given[0], str)):
         return "Make a DataFrame of Spark's first: builder.stream(spark.createDataFrame(rows), name=..., key=..., ...)."
+    if kind.__module__ == "re":
+        return f"A pattern of names: builder.stream(wm.TopicPattern({given.pattern!r:.120}), ...)."
     if isinstance(given, list | tuple | set):
         return "Read each topic by itself, then merge: one.merge(other)."
     if kind.__name__ in ("KStream", "KTable", "WTable"):
@@ -129,13 +134,19 @@ def _sink_hint(given: Any) -> str:
 
 
 T = TypeVar("T")
+_SHOWN = {
+    Topic: ("An input topic", "stream"),
+    PatternTopics: ("A pattern of topics", "stream"),
+    Rows: ("A DataFrame", "frame"),
+    TopicSink: ("An output topic", "to"),
+}
+"""How a kind of input or output is called in an error, and by which method it is made."""
 
 
 def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
     known = list(inspect.signature(kind).parameters)[1:]
     foreign = sorted(set(options) - set(known))
     if foreign:
-        what = {Topic: "An input topic", Rows: "A DataFrame", TopicSink: "An output topic"}[kind]  # type: ignore[index]
-        method = {Topic: "stream", Rows: "frame", TopicSink: "to"}[kind]  # type: ignore[index]
+        what, method = _SHOWN[kind]  # type: ignore[index]
         raise option_refused(what, foreign[0], options[foreign[0]], method, known)
     return kind(first, **options)

@@ -1,16 +1,70 @@
-"""Arguments for Kafka topics: names, several names as one stream, and starting offsets."""
+"""Arguments for Kafka topics: names, several names as one stream, patterns of names, and starting offsets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from watersmeet.errors import TopologyError
+from watersmeet.names import answering
 
 StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 _PATH = re.compile(r"/|\\\\|\.(?:parquet|json|csv|avro|orc)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_OF_PYTHON = re.compile(r"\(\?P|\(\?\(|\\Z|\\A")
+"""What Python's patterns have and Java's have not, or otherwise."""
+
+
+@answering
+@dataclass(frozen=True)
+class TopicPattern:
+    """Topics by a pattern of their names, as the source of a stream.
+
+    Spark looks for topics with such names before each batch: one that is created later joins between two batches, and
+    is read from its beginning. Kafka Streams: `StreamsBuilder.stream(Pattern)`; Spark: `subscribePattern`.
+
+    Parameters
+    ----------
+    pattern : a regular expression for the whole name, such as "orders-.*"; Spark reads it as Java's `Pattern`.
+
+    Raises
+    ------
+    TopologyError : it is no regular expression, or one that Java reads otherwise.
+
+    Examples
+    --------
+    >>> orders = builder.stream(wm.TopicPattern("orders-.*"), key="string", value="string")  # doctest: +SKIP
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.pattern
+        if not isinstance(given, str) or not given:
+            raise TopologyError(
+                f"The pattern of a TopicPattern must be a text: pattern={given!r:.120}.",
+                hint='wm.TopicPattern("orders-.*")',
+            )
+        other = _OF_PYTHON.search(given)
+        if other is not None:
+            raise TopologyError(
+                f"wm.TopicPattern({given!r:.120}) has {other[0]!r}, which Java's regular expressions do not have.",
+                hint="The whole name has to match, so no anchors are needed. Leave named groups out.",
+            )
+        try:
+            re.compile(given)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise TopologyError(
+                f"wm.TopicPattern({given!r:.120}) is not a regular expression: {error}.",
+                hint='".*" stands for any characters, "[.]" for a dot: wm.TopicPattern("orders-.*").',
+            ) from None
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Whether the whole name of a topic matches a pattern."""
+    return re.fullmatch(pattern, topic) is not None
 
 
 def check_topic(name: Any, *, writes: bool = False) -> None:
@@ -34,8 +88,10 @@ def _topic_hint(name: Any, writes: bool) -> str:
             "builder.stream(frame, name=..., key=..., timestamp=...)."
         )
     plain = "Letters, digits, '.', '_' and '-', at most 249 of them."
-    if isinstance(name, str) and re.search(r"[,*|;?]", name) and not writes:
-        return f"{plain} Read each topic by its name, then merge: one.merge(other)."
+    if isinstance(name, str) and re.search(r"[,;]", name) and not writes:
+        return f"{plain} Read several topics as a list: builder.stream({re.split('[,; ]+', name)!r:.120}, ...)."
+    if isinstance(name, str) and re.search(r"[*|?]", name) and not writes:
+        return f"{plain} A pattern of names: builder.stream(wm.TopicPattern({name!r:.120}), ...)."
     return plain
 
 

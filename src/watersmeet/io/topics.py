@@ -11,7 +11,7 @@ from watersmeet.io.formats import FORMAT_HINT, Format, FormatName, PlacedFormat
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
-from watersmeet.io.topic_names import StartingOffsets, check_offsets, check_topic
+from watersmeet.io.topic_names import StartingOffsets, check_offsets, check_topic, matches
 from watersmeet.names import answering
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Topic(Origin):
     shown = "topic"
 
     def __post_init__(self) -> None:
-        check_topic(self.name)
+        self._check_name()
         for part in ("key", "value"):  # the parts of a record
             self._set_format(part, getattr(self, part))
         self.policies.check()
@@ -107,6 +107,9 @@ class Topic(Origin):
             self, on_undecodable=policies.on_undecodable, on_error=policies.on_error, on_invalid_timestamp=times
         )
 
+    def _check_name(self) -> None:
+        check_topic(self.name)
+
     def _check_timestamp(self) -> None:
         given: Any = self.timestamp
         if isinstance(given, str) or (given is not None and type(given).__name__ == "Column"):
@@ -134,6 +137,36 @@ class Topic(Origin):
             what = f"{what}, which the topic {self.name!r} needs for its {part}s."
             raise TopologyError(what, given=f"{part}={found}", hint=hint)
         object.__setattr__(self, part, form)
+
+
+@dataclass(frozen=True)
+class PatternTopics(Topic):
+    """All topics with names that a pattern matches, as one input; made of a `TopicPattern`.
+
+    Parameters
+    ----------
+    name : the pattern.
+
+    Other parameters as for `Topic`; `starting_offsets` is of all topics of the first start.
+    """
+
+    shown = "topics"
+
+    @property
+    def pattern(self) -> str:
+        return self.name
+
+    def reads(self, topic: str | None) -> bool:
+        return topic is not None and matches(self.name, topic)
+
+    def _check_name(self) -> None:
+        given = self.starting_offsets
+        if given is not None and not isinstance(given, str):
+            raise TopologyError(
+                f"starting_offsets={given!r:.120} belongs to the partitions of one topic, and wm.TopicPattern("
+                f"{self.name!r:.120}) reads several.",
+                hint='starting_offsets="earliest" or "latest"; or read each topic by its name.',
+            )
 
 
 @answering

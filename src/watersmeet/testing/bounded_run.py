@@ -16,11 +16,13 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 
 from watersmeet._engine.rows.columns import HELD_KEY, position_columns
 from watersmeet._engine.rows.position import position_tuples
+from watersmeet._engine.rows.topic_slots import TOPICS
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import Metrics, add, counted, drops_of
 from watersmeet._spark.sources.scans import Scan
+from watersmeet._worker.pattern_topics import PROPERTY, as_property
 from watersmeet._worker.wire.wire import Labels, target_count
 from watersmeet.testing.piped import Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
@@ -61,6 +63,8 @@ class BoundedRun:
 
     def _run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         self.drops = {}
+        if TOPICS.get():
+            self.spark.sparkContext.setLocalProperty(PROPERTY, as_property(TOPICS.get()))
         # In Spark 4.1 a bounded stateful query finds its state coordinator only after this was touched.
         _ = self.spark.streams.active
         observations: list[tuple[Observation, Metrics]] = []

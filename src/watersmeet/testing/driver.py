@@ -37,6 +37,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
+from watersmeet._engine.rows.topic_slots import TOPICS
 from watersmeet._plan.dead_letters import dropped_source, invalid_timestamp_source, raised_source, undecodable_source
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SourceNode
@@ -118,7 +119,7 @@ class TopologyTestDriver:
 
         Parameters
         ----------
-        input : name of an input of the topology.
+        input : name of an input of the topology, or of a topic that a `TopicPattern` matches.
         key, value : Python values of its types; None for null. A struct is a dict, a Row or a tuple; an int does for
             a double. The bytes of a topic's key or value may be given instead, and are decoded as in production.
         ts : event time in ms.
@@ -131,12 +132,18 @@ class TopologyTestDriver:
         SourceError : bytes are not of the input's format, and its policy is to fail.
         """
         self._check_open()
-        inlet = self._inlets.get(input)
-        if inlet is None:
-            raise TopologyError(f"Unknown input {input!r}.", hint=_known("Inputs", self._inlets))
-        before = self._cases[case]
-        before.append(inlet.record(key, value, ts, headers, len(before)))
+        inlet, before = self._inlet(input), self._cases[case]
+        before.append(inlet.of_topic(input, inlet.record(key, value, ts, headers, len(before), input)))
         self._results = None
+
+    def _inlet(self, name: str) -> Inlet:
+        inlet = self._inlets.get(name)
+        if inlet is None or inlet.source.origin.pattern is not None:
+            by_pattern = (each for each in self._inlets.values() if each.source.origin.pattern is not None)
+            inlet = next((each for each in by_pattern if each.source.origin.reads(name)), None)
+        if inlet is None:
+            raise TopologyError(f"Unknown input {name!r}.", hint=_known("Inputs", _names_taken(self._inlets)))
+        return inlet
 
     def read(self, output: str, *, case: str = "", limit: int | None = None) -> list[TestRecord]:
         """The records that an output got since the last read, in order.
@@ -263,6 +270,7 @@ class TopologyTestDriver:
         return self._test_records(output, self._found(results, output, case))
 
     def _run_new(self) -> dict[tuple[int, str], list[Any]]:
+        TOPICS.set({each.number: each.topics for each in self._inlets.values() if each.topics})
         try:
             results = self._run.run(list(self._cases.values()))
         except Exception as error:
@@ -283,13 +291,12 @@ class TopologyTestDriver:
 
         Parameters
         ----------
-        topic : name of an input of the topology.
+        topic : name of an input of the topology, or of a topic that a `TopicPattern` matches.
         start_ts : event time in ms of records that are piped without one; the driver's wall clock if None.
         auto_advance : how much later each further one of them is.
         case : name of an independent case.
         """
-        if topic not in self._inlets:
-            raise TopologyError(f"Unknown input {topic!r}.", hint=_known("Inputs", self._inlets))
+        self._inlet(topic)
         start = self._wall_clock_ms if start_ts is None else start_ts
         return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
 
@@ -356,6 +363,12 @@ def _inlets(plan: Plan) -> dict[str, Inlet]:
         for n, s in enumerate(plan.sources)
         if s.dead_letters_of is None
     }
+
+
+def _names_taken(inlets: Mapping[str, Inlet]) -> list[str]:
+    """The names of inputs; of one with a pattern, the names that it takes."""
+    patterns = {name: each.source.origin.pattern for name, each in inlets.items()}
+    return [name if pattern is None else f"topics that match {pattern!r}" for name, pattern in patterns.items()]
 
 
 def _refuse_wall(topology: Topology, why: str) -> None:

@@ -30,7 +30,8 @@ class Feedback:
         self.rounds = ROUNDS
         self._inputs = {source.place.topic: source.input for source in plan.sources if source.place.topic}
         fed = (sink for sink in plan.sinks if sink.target.feeds_back)
-        self._outputs = {sink.output: self._inputs[sink.target.topic] for sink in fed}
+        # a topic that a pattern matches is piped into under its own name
+        self._outputs = {sink.output: self._inputs.get(sink.target.topic, sink.target.topic) for sink in fed}
         self.done: Counter[tuple[str, str]] = Counter()
 
     def pipe(self, records: Records, pipe: Callable[..., None], cases: Sequence[str]) -> bool:

@@ -7,13 +7,14 @@ the decoder of production, under the input's own policy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType
 
-from watersmeet._engine.rows.columns import array
+from watersmeet._engine.rows.columns import PARTITION_BITS, array
+from watersmeet._engine.rows.topic_slots import numbered
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats.values import Unfit, fitted
 from watersmeet._worker.formats.dead_letters import HEADERS, BadRecordOrigin
@@ -30,7 +31,8 @@ Header = tuple[str, bytes | None]
 class Piped:
     """One input record: source number, its place in its case, which is its order_ts, and why it does not pass.
 
-    `raw` is the bytes of its key and value, where it may still become a dead letter.
+    `raw` is the bytes of its key and value, where it may still become a dead letter. Of a topic that a pattern matches,
+    `topic` is its name, and `place` the number of source and topic in its position.
     """
 
     source: int
@@ -41,6 +43,8 @@ class Piped:
     step: int
     reason: int = 0
     raw: tuple[bytes | None, bytes | None] | None = None
+    topic: str | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,27 @@ class Inlet:
     source : its node.
     dead_letter_source : number of the source of its dead letters, where it has any.
     keeps : whether records are kept as they came, since they may end later.
+    topics : of an input with a pattern, the topics that were piped into, in order.
     """
 
     number: int
     source: SourceNode
     dead_letter_source: int | None = None
     keeps: bool = False
+    topics: list[str] = field(default_factory=list)
 
-    def record(self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int) -> Piped:
+    def of_topic(self, topic: str, record: Piped) -> Piped:
+        """The record as one of a topic that the input's pattern matches."""
+        if self.source.origin.pattern is None:
+            return record
+        if topic not in self.topics:
+            self.topics.append(topic)
+        place = self.number << PARTITION_BITS | numbered(self.topics.index(topic))
+        return replace(record, topic=topic, place=place)
+
+    def record(
+        self, key: Any, value: Any, ts: int, headers: Sequence[Header], step: int, topic: str | None = None
+    ) -> Piped:
         """The record, with everything of its types.
 
         Raises
@@ -86,7 +103,7 @@ class Inlet:
         if worst is not None and self.dead_letter_source is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(given)
-            place = BadRecordOrigin(self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
+            place = BadRecordOrigin(topic or self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
             return Piped(self.dead_letter_source, raw[0], raw[1], max(at, 0), (*told, *place.headers(worst)), step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
@@ -112,7 +129,7 @@ class Inlet:
             value = found.values.to_pylist(maps_as_pydicts="strict")[0]
             return _PipedPart(fitted(value, kind, part), ts=None if found.ts is None else found.ts[0].as_py())
         decoder = Deserializer(self.number, part, part, form.kind, origin.topic, origin.policies.fails, serde)
-        error = decoder.refused(bytes(given), 0, step)
+        error = decoder.refused(bytes(given), origin.topic, 0, step)
         if decoder.fails:
             raise error
         return _PipedPart(None, UNDECODABLE, error=error)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.rows.topic_slots import TOPIC
 from watersmeet._plan.dead_letters import WITHIN
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.dead_letters import HEADERS, column
@@ -54,10 +55,15 @@ class PipedFrame:
         fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("case", LongType())]
         fields += [(name, LongType()) for name in (*position, "ts")] + [("reason", ByteType())]
         fields += [("headers", HEADERS)] if self.headers else []
+        fields += [(TOPIC, StringType())] if self._patterns else []
         for number, source in enumerate(self.physical.plan.sources):
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
             fields += [(column(number, "headers"), HEADERS)] if source.dead_letters_of is not None else []
         return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    @property
+    def _patterns(self) -> bool:
+        return any(source.origin.pattern is not None for source in self.physical.plan.sources)
 
     def rows(self, cases: Sequence[Sequence[Piped]]) -> list[tuple[Any, ...]]:
         """The rows, case by case."""
@@ -66,8 +72,9 @@ class PipedFrame:
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
         reason = piped.reason or (NEGATIVE_TIMESTAMP if piped.ts < 0 else 0)
         paths = [0] * self.physical.slots
-        row: list[Any] = [piped.source, case, piped.step, 0, piped.step, *paths, piped.ts, reason]
+        row: list[Any] = [piped.source, case, piped.step, piped.place, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
+        row += [piped.topic] if self._patterns else []
         for number, source in enumerate(self.physical.plan.sources):
             of, told = source.dead_letters_of, list(piped.headers)
             parts = [piped.key, piped.value, *([told] if of is not None else [])]

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.rows.columns import PARTITION_BITS, ints
+from watersmeet._engine.rows.columns import ints
+from watersmeet._engine.rows.topic_slots import place_of
 from watersmeet.errors import SourceError
 from watersmeet.windows.durations import LONGEST_MS
 
-_PARTITION = (1 << PARTITION_BITS) - 1
 SNAPSHOT = -1
 """order_ts of a snapshot's rows: no record's time is below 0."""
 
@@ -58,6 +58,6 @@ def refuse_far(frame: pa.Table, roots: Mapping[int, str]) -> None:
         )
         raise SourceError(
             f"The timestamp of a record of {roots.get(root, root)} is too large.",
-            given=f"partition {partition & _PARTITION}, offset {offset}: {ts} ms, {LONGEST_MS} allowed",
+            given=f"partition {place_of(partition)[1]}, offset {offset}: {ts} ms, {LONGEST_MS} allowed",
             hint="Timestamps are milliseconds since 1970: microseconds are divided by 1,000, nanoseconds by 1,000,000.",
         )

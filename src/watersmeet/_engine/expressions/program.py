@@ -16,8 +16,9 @@ from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import RowsOfArrays
 from watersmeet._engine.expressions.explosion import exploded, explodes
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
-from watersmeet._engine.rows.columns import PARTITION_BITS, array, ints
+from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.halves import failing
+from watersmeet._engine.rows.topic_slots import place_of
 
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
@@ -134,8 +135,9 @@ def _place(row: pa.Table) -> str:
     part = "srcpart" if "srcpart" in row.column_names else "partition"
     if part not in row.column_names:
         return ""
-    partition = row.column(part)[0].as_py() & ((1 << PARTITION_BITS) - 1)
-    return f", at partition {partition}, offset {row.column('offset')[0].as_py()}"
+    topic, partition = place_of(row.column(part)[0].as_py())
+    said = "" if topic is None else f"topic {topic}, "
+    return f", at {said}partition {partition}, offset {row.column('offset')[0].as_py()}"
 
 
 def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 from watersmeet._spark.checkpoint.files import RESTORE, Folder, foreign
@@ -23,12 +24,13 @@ _FILES = (
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
-def last_planned(checkpoint: Folder, levels: int) -> int:
+def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> int:
     """Number of the last batch with a plan in the checkpoint; -1: none.
 
     Parameters
     ----------
     levels : how many levels keep state.
+    patterns : whether topics are read by patterns of their names: then one that has vanished is no damage.
 
     Raises
     ------
@@ -48,7 +50,7 @@ def last_planned(checkpoint: Folder, levels: int) -> int:
     if planned != NONE:
         _check_metadata(checkpoint, files)
         with foreign(f"{checkpoint}/offsets/{planned}"):
-            _check_plans(checkpoint, logs["offsets"], planned)
+            _check_plans(checkpoint, logs["offsets"], planned, vanish=patterns)
     for log, found in logs.items():
         if log != "offsets":
             with foreign(f"{checkpoint}/{log}/{max(found)}"):
@@ -108,7 +110,7 @@ def _check_schemas(checkpoint: Folder, entries: list[Any], files: dict[str, byte
             raise _broken(f"{checkpoint}/{name}")
 
 
-def _check_plans(checkpoint: Folder, plans: dict[int, bytes], planned: int) -> None:
+def _check_plans(checkpoint: Folder, plans: dict[int, bytes], planned: int, *, vanish: bool) -> None:
     """The last two plans can be read, and the last one goes on where the one before it ended."""
     before: list[Any] | None = None
     for number in (planned - 1, planned):  # the two plans that Spark reads
@@ -117,7 +119,8 @@ def _check_plans(checkpoint: Folder, plans: dict[int, bytes], planned: int) -> N
         if number not in plans:
             raise _unfit(checkpoint, f"offsets/{planned}, but not offsets/{number}")
         _, *ends = _entries(checkpoint, "offsets", plans, number)
-        if before is not None and (len(before) != len(ends) or any(map(_goes_back, before, ends))):
+        goes_back = partial(_goes_back, vanish=vanish)
+        if before is not None and (len(before) != len(ends) or any(map(goes_back, before, ends))):
             raise _unfit(checkpoint, f"offsets/{number} ends before offsets/{number - 1}")
         before = ends
 
@@ -134,8 +137,13 @@ def _entries(checkpoint: Folder, log: str, files: dict[int, bytes], number: int)
     return entries
 
 
-def _goes_back(before: Any, end: Any) -> bool:
-    """Whether a source's end lies before its last one, for the sources with ends that never fall."""
+def _goes_back(before: Any, end: Any, *, vanish: bool) -> bool:
+    """Whether a source's end lies before its last one, for the sources with ends that never fall.
+
+    `vanish`: whether topics of Kafka's may be gone.
+    """
+    if vanish and isinstance(before, dict) and isinstance(end, dict):
+        before = {name: of for name, of in before.items() if name in end or not isinstance(of, dict)}
     old, new = _numbers(before), _numbers(end)
     return any(name not in new or new[name] < number for name, number in old.items()) if new else False
 

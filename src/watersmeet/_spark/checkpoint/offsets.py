@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from watersmeet.errors import CorruptData
+from watersmeet.io.topic_names import matches
 
 VOID = "-"
 """Where Spark has read nothing of a source yet."""
@@ -60,20 +61,28 @@ class Begin:
 
     Parameters
     ----------
-    topics : their names.
+    topics : the names of those that have one.
     at : asked for some of them, by topic and partition, where they begin.
+    patterns : of the names of the others.
+    there : asks for the topics that these match now.
     """
 
     topics: frozenset[str]
     at: Callable[[frozenset[str]], Mapping[str, Mapping[str, int]]]
+    patterns: frozenset[str] = frozenset()
+    there: Callable[[], Iterable[str]] = tuple
+
+    def reads(self, topic: str) -> bool:
+        """Whether it reads the topic."""
+        return topic in self.topics or any(matches(each, topic) for each in self.patterns)
 
 
 def _of_topics(end: str, begin: Begin | None) -> str:
     """The offsets of a source, without topics that are gone, and with the beginnings of new ones."""
     if begin is None or end == VOID:
         return end
-    kept = {name: parts for name, parts in json.loads(end).items() if name in begin.topics}
-    added = begin.topics - set(kept)
+    kept = {name: parts for name, parts in json.loads(end).items() if begin.reads(name)}
+    added = (begin.topics | frozenset(begin.there() if begin.patterns else ())) - set(kept)
     if not kept:
         return VOID
     return json.dumps({**kept, **(begin.at(added) if added else {})}, separators=(",", ":"))

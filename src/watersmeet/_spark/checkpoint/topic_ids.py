@@ -78,11 +78,11 @@ def check(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str
     ------
     SourceError : an input was made anew.
     """
-    _check_inputs(known, now, inputs)
+    check_inputs(known, now, inputs)
     _say_outputs(known, now, outputs)
 
 
-def _check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str]) -> None:
+def check_inputs(known: Mapping[str, str], now: Mapping[str, str], inputs: Iterable[str]) -> None:
     """Raise where an input is not the topic that was read.
 
     Raises
@@ -130,7 +130,8 @@ class TopicIds:
     @classmethod
     def of(cls, sources: Iterable[SourceNode], sinks: Iterable[SinkNode], kafka: Kafka | None) -> TopicIds:
         """The topics of these inputs and outputs."""
-        read = frozenset(each.origin.topic for each in sources if each.origin.topic is not None)
+        topics = (each.origin for each in sources if each.origin.pattern is None)
+        read = frozenset(each.topic for each in topics if each.topic is not None)
         return cls(kafka, read, frozenset(each.target.topic for each in sinks if each.target.topic is not None))
 
     @cached_property

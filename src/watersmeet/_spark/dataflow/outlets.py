@@ -8,6 +8,7 @@ from functools import partial
 from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Outlet
 from watersmeet._engine.rows.columns import HELD_KEY
+from watersmeet._engine.rows.topic_slots import TOPIC
 from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.stage import Stage
 from watersmeet._worker.packing.packing import wide_schema_names
@@ -59,7 +60,7 @@ def packed_columns(have: Collection[str], told: Sequence[str], slots: int, order
     told : those that `columns_of` gives.
     order : ordering columns, where one task is to number the rows.
     """
-    wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", HELD_KEY]
+    wanted = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", TOPIC, HELD_KEY]
     wanted += [*wide_schema_names(slots, visible=True), "stored_ts", *order, *told, "label", "port", "blob"]
     return [name for name in dict.fromkeys(wanted) if name in have]
 

@@ -34,6 +34,7 @@ from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
 from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
 from watersmeet._worker.packing.straight import Wire
+from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.wire.common import Common
@@ -103,6 +104,7 @@ class LevelProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
         """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
         settle()
+        take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):
             yield from self.ran(label, iter(rows), self._state)

@@ -32,6 +32,7 @@ def packed_stage(physical: Physical, stage: Stage, number: int, *, exits: bool, 
         watermarks=_watermarks_of(physical, stage) if times else (),
         first=_global_roots(physical),
         dead_letters=_dead_letter_roots(physical, stage),
+        patterns=_pattern_roots(physical, stage) if number == 0 else (),
     )
 
 
@@ -39,6 +40,12 @@ def _dead_letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
     """Of the stage's roots those that are dead letters, and the names of their sources."""
     letters = letter_sources(physical.plan)
     return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
+
+
+def _pattern_roots(physical: Physical, stage: Stage) -> tuple[int, ...]:
+    """Of the stage's roots those that have the topics of a pattern."""
+    mine, sources = roots_of(stage), physical.plan.sources
+    return tuple(n for n, s in enumerate(sources) if s.origin.pattern is not None and mine.get(n) == s.name)
 
 
 def _global_roots(physical: Physical) -> tuple[int, ...]:

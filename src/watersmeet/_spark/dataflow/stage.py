@@ -208,8 +208,8 @@ class Stage:
         root = self._physical.flows[flow.root]
         source = None if root.operator is not None else self._physical.node(root)
         ts = F.col("ts") if source is None else time_of(self.frame.columns, self._sources[source.name])
-        topic = source.place.topic if source is not None and is_as_read(self._physical, flow) else None
-        return function(*operands, record_column(self.frame.columns, ts, topic, self.naming(flow).headers))
+        origin = source.place if source is not None and is_as_read(self._physical, flow) else None
+        return function(*operands, record_column(self.frame.columns, ts, origin, self.naming(flow).headers))
 
     def _holds(self, node: FilterNode, flow: Flow, active: Column, key: Column, value: Column) -> Column:
         """The predicate where the row is active; null counts as false, also for filter_not."""

@@ -20,6 +20,8 @@ _REASON = re.compile(
     r"Partition \S+ offset was changed from \d+ to \d+|Partitions [^\n]* have been deleted|Could not read records in "
     r"offset [^\n]*|Starting offset for [^\n]*|Cannot find initial offsets [^\n]*|Added partition [^\n]*"
 )
+_DELETED = re.compile(r"Partitions (?:Set)?\(?(?P<parts>[\w.,\- ]+)\)? have been deleted")
+"""Of topics that a pattern has matched: Spark does not look for a topic with a name of its own."""
 _SILENT = re.compile(r"kafka\.common\.errors\.TimeoutException: (?P<said>[^\n]*)")
 _UNKNOWN = re.compile(r"errors\.UnknownTopicOrPartitionException|KAFKA_DATA_LOSS\.PARTITIONS_DELETED")
 
@@ -33,6 +35,9 @@ def kafka_failure(text: str) -> WatersmeetError | None:
             given=setting["one"] or setting["two"] or setting["three"] or "one of consumer=",
             hint="Kafka's documentation of consumer settings has its valid values: wm.Kafka(..., consumer={...}).",
         )
+    deleted = _DELETED.search(text)
+    if deleted:
+        return _deleted(deleted["parts"])
     if _GONE.search(text):
         reason = _REASON.search(text)
         return SourceError(
@@ -58,3 +63,13 @@ def kafka_failure(text: str) -> WatersmeetError | None:
             'consumer={"default.api.timeout.ms": ...}).',
         )
     return None
+
+
+def _deleted(partitions: str) -> SourceError:
+    return SourceError(
+        "Topics that a pattern of this query has matched are gone, or partitions of them.",
+        given=f"partitions {partitions}",
+        hint="Records of them that were not read are lost. To go on without them, start once with "
+        'wm.Kafka(..., source={"failOnDataLoss": "false"}), and then as before: with it no lost record stops a '
+        "query.",
+    )

@@ -6,7 +6,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -32,6 +32,7 @@ from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.checkpoint.topic_ids import TopicIds
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
@@ -133,7 +134,8 @@ class _Start:
         effects |= wall_clock.begun(self.topology, found.binding.effects if found.binding else {})
         place = self._place(found, effects)
         logs = found.place
-        planned = batches.last_planned(logs, 0 if place.change else self.topology.levels)
+        patterns = any(each.origin.pattern is not None for each in self.topology.plan.sources)
+        planned = batches.last_planned(logs, 0 if place.change else self.topology.levels, patterns=patterns)
         if place.change is not None:
             check_change(place, place.change, unfinished=is_unfinished(logs))
         elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
@@ -144,8 +146,7 @@ class _Start:
                 return self._begun(trigger, lease, before)
             found = look(self.folder)
             place = self._place(found, effects)
-        barrier = StopBarrier()
-        barrier.before = self._topics.watch(place.facts)
+        barrier = self._barrier(place, lease, self._topics.watch(place.facts))
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
@@ -198,7 +199,7 @@ class _Start:
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, metrics, kept = self._running(place, planned, {"once": True}, lease, StopBarrier(), None)
+        query, metrics, kept = self._running(place, planned, {"once": True}, lease, self._barrier(place, lease), None)
         waiting = silence.Silence(query)
         try:
             failures.ended(query, self.folder.path)
@@ -283,10 +284,20 @@ class _Start:
                 lease.query = writer.start()
         return lease.query, metrics, kept
 
+    def _barrier(
+        self, place: Checkpoint, lease: leases.MachineLease, before: Callable[[int], None] | None = None
+    ) -> StopBarrier:
+        """The barrier of a query: before each batch it calls `before`, and gives tasks the topics of patterns."""
+        barrier, read = StopBarrier(before), self.topology.plan.sources
+        kafka, allowed = self.options.kafka, self.options.allow_recreated_topics
+        if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
+            barrier.first(TopicNumbers(place, read, kafka, lease.check, allow_recreated=allowed).before)
+        return barrier
+
     def _handover(self, found: CheckpointFiles, place: Checkpoint, planned: int) -> Handover:
         """The handover of the checkpoint to a changed topology."""
         assert found.binding is not None
-        begun = sources.begun_topics(self.topology.plan.sources, self.options.kafka)
+        begun = sources.begun_topics(self.spark, self.topology.plan.sources, self.options.kafka)
         return Handover(self.topology, found.place, found.binding, place, planned, begun)
 
     def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:

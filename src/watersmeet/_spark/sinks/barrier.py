@@ -19,15 +19,27 @@ class StopBarrier:
     Attributes
     ----------
     stands : whether the query passes here at all; where one Spark writer is the only sink, it does not.
+    needed : whether it has to pass here, since something must be done before each batch.
     passing : what is done with each batch that passes, by its number.
     before : what is done before each batch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[int], None] | None = None) -> None:
         self.stands = False
+        self.needed = False
         self.passing: Callable[[int], None] = lambda batch: None
-        self.before: Callable[[int], None] = lambda batch: None
+        self.before: Callable[[int], None] = before or (lambda batch: None)
         self._stop: Callable[[], None] | None = None
+
+    def first(self, before: Callable[[int], None]) -> None:
+        """Do this before each batch, too, behind what is done already."""
+        done, self.needed = self.before, True
+
+        def both(batch: int) -> None:
+            done(batch)
+            before(batch)
+
+        self.before = both
 
     def close(self, stop: Callable[[], None]) -> None:
         """End the query behind the batch that is being written, or else the next one.

@@ -66,9 +66,9 @@ def prepared(
     TopologyError : a format that cannot write what the sink gets.
     """
     given = Given(compiled, identity, kafka, written, lease.check)
-    writer = _alone(given, sinks, query_name)
+    barrier = barrier or StopBarrier()
+    writer = None if barrier.needed else _alone(given, sinks, query_name)
     if writer is None:
-        barrier = barrier or StopBarrier()
         barrier.stands = True
         passes = _passes(given, sinks)
         secure()

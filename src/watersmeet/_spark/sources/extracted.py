@@ -34,7 +34,7 @@ def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFram
         assert source.timestamp is not None, "it is timed"
         operands = [F.col(f"s{number}_key"), F.col(f"s{number}_value")]
         if record_of(source.timestamp) is not None:
-            operands.append(record_column(frame.columns, F.col("ts"), source.origin.topic))
+            operands.append(record_column(frame.columns, F.col("ts"), source.origin))
         given = source.timestamp(*operands)
         passes = (F.col("root") == number) & (F.col("reason") == 0)
         frame = frame.withColumn(time_column(number), F.when(passes, given))

@@ -19,7 +19,7 @@ from watersmeet.io.bootstrap import Backfill, Snapshot
 from watersmeet.io.dataframes import Rows
 from watersmeet.io.formats import Format
 from watersmeet.io.inputs import Origin
-from watersmeet.io.topics import Topic
+from watersmeet.io.topics import PatternTopics, Topic
 
 
 class OriginReading(Protocol):
@@ -47,7 +47,7 @@ class _Topics:
     def described(self, origin: Topic) -> str:
         parts = [f"{part} {formats.describe_format(getattr(origin, part))}" for part in ("key", "value")]
         # what becomes of undecodable records changes nothing of what is kept, so it may change
-        return f"topic {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
+        return f"{origin.shown} {origin.name} ({', '.join([*parts, *(['headers'] if origin.headers else [])])})"
 
 
 class _Frames:
@@ -74,7 +74,10 @@ class _Begins:
         return ""
 
 
-READINGS: Mapping[type, OriginReading] = {Topic: _Topics(), Rows: _Frames(), Snapshot: _Begins(), Backfill: _Begins()}
+READINGS: Mapping[type, OriginReading] = {
+    **dict.fromkeys((Topic, PatternTopics), _Topics()),
+    **{Rows: _Frames(), Snapshot: _Begins(), Backfill: _Begins()},
+}
 """By the class of an input, or of what it begins with."""
 
 

@@ -18,18 +18,21 @@ from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
+from watersmeet._spark.session.warned import warn
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.beginnings import beginnings
 from watersmeet._spark.sources.bootstrap import Begins, begin_of
 from watersmeet._spark.sources.kinds import describe_origin
+from watersmeet._spark.sources.partitions import matching_topics, partition_counts
 from watersmeet._spark.sources.rows import row_types, rows_of
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.starting_offsets import starting_offsets
-from watersmeet._spark.sources.topics import partition_counts, read_topics
+from watersmeet._spark.sources.topics import patterns_of, read_topics
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
+from watersmeet.io.inputs import Origin
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.topic_names import StartingOffsets
+from watersmeet.io.topic_names import matches
 
 
 def scan(
@@ -74,7 +77,8 @@ def scan(
         if some:
             connection = connected(sources, kafka)
             begun_live = whole or bool(begins.waiting) or (bool(begun) and begins.topics_begun)
-            starts = {} if begun_live else starting_offsets(some, connection, partitions or {}, begins.recorded)
+            given = (some, connection, partitions or {}, begins.recorded)
+            starts = {} if begun_live else starting_offsets(*given, partial(matching_topics, spark))
             mine = {place: letter for place, letter in letters.items() if place[0] in {s.name for _, s in some}}
             numbers = {place: number for place, (number, _) in mine.items()}
             told = (spark, some, connection, headers)
@@ -127,24 +131,39 @@ def topics_of(sources: Sequence[SourceNode]) -> dict[str, frozenset[str]]:
     return found
 
 
-def begun_topics(sources: Sequence[SourceNode], kafka: Kafka | None) -> dict[str, Begin]:
+def begun_topics(spark: SparkSession, sources: Sequence[SourceNode], kafka: Kafka | None) -> dict[str, Begin]:
     """The topics of each of Spark's Kafka sources, and the beginnings of topics that are added to it."""
     if kafka is None:
         return {}
-    own = {each.origin.topic: each.origin.begins_at for each in sources if each.origin.begins_at is not None}
-    starts = {TOPICS: (kafka.starting_offsets, own), GLOBAL_TOPICS: ("earliest", {})}
-    given = topics_of(sources)
-    return {name: Begin(topics, partial(_beginnings, kafka, *starts[name])) for name, topics in given.items()}
+    own = [each.origin for each in sources if each.origin.begins_at is not None]
+    starts = {TOPICS: (kafka.starting_offsets, own), GLOBAL_TOPICS: ("earliest", [])}
+    given, patterns = topics_of(sources), frozenset(patterns_of(sources))
+    there = partial(matching_topics, spark, patterns, kafka)
+    return {
+        name: Begin(topics - patterns, partial(_beginnings, kafka, *starts[name]), topics & patterns, there)
+        for name, topics in given.items()
+    }
 
 
-def _beginnings(
-    kafka: Kafka, usual: str, own: Mapping[str, StartingOffsets], topics: frozenset[str]
-) -> dict[str, dict[str, int]]:
+def warn_of_patterns(spark: SparkSession, sources: Sequence[SourceNode], kafka: Kafka) -> bool:
+    """Whether topics are read by patterns; warn of a pattern that matches none yet."""
+    patterns = patterns_of(sources)
+    there = matching_topics(spark, patterns, kafka)
+    for pattern in patterns:
+        if not any(matches(pattern, topic) for topic in there):
+            warn(
+                f"wm.TopicPattern({pattern!r}) matches no topic yet.",
+                "a topic that is created later is read from its beginning. The whole name has to match.",
+            )
+    return bool(patterns)
+
+
+def _beginnings(kafka: Kafka, usual: str, own: Sequence[Origin], topics: frozenset[str]) -> dict[str, dict[str, int]]:
     """Where topics begin that are added: where they say it themselves, or all others do."""
     by_start: dict[str, list[str]] = {}
     found: dict[str, dict[str, int]] = {}
     for topic in sorted(topics):
-        start = own.get(topic, usual)
+        start = next((each.begins_at for each in own if each.reads(topic)), None) or usual
         if isinstance(start, str):
             by_start.setdefault(start, []).append(topic)
         else:
@@ -199,4 +218,4 @@ def _in_one_task(frame: DataFrame, source: SourceNode, order: tuple[str, ...], h
     return Scan(frame.coalesce(1), (source.name,), order=order)
 
 
-__all__ = ["Scan", "describe_origin", "partition_counts", "row_types", "scan"]
+__all__ = ["Scan", "describe_origin", "matching_topics", "partition_counts", "row_types", "scan"]

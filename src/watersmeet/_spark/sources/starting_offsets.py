@@ -6,7 +6,7 @@ Spark's source takes places for all partitions of all its topics or for none, so
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +17,7 @@ from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
 from watersmeet.io.bootstrap import Bootstrap
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.topic_names import matches
 from watersmeet.io.topics import Topic
 
 _ENDS = {"latest": -1, "earliest": -2}
@@ -28,6 +29,7 @@ def starting_offsets(
     kafka: Kafka,
     partitions: Mapping[str, int],
     begins: Recorded,
+    matching: Callable[[Collection[str], Kafka], Mapping[str, int]],
 ) -> dict[str, dict[int, int]]:
     """The offset at which each partition begins, by topic; none where no input says any.
 
@@ -36,6 +38,7 @@ def starting_offsets(
     topics : sources with their numbers in the plan.
     partitions : how many each topic has.
     begins : what inputs begin with.
+    matching : asks for the topics that some pattern matches now, and their numbers of partitions.
 
     Raises
     ------
@@ -61,7 +64,11 @@ def starting_offsets(
                 given=f"{names.count(topic)} inputs",
                 hint="Read it once and use the handle twice: table.to_stream(), stream.to_table().",
             )
-    return {topic: _begins(topic, said.get(topic), kafka, partitions[topic]) for topic in sorted(set(names))}
+    patterns = {source.origin.pattern for _, source in topics if source.origin.pattern is not None}
+    named = {topic: (topic, partitions[topic]) for topic in names if topic not in patterns}
+    for topic, count in matching(patterns, kafka).items() if patterns else ():
+        named[topic] = (next(each for each in sorted(patterns) if matches(each, topic)), count)
+    return {topic: _begins(topic, said.get(by), kafka, count) for topic, (by, count) in sorted(named.items())}
 
 
 def _begins(topic: str, begin: Bootstrap | Topic | None, kafka: Kafka, count: int) -> dict[int, int]:

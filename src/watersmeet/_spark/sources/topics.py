@@ -6,20 +6,19 @@ tombstone), law 9 (a rate limit by default).
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from importlib.util import find_spec
 from types import MappingProxyType
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
+from watersmeet._engine.rows.topic_slots import MOST_PARTITIONS, TOPIC
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.formats import columns as of_columns
 from watersmeet._spark.session.connector import kafka_package
@@ -36,7 +35,6 @@ from watersmeet._worker.formats.deserializers import (
     Deserializers,
     refused,
 )
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka
@@ -88,8 +86,9 @@ def read_topics(
     ------
     ConfigError : the session has no Kafka connector.
     """
-    names = [source.origin.name for _, source in topics]
-    options = reader_options(kafka, names, headers or bool(letters) or dropped is not None)
+    names = [source.origin.name for _, source in topics if source.origin.pattern is None]
+    patterns = patterns_of(source for _, source in topics)
+    options = reader_options(kafka, names, headers or bool(letters) or dropped is not None, patterns)
     if whole:
         del options["maxOffsetsPerTrigger"]
         options["startingOffsets"] = "earliest"
@@ -102,16 +101,23 @@ def read_topics(
             raise
         raise ConfigError(
             "This Spark session has no Kafka connector.",
-            given=f"topics {', '.join(sorted(set(names)))}",
+            given=f"topics {', '.join(sorted({*names, *patterns}))}",
             hint=f"wm.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
         ) from None
     return topic_rows(records, topics, headers, partitions, letters or {}, dropped)
 
 
-def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool) -> dict[str, str]:
+def patterns_of(sources: Iterable[SourceNode]) -> list[str]:
+    """The patterns among what these sources read."""
+    return [source.origin.pattern for source in sources if source.origin.pattern is not None]
+
+
+def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns: Sequence[str] = ()) -> dict[str, str]:
     """The options of Spark's Kafka source."""
+    names = sorted(set(topics))
+    one = "|".join([*(name.replace(".", "[.]") for name in names), *(f"(?:{each})" for each in patterns)])
     return {
-        "subscribe": ",".join(sorted(set(topics))),
+        **({"subscribePattern": one} if patterns else {"subscribe": ",".join(names)}),
         "startingOffsets": kafka.starting_offsets,
         "maxOffsetsPerTrigger": str(kafka.max_records_per_batch),
         "includeHeaders": str(headers).lower(),
@@ -224,6 +230,7 @@ def topic_rows(
     deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
+    columns += [F.col(TOPIC)] if patterns_of(source for _, source in topics) else []
     raw = [F.col(part).alias(name) for part, name in RAW.items()]
     if letters or dropped is not None:
         having = {part.number for part in parts if part.topic.policies.dead_letters or dropped is not None}
@@ -298,8 +305,9 @@ class _TopicPart:
 
     @property
     def complaint(self) -> Column:
-        error = refused(self.part, self.topic.name, self.form.kind, "%d", "%d", "%s")
-        return F.format_string(_error_text(error), "partition", "offset", self.fault)
+        named, columns = (self.topic.name, []) if self.topic.pattern is None else ("%s", [TOPIC])
+        error = refused(self.part, named, self.form.kind, "%d", "%d", "%s")
+        return F.format_string(_error_text(error), *columns, "partition", "offset", self.fault)
 
 
 def _root(topics: Numbered) -> Column:
@@ -308,12 +316,18 @@ def _root(topics: Numbered) -> Column:
     for number, source in topics:
         numbers.setdefault(source.origin.name, []).append(number)
     once = all(len(found) == 1 for found in numbers.values())
+    patterns = {*patterns_of(source for _, source in topics)}
     cases = [
-        (F.col("topic") == name, F.lit(found[0]) if once else F.array(*map(F.lit, found)))
+        (_is_of(name, patterns), F.lit(found[0]) if once else F.array(*map(F.lit, found)))
         for name, found in numbers.items()
     ]
     root = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))
     return root if once else F.explode(root)
+
+
+def _is_of(name: str, patterns: Collection[str]) -> Column:
+    """Whether a record is of this topic, or of one with such a name."""
+    return F.col("topic").rlike(f"^(?:{name})$") if name in patterns else F.col("topic") == name
 
 
 def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
@@ -322,19 +336,20 @@ def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
         return F.col("partition")
     numbers: dict[int, list[int]] = {}
     for number, source in topics:
-        numbers.setdefault(known[source.origin.name], []).append(number)
+        count = known[source.origin.name] if source.origin.pattern is None else MOST_PARTITIONS
+        numbers.setdefault(count, []).append(number)
     (most, _), *others = sorted(numbers.items(), reverse=True)
-    count = F.lit(most)
+    there = F.lit(most)
     for fewer, found in others:
-        count = F.when(F.col("root").isin(found), fewer).otherwise(count)
+        there = F.when(F.col("root").isin(found), fewer).otherwise(there)
     error = ChangedTopology(
         "A topic has more partitions than at the start.",
         given="topic %s, partition %d; %d partitions at the start",
         hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
         "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
     )
-    told = F.format_string(_error_text(error), "topic", "partition", count)
-    return F.when(F.col("partition") < count, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
+    told = F.format_string(_error_text(error), "topic", "partition", there)
+    return F.when(F.col("partition") < there, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
 
 
 def _error_text(error: WatersmeetError) -> str:
@@ -352,46 +367,3 @@ def _reason(parts: Sequence[_TopicPart]) -> Column:
             outcome = F.lit(UNDECODABLE).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
-
-
-# -- partitions --------------------------------------------------------------------------------------------
-
-
-def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
-    """Number of partitions of each topic.
-
-    Asked of Kafka's Python client where it is installed and has the settings (milliseconds), else of Spark's
-    connector through the end offsets of an empty query (seconds).
-
-    Raises
-    ------
-    ConfigError : a topic is not there.
-    """
-    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
-    if find_spec("confluent_kafka") is None or java_alone:
-        return _counts_by_spark(spark, topics, kafka)
-    kafka_client.check_topics(kafka, topics)
-    settings = kafka_client.client_settings(kafka)
-    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
-    found = admin.list_topics(timeout=kafka_client.seconds(settings)).topics
-    return {name: len(found[name].partitions) for name in sorted(set(topics))}
-
-
-def _counts_by_spark(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
-    options = {**reader_options(kafka, topics, headers=False), "startingOffsets": "latest"}
-    stream = spark.readStream.format("kafka").options(**options).load().writeStream.format("noop")
-    try:
-        query = stream.trigger(availableNow=True).start()
-        query.awaitTermination()
-    except PySparkException as error:
-        if "UnknownTopicOrPartition" not in str(error):
-            raise
-        raise ConfigError(
-            "Kafka does not have a topic that the topology reads.",
-            given=f"one of {', '.join(sorted(set(topics)))}",
-            hint="Create it first, with the partitions it is to have.",
-        ) from None
-    progress = query.lastProgress
-    assert progress is not None, "an availableNow query reports its one batch"
-    offsets = json.loads(progress.sources[0].endOffset)
-    return {name: len(offsets[name]) for name in sorted(set(topics))}

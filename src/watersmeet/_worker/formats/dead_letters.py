@@ -21,6 +21,7 @@ from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.rows.columns import array
+from watersmeet._engine.rows.topic_slots import TOPIC
 from watersmeet._engine.rows.types import HEADERS as HEADERS_ARROW
 from watersmeet.errors import FunctionError, WatersmeetError
 
@@ -52,8 +53,8 @@ class SourcePart(Protocol):
     def dead_letter_source(self) -> int | None:
         """Number of the source of its dead letters, where it has any."""
 
-    def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> Sequence[WatersmeetError]:
-        """The errors for bytes that are not of the format."""
+    def errors(self, raw: pa.Array, places: Sequence[tuple[str, int, int]]) -> Sequence[WatersmeetError]:
+        """The errors for bytes that are not of the format, at these topics, partitions and offsets."""
 
 
 Faults = Sequence[tuple[SourcePart, Bools]]
@@ -235,8 +236,8 @@ def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnE
             name = column(policy.dead_letter_source, "headers")
             given = array(frame, name)
             own = given.take(pa.array(mine)).to_pylist()
-            places = _origins(frame, mine)
-            origins = (BadRecordOrigin(policy.topic, *place, policy.source, policy.reason) for place in places)
+            places = _origins(frame, mine, policy.topic)
+            origins = (BadRecordOrigin(*place, policy.source, policy.reason) for place in places)
             texts = (failed[row] for row in mine.tolist())
             told = [
                 own_headers(headers) + origin.error_headers(policy.error, text)
@@ -286,12 +287,19 @@ def letter_times(ts: Int64s) -> Int64s:
     return times
 
 
-def _origins(frame: pa.Table, rows: Int64s) -> Iterator[tuple[int, int, int]]:
-    """Partition, offset and timestamp of these rows; those of piped records have one partition."""
+def topics_of(frame: pa.Table, rows: Int64s, topic: str) -> list[str]:
+    """The topic of each of these rows: `topic`, unless the rows say theirs."""
+    if TOPIC not in frame.column_names:
+        return [topic] * len(rows)
+    return [name or topic for name in array(frame, TOPIC).take(pa.array(rows)).to_pylist()]
+
+
+def _origins(frame: pa.Table, rows: Int64s, topic: str) -> Iterator[tuple[str, int, int, int]]:
+    """Topic, partition, offset and timestamp of these rows; those of piped records have one partition."""
     at = pa.array(rows)
     partitions = array(frame, "partition").take(at).to_pylist() if "partition" in frame.column_names else [0] * len(at)
     offsets, times = (array(frame, name).take(at).to_pylist() for name in ("offset", "ts"))
-    return zip(partitions, offsets, times, strict=True)
+    return zip(topics_of(frame, rows, topic), partitions, offsets, times, strict=True)
 
 
 def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> list[list[Header]]:
@@ -300,10 +308,10 @@ def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> l
     # of a record of which neither can be read, the value is complained of
     for part, bad in sorted(parts, key=lambda each: each[0].part):
         rows = np.flatnonzero(bad)
-        places, at = list(_origins(frame, rows)), pa.array(rows)
+        places, at = list(_origins(frame, rows, part.topic)), pa.array(rows)
         own = array(frame, RAW_HEADERS).take(at).to_pylist()
-        errors = part.errors(given[part.part].take(at), [place[0] for place in places], [place[1] for place in places])
+        errors = part.errors(given[part.part].take(at), [place[:3] for place in places])
         for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
-            origin = BadRecordOrigin(part.topic, *place, part.source, "undecodable")
+            origin = BadRecordOrigin(*place, part.source, "undecodable")
             found[row] = own_headers(headers) + origin.headers(error)
     return [found[row] for row in sorted(found)]

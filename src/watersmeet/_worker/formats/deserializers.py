@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.keys import keyform
 from watersmeet._engine.rows.columns import ints
-from watersmeet._worker.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out
+from watersmeet._worker.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out, topics_of
 from watersmeet._worker.formats.guarded import guard
 from watersmeet._worker.formats.serdes import Decoded, Serde
 from watersmeet._worker.process import settle
@@ -72,13 +72,13 @@ class Deserializer:
     dead_letter_source: int | None = None
     source: str = ""
 
-    def refused(self, raw: bytes, partition: int, offset: int) -> SourceError:
+    def refused(self, raw: bytes, topic: str, partition: int, offset: int) -> SourceError:
         """The error for bytes that are not of the format."""
-        return refused(self.part, self.topic, self.kind, partition, offset, guard.fault(self.serde, raw))
+        return refused(self.part, topic, self.kind, partition, offset, guard.fault(self.serde, raw))
 
-    def errors(self, raw: pa.Array, partitions: Sequence[int], offsets: Sequence[int]) -> list[SourceError]:
-        """The same of many records."""
-        return [self.refused(*each) for each in zip(raw.to_pylist(), partitions, offsets, strict=True)]
+    def errors(self, raw: pa.Array, places: Sequence[tuple[str, int, int]]) -> list[SourceError]:
+        """The same of many records, by topic, partition and offset."""
+        return [self.refused(each, *place) for each, place in zip(raw.to_pylist(), places, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ def _raise_first(faults: Sequence[tuple[Deserializer, Bools]], frame: pa.Table, 
     failing = [(int(bad.argmax()), part.part != "value", part) for part, bad in faults if bad.any()]
     for at, _, part in sorted(failing, key=lambda found: found[:2]):  # the first one
         partition, offset = (frame.column(name)[at].as_py() for name in ("partition", "offset"))
-        raise part.refused(given[part.part][at].as_py(), partition, offset)
+        (topic,) = topics_of(frame, np.array([at]), part.topic)
+        raise part.refused(given[part.part][at].as_py(), topic, partition, offset)
 
 
 def _with_times(frame: pa.Table, told: pa.Array) -> pa.Table:

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from watersmeet._engine.arrays import Bools
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.rows.columns import PARTITION_BITS, array, ints
-from watersmeet._worker.formats.dead_letters import OnError, ended, said, set_numbers
+from watersmeet._engine.rows.columns import array, ints
+from watersmeet._engine.rows.topic_slots import place_of
+from watersmeet._worker.formats.dead_letters import OnError, ended, said, set_numbers, topics_of
 from watersmeet._worker.formats.deserializers import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP, REASONS
 from watersmeet.errors import SourceError
 from watersmeet.windows.durations import LONGEST_MS
@@ -67,10 +68,10 @@ class Extractor:
         """The frame, when these records have been given no time."""
         rows = np.flatnonzero(bad)
         if self.policy == "fail":
-            first = int(rows[0])
+            first, topic = int(rows[0]), topics_of(frame, rows, self.topic)[0]
             raise SourceError(
                 f"The timestamp extractor of {self.source} returns no time for a record.",
-                given=f"topic {self.topic}, {_place(frame, first)}: {_why(told, errors, first)}",
+                given=f"topic {topic}, {_place(frame, first)}: {_why(told, errors, first)}",
                 hint=_HINT,
             )
         if self.policy == "own":
@@ -139,7 +140,7 @@ class Extraction:
 def _place(frame: pa.Table, row: int) -> str:
     if "partition" in frame.column_names:
         return f"partition {frame.column('partition')[row].as_py()}, offset {frame.column('offset')[row].as_py()}"
-    partition = int(ints(frame, "srcpart")[row]) & ((1 << PARTITION_BITS) - 1)
+    _, partition = place_of(int(ints(frame, "srcpart")[row]))
     return f"partition {partition}, offset {frame.column('offset')[row].as_py()}"
 
 

@@ -22,12 +22,14 @@ from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import ints, position_columns, visible_columns
 from watersmeet._engine.rows.position import PART_ROWS
 from watersmeet._engine.rows.sizes import refuse_large
+from watersmeet._engine.rows.topic_slots import with_topics
 from watersmeet._worker import task
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import OnError, evaluated, without
 from watersmeet._worker.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from watersmeet._worker.packing.extracted import Extraction
 from watersmeet._worker.packing.spool import LARGE, in_order
+from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
@@ -65,6 +67,7 @@ class PackedStage:
     watermarks : the rows of time for operators.
     first : numbers of the roots that are global tables.
     dead_letters : by the number of a root that has dead letters, the name that they are counted under.
+    patterns : numbers of the roots that have the topics of a pattern.
     """
 
     outlets: tuple[Outlet, ...]
@@ -74,6 +77,7 @@ class PackedStage:
     watermarks: tuple[Watermark, ...] = ()
     first: tuple[int, ...] = ()
     dead_letters: Mapping[int, str] = field(default_factory=dict)
+    patterns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Pack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
+        take_topics()
         drops, tally, clock = DeadLetterWriter(self.common.dead_letters), Tally(), Clock()
         for gathered in self._gathered(batches):
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
@@ -167,7 +172,8 @@ class Pack:
         refuse_far(frame, self.stage.roots)
         if "order_ts" in frame.column_names:
             return stamp_piped(frame, self.stage.outlets)
-        given = (_in_types(frame), self.stage.outlets, clock, self.stage.slots, self.stage.first)
+        frame = with_topics(_in_types(frame), self.stage.patterns)
+        given = (frame, self.stage.outlets, clock, self.stage.slots, self.stage.first)
         return stamp_sources(*given, snapshot=self.snapshot)
 
     def _marked_roots(self, given: pa.Table, frame: pa.Table) -> pa.Table:

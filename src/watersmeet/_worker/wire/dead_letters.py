@@ -17,6 +17,7 @@ from watersmeet._engine.exchange.outlets import exit_number
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
 from watersmeet._engine.keys.big_endian import as_bytes
 from watersmeet._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
+from watersmeet._engine.rows.topic_slots import place_of
 from watersmeet._engine.rows.types import HEADERS
 from watersmeet._plan.dead_letters import dropped_source, operators_source, raised_source
 from watersmeet._plan.operators.spec import RAISED
@@ -237,8 +238,9 @@ class DeadLetterWriter(Drops):
         found: list[list[Header]] = []
         for headers, srcpart, offset, ts, (node, reason, error, text) in zip(own, *columns, told, strict=True):
             number = srcpart >> PARTITION_BITS
-            topic = self._routes.topics.get(number) if read or number not in self._routes.rows else None
-            origin = BadRecordOrigin(topic, srcpart & ((1 << PARTITION_BITS) - 1), offset, ts, node, reason)
+            named, partition = place_of(srcpart)
+            topic = named or (self._routes.topics.get(number) if read or number not in self._routes.rows else None)
+            origin = BadRecordOrigin(topic, partition, offset, ts, node, reason)
             found.append(own_headers(headers) + origin.error_headers(error, text))
         return pa.array(found, HEADERS)
 

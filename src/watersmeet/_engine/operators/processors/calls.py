@@ -10,10 +10,10 @@ from watersmeet._engine.operators.processors.states import Present, StoreEntries
 from watersmeet._engine.operators.processors.timers import Timers
 from watersmeet._engine.operators.processors.values import are_one_key, checked, own_type
 from watersmeet._engine.rows.columns import PARTITION_BITS
+from watersmeet._engine.rows.topic_slots import place_of
 from watersmeet._plan.operators.process import MemberParams
 from watersmeet.errors import FunctionError
 
-_PARTITION = (1 << PARTITION_BITS) - 1
 _LATEST = 2**60 - 1
 _METHODS = {"stream": "on_timer", "wall": "on_wall_timer"}
 """What is called when a timer of each clock is due."""
@@ -225,7 +225,8 @@ def origins(sources: tuple[str, ...], srcpart: list[int], offset: list[int], hea
 
     def origin(row: int) -> tuple[str, int, int, Any]:
         number = srcpart[row] >> PARTITION_BITS
-        name = sources[number] if number < len(sources) else ""
-        return name, srcpart[row] & _PARTITION, offset[row], headers(row)
+        topic, partition = place_of(srcpart[row])
+        name = topic or (sources[number] if number < len(sources) else "")
+        return name, partition, offset[row], headers(row)
 
     return origin

@@ -47,11 +47,15 @@ class Member:
         except Exception as error:
             raise self.raised(error, method) from None
 
-    def raised(self, error: Exception, method: str) -> Exception:
-        """The error with which the query fails if a method raises."""
-        return placed(self.said(error, method), self._operator)
+    def raised(self, error: Exception, method: str, **key: Any) -> Exception:
+        """The error with which the query fails if a method raises; `key`: for which one, if it is called for one."""
+        if isinstance(error, FunctionError):
+            return placed(error, self._operator)
+        said = self.said(error, method)
+        at = f"{said.given}; key {key['key']!r:.120}" if key else said.given
+        return placed(FunctionError(said.message, given=at, hint=self._hint(method)), self._operator)
 
-    def said(self, error: Exception, method: str) -> Exception:
+    def said(self, error: Exception, method: str) -> FunctionError:
         """The error of a method, with its place."""
         if isinstance(error, FunctionError):
             return error
@@ -59,6 +63,17 @@ class Member:
         return FunctionError(
             f"The processor {called} raises in {method}: {type(error).__name__}: {error!s:.300}",
             given=f"{called}.{method}{where}",
+        )
+
+    def _hint(self, method: str) -> str:
+        if method == "process":
+            return (
+                'To go on without such records: on_error="skip" or on_error=wm.DeadLetter("topic"), of the builder '
+                f"or of builder.policies({self._operator!r}, ...). Or catch the exception in process."
+            )
+        return (
+            f"Catch the exception in {method}, and start again: the batch is then repeated. on_error= decides about "
+            "records in process alone."
         )
 
 

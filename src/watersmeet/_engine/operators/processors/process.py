@@ -227,7 +227,7 @@ class _Batch:
                     try:
                         process(CalledRecord(key, value, stamp, row, origin), calls)
                     except Exception as error:
-                        raise member.raised(error, "process") from None
+                        raise member.raised(error, "process", key=key) from None
                 else:
                     self._outlived(member, CalledRecord(key, value, stamp, row, origin), row)
                 if due is not None and due.at_once:
@@ -270,7 +270,7 @@ class _Batch:
             try:
                 getattr(member.processor, method)(key, moment, member.calls)
             except Exception as error:
-                raise member.raised(error, method) from None
+                raise member.raised(error, method, key=key) from None
             if now.journal:
                 now.journal.clear()
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys.keybytes import windowed_bytes
 from watersmeet._engine.operator import Events
 from watersmeet._engine.operators.suppress.held_entries import Entries, Judges
@@ -68,8 +68,6 @@ class HeldChanges:
         out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
         if going.columns is None:
             out |= {name: Picked(self.batch.column(name), events.own[rows]) for name in ("value", "old")}
-        if going.early is not None and "headers" in out:
-            out["headers"] = pc.if_else(pa.array(going.early), None, out["headers"])
         yield from in_pieces(out | dict(going.columns or {}))
 
     def put(
@@ -77,7 +75,8 @@ class HeldChanges:
     ) -> None:
         """Entries, of time domains by their places: what came last in each, and the value before what came first."""
         events, domain = self.events, self.times.number(domain)
-        keys = self.keys(last)
+        keys, context = self.keys(last), events.context
+        told = {"headers": Picked(self.batch.column("headers"), events.own[last])} if context.headers else {}
         held.hold(
             {
                 "hash": pa.array(events.hash[last]),
@@ -86,7 +85,8 @@ class HeldChanges:
                 "ts": pa.array(events.ts[last]),
                 "arrival": pa.array(domain),
                 "value": Picked(self.batch.column("value"), events.own[last]),
-                "old": Picked(joined([self.batch.column("old"), old], events.context.values[0]), before),
+                "old": Picked(joined([self.batch.column("old"), old], context.values[0]), before),
+                **told,
             },
             due,
             domain,
@@ -143,12 +143,10 @@ class Going:
     ----------
     row : the row of each, ascending.
     columns : columns of their results that are not the rows' own; None: each is its row's change.
-    early : which are others' changes; None: none is.
     """
 
     row: Int64s
     columns: Mapping[str, pa.Array | Picked] | None = None
-    early: Bools | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from watersmeet._engine.operators.suppress.held_changes import NEVER, Going, Hel
 from watersmeet._engine.rows.columns import gather, ints, joined
 from watersmeet._engine.rows.position import ranks
 from watersmeet._engine.rows.sizes import Picked, value_bytes
+from watersmeet._engine.rows.types import HEADERS
 from watersmeet._engine.state.lookups import FoundRows
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.search import Hits
@@ -160,7 +161,9 @@ class Limited:
             "old": Picked(joined([batch.column("old"), state.column("old")], value), before),
             f"p{operator.slot}": pa.array(whole.place[goes] * operator.fan),
         }
-        return Going(whole.gone[goes], columns, whole.gone[goes] != last)
+        if events.context.headers:
+            columns["headers"] = Picked(joined([batch.column("headers"), state.column("headers")], HEADERS), own)
+        return Going(whole.gone[goes], columns)
 
 
 @dataclass(frozen=True)

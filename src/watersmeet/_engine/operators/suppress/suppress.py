@@ -30,6 +30,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     times = Times(context, inputs, events, state, sides=1)
     table = operator_table(context, state)
     results = {"value": "value", "old": "old"} | ({"windowed": "windowed"} if params.suffix else {})
+    results |= {"headers": "headers"} if context.headers else {}
     held = HeldRows(context, table, times, results)
     changes = HeldChanges(params, events, times, table)
     going = Limited(changes, state).hold(held) if params.buffer.is_limited else changes.hold(held)

@@ -1,0 +1,164 @@
+"""The topics that patterns have matched: which a checkpoint knows, and the number of each in positions (law 2).
+
+Spark finds a new topic when it plans a batch, and its offset log has it from then on. Before the batch is read, the
+topic gets a number here, which is recorded; so a batch that is run again has the same positions, and so has a restart.
+Law 6: where a topic is gone, or was made anew, records may be lost; neither passes in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from watersmeet._engine.rows.topic_slots import MOST_TOPICS
+from watersmeet._plan.nodes import SourceNode
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint
+from watersmeet._spark.checkpoint.files import foreign
+from watersmeet._spark.checkpoint.offsets import TOPICS
+from watersmeet._spark.checkpoint.topic_ids import Ask, asking, check_inputs
+from watersmeet._spark.session.warned import warn
+from watersmeet._worker.pattern_topics import PROPERTY, as_property
+from watersmeet.errors import ConfigError, SourceError
+from watersmeet.io.kafka import Kafka
+
+_FOLDER = "watersmeet/patterns"
+
+
+@dataclass
+class KnownTopics:
+    """The record of a checkpoint.
+
+    Parameters
+    ----------
+    topics : by the name of an input its topics, in the order of their numbers; one that is gone keeps its number.
+    ids : of topics that are there, where Kafka says them.
+    """
+
+    topics: dict[str, list[str]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Add a line: topics that have joined before a batch, topics that are gone, and ids."""
+        for name, topics in line["joined"].items():
+            mine = self.topics.setdefault(name, [])
+            mine += [topic for topic in topics if topic not in mine]
+        for topic in line["gone"]:
+            self.ids.pop(topic, None)
+        self.ids.update(line["ids"])
+
+    @classmethod
+    def read(cls, place: Checkpoint) -> KnownTopics:
+        """The record, which is empty at first."""
+        found, lines = cls(), []
+        for path, content in place.folder.contents(f"{_FOLDER}/part-*").items():
+            with foreign(path):
+                lines += [json.loads(line) for line in content.decode().splitlines() if line]
+        with foreign(_FOLDER):
+            for line in sorted(lines, key=lambda each: (each["batch"], json.dumps(each))):
+                found.take(line)
+        return found
+
+
+class TopicNumbers:
+    """Tells each batch the topics of the patterns.
+
+    Parameters
+    ----------
+    place : the checkpoint.
+    sources : all of the plan, in its order.
+    kafka : the connection.
+    guard : raises where the checkpoint is another query's.
+    allow_recreated : whether topics may have been made anew since the last start.
+    """
+
+    def __init__(
+        self,
+        place: Checkpoint,
+        sources: Sequence[SourceNode],
+        kafka: Kafka,
+        guard: Callable[[], None],
+        *,
+        allow_recreated: bool,
+    ) -> None:
+        self._place, self._kafka, self._guard = place, kafka, guard
+        self._inputs = {s.name: (n, s.origin) for n, s in enumerate(sources) if s.origin.pattern is not None}
+        self._named = {s.origin.topic for s in sources if s.origin.pattern is None}
+        self._known = KnownTopics.read(place)
+        self._ask: tuple[frozenset[str], Ask | None] = (frozenset(), None)
+        if allow_recreated:
+            self._known.ids = {}
+        else:
+            self._check_ids(self._known.ids)
+
+    def before(self, batch: int) -> None:
+        """Called before a batch is read, on the thread that runs its jobs.
+
+        Raises
+        ------
+        SourceError : a topic was made anew.
+        ConfigError : two patterns match a topic.
+        """
+        there = self._planned(batch)
+        gone = sorted(name for name in self._planned(batch - 1) if name not in there)
+        ids = self._check_ids(dict.fromkeys(there, "") | self._known.ids)
+        if gone:
+            # else Spark has failed the batch (`kafka_failures`): this was accepted
+            warn(
+                f"Topics that this query reads are gone: {', '.join(gone)}.",
+                "records of them that were not read are lost. A new topic of that name is another one.",
+            )
+        joined = self._joined(sorted(there))
+        new = {name: text for name, text in ids.items() if self._known.ids.get(name) != text}
+        forgotten = [name for name in gone if name in self._known.ids]
+        if joined or forgotten or new:
+            line = {"batch": batch, "joined": joined, "gone": forgotten, "ids": new}
+            self._guard()
+            self._place.folder.append(_FOLDER, json.dumps(line))
+            self._known.take(line)
+        topics = {number: self._known.topics.get(name, []) for name, (number, _) in self._inputs.items()}
+        self._place.folder.spark.sparkContext.setLocalProperty(PROPERTY, as_property(topics))
+
+    def _planned(self, batch: int) -> frozenset[str]:
+        """The topics in the plan of a batch, where Spark has read some of them."""
+        path = f"offsets/{batch}"
+        ends = self._place.place.text(path).rstrip("\n").split("\n")[2:]
+        at = list(self._place.facts.inputs).index(TOPICS)
+        if len(ends) <= at or not ends[at].startswith("{"):
+            return frozenset()
+        with foreign(path):
+            return frozenset(name for name, parts in json.loads(ends[at]).items() if isinstance(parts, dict))
+
+    def _check_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """The ids of these topics now; raises where one has had another."""
+        names = frozenset(known) - self._named
+        if self._ask[0] != names:
+            self._ask = (names, asking(self._kafka, names))
+        ask = self._ask[1]
+        now = {} if ask is None else ask()
+        check_inputs({name: text for name, text in known.items() if text}, now, names)
+        return now
+
+    def _joined(self, there: Sequence[str]) -> dict[str, list[str]]:
+        """The topics that have no number yet, by the name of their input."""
+        found: dict[str, list[str]] = {}
+        for topic in there:
+            names = [name for name, (_, origin) in self._inputs.items() if origin.reads(topic)]
+            if len(names) > 1:
+                patterns = " and ".join(f"wm.TopicPattern({self._inputs[name][1].pattern!r})" for name in names)
+                raise ConfigError(
+                    f"Two patterns match the topic {topic!r}: {patterns}.",
+                    given=f"inputs {', '.join(names)}",
+                    hint="Narrow one of them, and start with a new checkpoint.",
+                )
+            if names and topic not in self._known.topics.get(names[0], ()):
+                found.setdefault(names[0], []).append(topic)
+        for name, topics in found.items():
+            if len(self._known.topics.get(name, ())) + len(topics) > MOST_TOPICS:
+                raise SourceError(
+                    f"wm.TopicPattern({self._inputs[name][1].pattern!r}) has matched more than {MOST_TOPICS:,} topics.",
+                    given=f"input {name!r}",
+                    hint="Read fewer topics with one pattern, and start with a new checkpoint.",
+                )
+        return found
