@@ -54,6 +54,12 @@ def foreign_key(builder: wm.StreamsBuilder) -> Any:
     return left.join(right, plus, foreign_key=ref, store="row")
 
 
+def joined_then_counted(builder: wm.StreamsBuilder) -> Any:
+    left, right = tables(builder, "left", "right")
+    joined = left.join(right, plus, foreign_key=ref)
+    return joined.group_by(lambda key, value: (ref(value), value)).count(store="row")
+
+
 def stream_table_count(builder: wm.StreamsBuilder) -> Any:
     left, (right,) = builder.stream("left", key="string", value="string"), tables(builder, "right")
     return left.join(right, plus).group_by_key().count(store="row")
@@ -73,6 +79,7 @@ def windows(builder: wm.StreamsBuilder) -> Any:
 KINDS = {
     "table_table": Kind({"type": "left"}, ("left", "right"), table_table),
     "fk_join": Kind({"type": "inner"}, ("left", "right"), foreign_key),
+    "fk_then_aggregate": Kind({"type": "inner", "agg": "count"}, ("left", "right"), joined_then_counted),
     "stream_table_count": Kind({"type": "inner"}, ("left", "right"), stream_table_count),
     "rekey_count": Kind({"agg": "count"}, ("input",), rekey_count),
     "windowed_aggregate": Kind(
