@@ -30,6 +30,7 @@ MARKS = {
     "demo": ["spark"],
     "io": ["spark"],
     "examples": ["spark"],
+    "provenance": ["spark"],
     "cluster": ["spark", "kafka"],
 }
 

@@ -41,13 +41,13 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_worker"}),
     frozenset({"_spark"}),
     frozenset({"handles"}),
-    frozenset({"builder", "topology", "session", "prepare", "testing", "cli", "__init__"}),
+    frozenset({"builder", "topology", "session", "prepare", "testing", "provenance", "cli", "__init__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do. At run
 # time `handles/factory.py` makes a handle by its kind, so that here, too, imports go one way.
 NAME_EACH_OTHER = "watersmeet.handles."
-WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare"})
+WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare", "provenance"})
 WITH_PYSPARK_TOO = frozenset(
     f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
 )

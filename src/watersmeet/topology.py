@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.change.change import Change
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from watersmeet._spark.query.query import Query
+    from watersmeet._spark.query.start_options import StartOptions
+    from watersmeet.provenance.answer import Why
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -92,6 +95,7 @@ class Topology:
         name: str | None = None,
         metrics_port: int | str | None = None,
         progress: bool = False,
+        explain: bool | Duration = False,
     ) -> Query:
         """Start the topology as one streaming query.
 
@@ -125,6 +129,8 @@ class Topology:
             "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.
         progress : whether to show how far the query is in a line of the terminal or notebook that it is started in;
             nothing is shown where there is neither. Needs the extra ``watch``.
+        explain : how long to keep a journal of the input records, a duration ("1 day"), or True for ever: `why` then
+            says which of them a row comes from. The checkpoint must lie on a disk that all machines mount.
 
         Notes
         -----
@@ -146,7 +152,6 @@ class Topology:
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         SourceError : a topic that is read was deleted and made anew.
         """
-        from watersmeet._spark.query.start import start
         from watersmeet._spark.query.start_options import StartOptions
 
         allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
@@ -160,8 +165,51 @@ class Topology:
             name=name,
             metrics_port=metrics_port,
             progress=progress,
+            explain=explain,
         )
-        return start(self.physical, spark, self._place(checkpoint), options)
+        return self._started(spark, self._place(checkpoint), options)
+
+    def _started(self, spark: SparkSession, place: str, options: StartOptions) -> Query:
+        from watersmeet._spark.query.start import start
+
+        if options.explain is False:
+            return start(self.physical, spark, place, options)
+        from watersmeet.provenance import ask
+
+        ask.replayable(spark, self.physical)
+        query = start(self.physical, spark, place, options)
+        query.explain_by(partial(ask.why, spark, place, self.physical))
+        return query
+
+    def why(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], table: str, key: Any) -> Why:
+        """The input records that a table's row comes from; the query was started with `explain=`.
+
+        The query may run meanwhile, or have ended. The records of its journal run once more through the topology, in
+        this process: its functions are called again.
+
+        Parameters
+        ----------
+        spark : the session that reads.
+        checkpoint : the folder that the query was started with.
+        table : name of the table, as `store=` names it, or as `describe` does.
+        key : the key; a struct as a dict or a Row.
+
+        Returns
+        -------
+        Why : the row, its records, and what the journal does not know; it prints as a tree.
+
+        Raises
+        ------
+        ConfigError : there is no journal, no such table, the key is of another type, or the checkpoint belongs to
+            another topology.
+
+        Examples
+        --------
+        >>> print(topology.why(spark, checkpoint="/data/orders", table="open-orders", key=42))  # doctest: +SKIP
+        """
+        from watersmeet.provenance import ask
+
+        return ask.why(spark, _folder(checkpoint), self.physical, table, key)
 
     def _place(self, checkpoint: Any) -> str:
         """The checkpoint's folder, if there is anything to start."""

@@ -98,6 +98,7 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 @click.option("--shards", type=int, help="Shards of each operator, fixed at the first start.")
 @click.option("--tasks", type=int, help="Tasks of each exchange, fixed at the first start.")
 @click.option("--trigger", help="Processing interval, such as '1 second'.")
+@click.option("--explain", metavar="DURATION", help="Keep a journal for so long, such as '1 day', for `why`.")
 @click.option("--evolve", is_flag=True, help="Continue although the topology has changed; `diff` lists the effects.")
 @_MASTER
 @_AS_JSON
@@ -105,6 +106,7 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 def run(topology: str, kafka: str | None, master: str | None, as_json: bool, **options: Any) -> None:
     """Run TOPOLOGY until it ends; Ctrl-C ends it behind the batch under way. Says at the end what was dropped."""
     spark = session(master=master, kafka=kafka is not None)
+    options["explain"] = options["explain"] or False
     query = _topology(topology, spark).start(spark, kafka=None if kafka is None else Kafka(kafka), **options)
     query.awaitTermination()
     if as_json:
@@ -175,6 +177,27 @@ def state(
             click.echo(row["line"])
     else:
         rows.show(limit, truncate=False)
+
+
+@main.command()
+@click.argument("checkpoint")
+@click.argument("topology")
+@click.option("--table", required=True, help="Its name, as store= names it.")
+@click.option("--key", required=True, help="The key; a struct as JSON.")
+@click.option("--format", "form", type=click.Choice(["text", "svg", "mermaid"]), default="text", show_default=True)
+@_MASTER
+@_AS_JSON
+@_said
+def why(checkpoint: str, topology: str, table: str, key: str, form: str, master: str | None, as_json: bool) -> None:
+    """Say which input records a row of CHECKPOINT comes from; TOPOLOGY was started with explain=."""
+    spark = session(master=master)
+    made = _topology(topology, spark)
+    (wanted,) = key_values(spark, checkpoint, table, [key])
+    found = made.why(spark, checkpoint=checkpoint, table=table, key=wanted)
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        click.echo(found.to_svg() if form == "svg" else found.to_mermaid() if form == "mermaid" else str(found))
 
 
 @main.command()

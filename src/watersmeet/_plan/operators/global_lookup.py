@@ -33,6 +33,7 @@ class GlobalLookupSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "global_lookup"
+    mixes_keys = True
 
     def reads(self, site: SpecSite[Node]) -> Reads:
         """The driving side, and the tables in the order of a lookup; rows of one carry the key of the next one's."""
@@ -98,6 +99,7 @@ class GlobalTableLookupSpec(GlobalLookupSpec):
     """See `Spec`."""
 
     stem = "global_table_lookup"
+    mixes_keys = True
     cacheable = True
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:

@@ -26,6 +26,7 @@ class MapAsyncSpec(Spec[Node]):
     """See `Spec`. It is an operator, and no step of a stage, so that each record is asked for once in a batch."""
 
     stem = "map_async"
+    mixes_keys = True
     keeps_partition = True
 
     def reads(self, site: SpecSite[Node]) -> Reads:

@@ -98,6 +98,7 @@ class ProcessSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "process"
+    mixes_keys = True
     keeps_partition = True
     fans_out = True
     grows = True

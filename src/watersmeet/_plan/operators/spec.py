@@ -309,6 +309,8 @@ class Spec(Generic[N]):
     """Whether results have another key than they are sharded by."""
     by_key: ClassVar[bool] = False
     """Whether what it does for a key follows from that key's rows alone, so that a batch can be done in parts."""
+    mixes_keys: ClassVar[bool] = False
+    """Whether rows of one key may decide over results of another, other than by moving time."""
     cacheable: ClassVar[bool] = False
     """Whether the record cache may send one change of a key in a batch."""
     computed: ClassVar[bool] = False

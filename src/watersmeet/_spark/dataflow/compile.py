@@ -33,7 +33,7 @@ from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, started_engines
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
 from watersmeet._spark.dataflow.level_variables import pickled_small
-from watersmeet._spark.dataflow.outlets import columns_of, packed_columns
+from watersmeet._spark.dataflow.outlets import columns_of, packed_columns, value_columns
 from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.dataflow.selection import Selection
@@ -78,6 +78,7 @@ class SparkLayout:
     measured : whether workers count more than dropped records (`measures`).
     written : name of the observation that counts the rows of sinks with columns made by Spark; None: they are not
         counted, since Spark looks at each row for that.
+    journaled : whether packing gets whole records, for the journal.
     """
 
     labels: Labels
@@ -90,6 +91,7 @@ class SparkLayout:
     numbered: bool = False
     measured: bool = False
     written: str | None = None
+    journaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ class _Compiler:
         times = number == 0 and not snapshot
         facts = packed_stage(self._physical, stage, number, exits=self._physical.ordered_exit, times=times)
         columns_told = [*columns_of(facts.outlets, facts.peeks), *(routes.needed if routes and source else ())]
+        columns_told += value_columns(self._physical, source.roots) if source and self._layout.journaled else []
         policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
         frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(

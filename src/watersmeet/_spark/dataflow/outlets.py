@@ -51,6 +51,12 @@ def columns_of(outlets: Sequence[Outlet], peeks: Sequence[PeekCall]) -> list[str
     return [name for name in dict.fromkeys(wanted) if name]
 
 
+def value_columns(physical: Physical, roots: Collection[str]) -> list[str]:
+    """The columns that hold keys and values of these sources."""
+    numbers = [number for number, source in enumerate(physical.plan.sources) if source.name in roots]
+    return [f"s{number}_{part}" for number in numbers for part in ("key", "value")]
+
+
 def packed_columns(have: Collection[str], told: Sequence[str], slots: int, order: Sequence[str]) -> list[str]:
     """A frame's columns that packing reads, each once.
 

@@ -56,6 +56,7 @@ class Query:
         self._spark = spark
         self._shown: MetricsView | None = None
         self._served: TableServer | None = None
+        self._why: Callable[[str, Any], Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -112,6 +113,29 @@ class Query:
         ConfigError : unknown store or batch, or a key is of another type.
         """
         return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
+
+    def why(self, table: str, key: Any) -> Any:
+        """The input records that a table's row comes from; see `Topology.why`.
+
+        Parameters
+        ----------
+        table : name of the table, as `store=` names it, or as `describe` does.
+        key : the key; a struct as a dict or a Row.
+
+        Raises
+        ------
+        ConfigError : the query was started without `explain=`, unknown table, or the key is of another type.
+        """
+        if self._why is None:
+            raise ConfigError(
+                "The query keeps no journal of its input records.",
+                hint='Start it with topology.start(..., explain="1 day").',
+            )
+        return self._why(table, key)
+
+    def explain_by(self, why: Callable[[str, Any], Any]) -> None:
+        """Answer `why` by this function."""
+        self._why = why
 
     def serve(
         self,
@@ -170,6 +194,7 @@ class Query:
                 failure=self.exception,
                 is_active=self._is_active,
                 metrics=self.metrics,
+                why=self._why,
             )
         asked = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
         self._served = served(*asked)

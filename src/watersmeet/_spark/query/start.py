@@ -40,6 +40,7 @@ from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
 from watersmeet._spark.fencing.records import may_be_shared
 from watersmeet._spark.formats import recorded_schemas as settled
 from watersmeet._spark.functions.function_texts import function_texts
+from watersmeet._spark.journal.writer import JournalWriter
 from watersmeet._spark.metrics import log_line
 from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.totals import Counted, Totals
@@ -273,12 +274,12 @@ class _Start:
                     plans=Plans.of(place, lease, planned),
                     secure=partial(self._secure, lease, found),
                 )
+            join_journal = JournalWriter.joining(place.place, self.options.explain, barrier)
             # everything has been checked
-            if place.change is not None and found is not None:
-                with settings.query_settings(*given):
-                    self._handover(found, place, planned).run()
+            self._hand_over(found, place, planned, given)
             self._record(place, lease, found)
             barrier.passing = (kept := LifetimeTotals(place, metrics)).before_commit
+            join_journal(barrier)
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
                 lease.query = writer.start()
@@ -294,11 +295,14 @@ class _Start:
             barrier.first(TopicNumbers(place, read, kafka, lease.check, allow_recreated=allowed).before)
         return barrier
 
-    def _handover(self, found: CheckpointFiles, place: Checkpoint, planned: int) -> Handover:
-        """The handover of the checkpoint to a changed topology."""
+    def _hand_over(self, found: CheckpointFiles | None, place: Checkpoint, planned: int, given: Any) -> None:
+        """Hand the checkpoint over to the topology, if that has changed."""
+        if place.change is None or found is None:
+            return
         assert found.binding is not None
-        begun = sources.begun_topics(self.spark, self.topology.plan.sources, self.options.kafka)
-        return Handover(self.topology, found.place, found.binding, place, planned, begun)
+        with settings.query_settings(*given):
+            begun = sources.begun_topics(self.spark, self.topology.plan.sources, self.options.kafka)
+            Handover(self.topology, found.place, found.binding, place, planned, begun).run()
 
     def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:
         """The bootstraps of inputs, and how far the query is in them; a change of the topology continues from there."""
@@ -325,6 +329,7 @@ class _Start:
             numbered=any(sink.target.topic is None for sink in topology.plan.sinks),
             measured=True,
             written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
+            journaled=self.options.explain is not False,
         )
         begins = self._begins(place, found)
         if begins.waiting and not self.options.available_now:

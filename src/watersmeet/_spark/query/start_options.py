@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from watersmeet._plan.physical import Physical
@@ -32,8 +33,10 @@ class StartOptions:
     name: str | None = None
     metrics_port: int | str | None = None
     progress: bool = False
+    explain: bool | Duration = False
 
     def __post_init__(self) -> None:
+        self._check_explain()
         if self.metrics_port is not None:
             self._address(self.metrics_port)
         if self.idle_after is not None:
@@ -84,6 +87,16 @@ class StartOptions:
                 "does not wait.",
                 given=f"available_now=True, idle_after={self.idle_after!r}",
                 hint="Leave one of them out.",
+            )
+
+    def _check_explain(self) -> None:
+        if isinstance(self.explain, bool):
+            return
+        fits = isinstance(self.explain, str | timedelta)
+        if not fits or duration_ms(self.explain, "explain") < 1:
+            raise ConfigError(
+                f"explain must be True, or how long the journal is kept: explain={self.explain!r:.80}.",
+                hint='explain="1 day"; explain=True keeps it for ever.',
             )
 
     @property

@@ -28,6 +28,7 @@ from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.dead_letters import OnError, evaluated, without
 from watersmeet._worker.formats.deserializers import FUNCTION_ERROR, NEGATIVE_TIMESTAMP, REASONS, Deserializers
 from watersmeet._worker.packing.extracted import Extraction
+from watersmeet._worker.packing.journaled import JournalFile
 from watersmeet._worker.packing.spool import LARGE, in_order
 from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import SPOOL, give_back, say, settle
@@ -114,9 +115,14 @@ class Pack:
         settle()
         take_topics()
         drops, tally, clock = DeadLetterWriter(self.common.dead_letters), Tally(), Clock()
+        journal = JournalFile.begun(self.stage.roots, snapshot=self.snapshot) if self.sources else None
         for gathered in self._gathered(batches):
+            if journal is not None:
+                journal.write(gathered)
             yield from wire_batches(self.packed(gathered, clock, drops, tally))
             yield from _passed_on(gathered)
+        if journal is not None:
+            journal.end()
         yield from wire_batches(count_rows(drops, self.common.metrics, task.partition()))
         if self.common.measures:
             yield from wire_batches(self.common.measures.wire(tally, task.partition()))

@@ -44,6 +44,7 @@ class SuppressSpec(Spec[Node]):
     """See `Spec`."""
 
     stem = "suppress"
+    mixes_keys = True
     keeps_partition = True
     fans_out = True
 

@@ -27,7 +27,7 @@ from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, BodyTo
 from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
-from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, to_json
+from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, keys_of, to_json
 from watersmeet.errors import ConfigError, WatersmeetError
 
 ROWS, MOST_ROWS = 1_000, 10_000
@@ -60,6 +60,7 @@ class QueryView:
     is_active : whether it runs.
     numbers : for Prometheus, as text.
     flight_port : where Arrow Flight listens.
+    why : says which input records a row comes from, by table and key; None: the query keeps no journal.
     """
 
     name: str
@@ -67,6 +68,7 @@ class QueryView:
     is_active: Callable[[], bool]
     numbers: Callable[[], bytes]
     flight_port: int
+    why: Callable[[str, Any], Any] | None = None
 
 
 class HttpReplica:
@@ -93,6 +95,7 @@ class HttpReplica:
             Route("/tables/{name}/{key:path}", self._key),
             Route("/read", self._together, methods=["POST"]),
             Route("/changes", self._changes),
+            *([] if query.why is None else [Route("/why/{name}/{key:path}", self._why)]),
         ]
         handlers: dict[Any, Any] = {
             WatersmeetError: _failed,
@@ -151,6 +154,15 @@ class HttpReplica:
         said = _options(request, {"window_from", "window_to", "versions"})
         said["keys"] = [key_of_text(store.key_type, request.path_params["key"])]
         return await self._answered(_read(request, name, said))
+
+    async def _why(self, request: Request) -> Response:
+        """The input records that a row comes from."""
+        name, why = request.path_params["name"], self._query.why
+        kind = store_of(self._replica, name).key_type
+        (key,) = keys_of(kind, [key_of_text(kind, request.path_params["key"])]).to_pylist()
+        assert why is not None
+        found = await anyio.to_thread.run_sync(why, name, key)
+        return JSONResponse(found.as_dict())
 
     async def _answered(self, read: TableQuestion) -> Response:
         now = self._replica.batch

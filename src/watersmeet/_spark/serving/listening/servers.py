@@ -26,6 +26,7 @@ class Servers:
     name : the query's.
     failure, is_active : of the query.
     metrics : its numbers.
+    why : its answers about rows; None: it keeps no journal.
 
     Raises
     ------
@@ -40,6 +41,7 @@ class Servers:
         failure: Callable[[], Exception | None],
         is_active: Callable[[], bool],
         metrics: Callable[[], Metrics],
+        why: Callable[[str, Any], Any] | None = None,
     ) -> None:
         import uvicorn
 
@@ -53,7 +55,7 @@ class Servers:
         except BaseException:
             self._socket.close()
             raise
-        view = QueryView(name, failure, is_active, text_of(name, metrics), self._flight.port)
+        view = QueryView(name, failure, is_active, text_of(name, metrics), self._flight.port, why)
         host = f"[{access.host}]" if ":" in access.host else access.host
         self.url = f"http{'s' if access.tls else ''}://{host}:{self._socket.getsockname()[1]}"
         self.flight_url = f"grpc{'+tls' if access.tls else ''}://{host}:{self._flight.port}"
