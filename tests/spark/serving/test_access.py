@@ -36,7 +36,7 @@ from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import ServedStore
-from watersmeet._spark.stores.table_columns import ShownStore
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
@@ -51,7 +51,7 @@ def replica() -> Replica:
         StructField("value", StringType()),
         StructField("timestamp", TimestampType()),
     ]
-    shown = ShownStore("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
+    shown = StoreColumns("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
     made = Replica([ServedStore("t", shown, (0, 1))], 1 << 30)
     table = TableSchema("t", (("key", pa.int64()), ("value", pa.string()), ("ts", "number")))
     keys = pa.array(range(ROWS), pa.int64())
