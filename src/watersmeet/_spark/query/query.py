@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
@@ -21,6 +22,7 @@ from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
+from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
@@ -45,8 +47,10 @@ class Query:
         barrier: StopBarrier,
         rest: Callable[[], Query | None],
         spark: SparkSession,
+        topology: Physical,
     ) -> None:
         self.streaming = streaming
+        self._topology = topology
         self._lease = lease
         self._counts = counts
         self._checkpoint = checkpoint
@@ -125,6 +129,8 @@ class Query:
     ) -> TableServer:
         """Serve tables while the query runs: by key, by range, as changes; docs/serve.md has the whole of it.
 
+        At the address there is also a page on which the query is watched.
+
         Beside the query a replica of these tables is kept in memory, and advanced by each committed batch. Every answer
         is of one batch, says which, and has all its tables at that batch.
 
@@ -162,15 +168,7 @@ class Query:
         if address is not None:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
-            name = str(self.streaming.name or self.streaming.id)
-            servers = partial(
-                Servers,
-                access=access,
-                name=name,
-                failure=self.exception,
-                is_active=self._is_active,
-                metrics=self.metrics,
-            )
+            servers = partial(Servers, access=access, query=self._status())
         asked = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
         self._served = served(*asked)
         return self._served
@@ -192,6 +190,17 @@ class Query:
                 hint=f"Before, query.serve(tables=[{name!r}]); or query.state({name!r}) reads it from the checkpoint.",
             )
         return self._served.table(name)
+
+    def _status(self) -> QueryStatus:
+        return QueryStatus(
+            str(self.streaming.name or self._topology.plan.application),
+            self._checkpoint,
+            self._topology,
+            self.exception,
+            self._is_active,
+            lambda: str(self.streaming.status["message"]),
+            self.metrics,
+        )
 
     def _is_active(self) -> bool:
         return bool(self.streaming.isActive)
