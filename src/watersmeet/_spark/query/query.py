@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
@@ -60,6 +61,7 @@ class Query:
         self._spark = spark
         self._shown: MetricsView | None = None
         self._served: TableServer | None = None
+        self._sent: list[Telemetry] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -191,6 +193,28 @@ class Query:
             )
         return self._served.table(name)
 
+    def telemetry(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:
+        """Send a trace of each batch, and the numbers of `metrics`, to OpenTelemetry until the query ends.
+
+        Needs the extra `otel`; docs/watch.md has the names.
+
+        Parameters
+        ----------
+        tracer_provider, meter_provider : of OpenTelemetry; None: one that sends by OTLP over HTTP, to where
+            OTEL_EXPORTER_OTLP_ENDPOINT says.
+
+        Raises
+        ------
+        ConfigError : a package is missing.
+
+        Examples
+        --------
+        >>> query.telemetry()  # doctest: +SKIP
+        """
+        sent = Telemetry(self._topology.plan.application, self.metrics, tracer_provider, meter_provider)
+        self._counts.tell(sent.trace)
+        self._sent.append(sent)
+
     def _status(self) -> QueryStatus:
         return QueryStatus(
             str(self.streaming.name or self._topology.plan.application),
@@ -270,6 +294,8 @@ class Query:
             self._served.close()
         if self._shown is not None:
             self._shown.close()
+        for sent in self._sent:
+            sent.close()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Stop the query when the batch under way is written and committed: the next start runs nothing again.
