@@ -25,7 +25,7 @@ def metrics_as_json(now: Metrics) -> dict[str, Any]:
     said["drops"] = drops_as_json(now.drops)
     if now.batch is not None:
         said["batch"]["drops"] = drops_as_json(now.batch.drops)
-    del said["active"]
+    del said["active"], said["under_way_seconds"]
     return said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -102,7 +103,8 @@ class Query:
         It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
         batch that was committed.
         """
-        return self._counts.metrics()
+        now = self._counts.metrics()
+        return replace(now, under_way_seconds=self._barrier.under_way_seconds) if now.active else now
 
     def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `watersmeet.read_state`.

@@ -9,6 +9,7 @@ On any other thread the interruption would meet the commit of the batch.)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -28,6 +29,18 @@ class StopBarrier:
         self.passing: Callable[[int], None] = lambda batch: None
         self.before: Callable[[int], None] = lambda batch: None
         self._stop: Callable[[], None] | None = None
+        self._begun: float | None = None
+
+    @property
+    def under_way_seconds(self) -> float | None:
+        """For how long the batch has run that is under way; None: there is none."""
+        begun = self._begun
+        return None if begun is None else time.monotonic() - begun
+
+    def before_batch(self, batch: int) -> None:
+        """Begin a batch; the function that writes the batch calls it."""
+        self._begun = time.monotonic()
+        self.before(batch)
 
     def close(self, stop: Callable[[], None]) -> None:
         """End the query behind the batch that is being written, or else the next one.
@@ -46,6 +59,7 @@ class StopBarrier:
     def behind_batch(self, batch: int) -> None:
         """Pass a batch that all sinks have, or end the query; the function that wrote the batch calls it."""
         self.passing(batch)
+        self._begun = None
         if self._stop is not None:
             # it says that waiting for its own end was interrupted
             with suppress(Exception):

@@ -5,6 +5,7 @@ const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const PAGE_ROWS = 50, MOST_ROWS = 10000, KEPT_BATCHES = 60;
 const LABEL_WIDTH = 52; // of a number of millions
+const LONG_SECONDS = 30; // then a batch may hang
 const LOOK_MS = 1000, HIDDEN_MS = 10000, AGAIN_MS = 2000;
 
 // -- asking ------------------------------------------------------------------------------------------------------
@@ -379,6 +380,7 @@ function showStatus(status) {
   document.title = `${status.query} · watersmeet`;
   if (status.error !== null) setState("failed", "bad");
   else if (!status.active) setState("ended", "bad");
+  else if (status.under_way_seconds > LONG_SECONDS) setState(`running, a batch for ${seconds(status.under_way_seconds)}`, "good");
   else setState("running", "good");
   const error = status.error ?? status.served.error;
   $("error").hidden = error === null;

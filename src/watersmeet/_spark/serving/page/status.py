@@ -81,6 +81,7 @@ class QueryStatus:
             "error": None if failure is None else str(failure),
             "reason": None if failure is None else reason_of(str(failure)),
             **metrics_as_json(now),
+            "under_way_seconds": now.under_way_seconds,
             "rate": None if now.batch is None else now.batch.rate,
             "dead_letters": self._dead_letters(now),
             "picture": {"arrows": counts.arrows, "drops": counts.drops},
