@@ -22,15 +22,12 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from dev.debian import ProgramMissing, install
+
 PASSWORD = "canary-of-postgres"
 _INSTALLED = "/usr/lib/postgresql"
 _USER = "postgres"
 """Whom the server runs as where we are root, which it refuses to be."""
-_INSTALL = (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "postgresql"])
-
-
-class PostgresMissing(RuntimeError):
-    """Postgres is not here and cannot be installed; the text says why."""
 
 
 @cache
@@ -39,20 +36,15 @@ def programs() -> Path:
 
     Raises
     ------
-    PostgresMissing : they are not here.
+    ProgramMissing : they are not here.
     """
     found = _programs()
     if found is not None:
         return found
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise PostgresMissing("Postgres is not installed, and only root of a Debian could.\nHint: install postgresql.")
-    for command in _INSTALL:
-        done = subprocess.run(command, capture_output=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
-        if done.returncode:
-            raise PostgresMissing(f"Postgres cannot be installed here: {done.stderr.decode(errors='replace')[-300:]}")
+    install("postgresql")
     found = _programs()
     if found is None:
-        raise PostgresMissing(f"postgresql was installed, but {_INSTALLED} has no initdb.")
+        raise ProgramMissing(f"postgresql was installed, but {_INSTALLED} has no initdb.")
     return found
 
 

@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
+from dev.debian import ProgramMissing
 from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
-from dev.postgres import Postgres, PostgresMissing, programs
+from dev.postgres import Postgres, programs
 from tests import lengths
 from tests.databases.kit import Place
 from watersmeet._spark.session.session import session
@@ -96,7 +97,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def postgres() -> Iterator[Postgres]:
     try:
         programs()
-    except PostgresMissing as missing:
+    except ProgramMissing as missing:
         pytest.skip(f"no Postgres: {missing}")
     with Postgres() as running:
         yield running

@@ -40,3 +40,11 @@ def pyspark_version() -> str | None:
 
 
 check_pyspark(pyspark_version())
+
+
+def own_version() -> str:
+    """The version of watersmeet; "unknown" where it was not installed, but only put on the path."""
+    try:
+        return version("watersmeet")
+    except PackageNotFoundError:
+        return "unknown"

@@ -13,16 +13,21 @@ import inspect
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from watersmeet._spark.metrics.as_json import drops_as_json, metrics_as_json
 from watersmeet._spark.query import leases
+from watersmeet._spark.serving.remote import asked_of
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
-from watersmeet.cli.numbers import drop_lines, drops_as_json, metric_lines, metrics_as_json, numbers, span
+from watersmeet.cli.numbers import drop_lines, metric_lines, numbers, span
+from watersmeet.cli.top import status_lines
 from watersmeet.errors import ConfigError, WatersmeetError
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
@@ -227,6 +232,29 @@ def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
         click.echo(json.dumps(counted | {"drops": drops_as_json(found)}, indent=2))
     for line in () if as_json else (span(counted), *(drop_lines(found) if found else ["nothing was dropped"])):
         click.echo(line)
+
+
+@main.command()
+@click.argument("url")
+@click.option("--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN.")
+@click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
+@click.option("--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option("--once", is_flag=True, help="Say them once, as where stdout is no terminal.")
+@_AS_JSON
+@_said
+def top(url: str, token: str | None, tls_roots: str | None, every: float, once: bool, as_json: bool) -> None:
+    """Watch the numbers of the query that serves its tables at URL, until Ctrl-C."""
+    once = once or as_json or not sys.stdout.isatty()
+    with suppress(KeyboardInterrupt):
+        while True:
+            said = asked_of(url, "status", token=token, tls_roots=tls_roots)
+            text = json.dumps(said, indent=2) if as_json else "\n".join(status_lines(said))
+            if not once:
+                click.clear()
+            click.echo(text)
+            if once:
+                return
+            time.sleep(every)
 
 
 @main.command()

@@ -1,9 +1,8 @@
-"""Output of the commands `metrics` and `drops`: the numbers in a checkpoint, as lines or as JSON."""
+"""Output of the commands `metrics` and `drops`: the numbers in a checkpoint, as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 from watersmeet._spark.checkpoint.checkpoint import started_in
@@ -32,27 +31,10 @@ def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[s
     return now, {"first_batch": totals.first, "last_batch": totals.last, "batches": totals.batches}
 
 
-def drops_as_json(drops: Drops) -> list[dict[str, Any]]:
-    """Drops as JSON has them."""
-    return [{"operator": node, "reason": why, "records": count} for (node, why), count in sorted(drops.items())]
-
-
 def drop_lines(drops: Drops) -> Iterator[str]:
     """A line for each operator and reason."""
     for (node, why), count in sorted(drops.items()):
         yield f"dropped {count:,} at {node}: {why}"
-
-
-def metrics_as_json(now: Metrics) -> dict[str, Any]:
-    """All numbers as JSON has them; what is true of a running query alone is left out."""
-    # a key of two parts is no key of JSON's
-    said = asdict(replace(now, drops={}, batch=None if now.batch is None else replace(now.batch, drops={})))
-    said["stream_time_lag_ms"] = dict(now.stream_time_lag_ms)
-    said["drops"] = drops_as_json(now.drops)
-    if now.batch is not None:
-        said["batch"]["drops"] = drops_as_json(now.batch.drops)
-    del said["active"]
-    return said
 
 
 def metric_lines(now: Metrics) -> Iterator[str]:

@@ -10,7 +10,8 @@ from chaos.databases import judge_table
 from chaos.judge import Expected, Said
 from chaos.round import Round, run
 from chaos.strikes import Strike
-from dev.postgres import PostgresMissing, programs
+from dev.debian import ProgramMissing
+from dev.postgres import programs
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_a_driver_that_is_killed_around_a_commit_leaves_the_table_that_should_be
     if database == "postgres":
         try:
             programs()
-        except PostgresMissing as missing:
+        except ProgramMissing as missing:
             pytest.skip(f"no Postgres: {missing}")
     strikes = tuple(Strike("driver", moment) for moment in moments)
     outcome = run(Round(1, 0, join, strikes, database=database), tmp_path / "round", print)

@@ -10,24 +10,18 @@ import ssl
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 import watersmeet as wm
 from tests.spark.serving.kit import until
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.state.layout import TableLayout
-from watersmeet._plan.operators.spec import TableSchema
-from watersmeet._spark.metrics.metrics import Metrics
+from tests.spark.serving.standing import ROWS, ask, served, standing, status_of
 from watersmeet._spark.serving.answers import answer
 from watersmeet._spark.serving.listening import limits
 from watersmeet._spark.serving.listening.access import Access
@@ -35,62 +29,15 @@ from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.stores import ServedStore
-from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
-ROWS = 25_000
 
 
 @pytest.fixture(scope="module")
 def replica() -> Replica:
     """A table of many rows, as of batch 7."""
-    fields = [
-        StructField("key", LongType()),
-        StructField("value", StringType()),
-        StructField("timestamp", TimestampType()),
-    ]
-    shown = StoreColumns("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
-    made = Replica([ServedStore("t", shown, (0, 1))], 1 << 30)
-    table = TableSchema("t", (("key", pa.int64()), ("value", pa.string()), ("ts", "number")))
-    keys = pa.array(range(ROWS), pa.int64())
-    columns = [pa.array(hash_keys(keys)), keys, pa.array(["x" * 200] * ROWS), keys]
-    layout = TableLayout.of(table)
-    schema = layout.schema.remove(len(layout.schema) - 1).with_metadata(layout.stored.metadata)
-    rows = pa.table(columns, schema=schema).sort_by("hash")
-    made.load(7, {"t": [rows]})
-    return made
-
-
-@contextmanager
-def served(
-    replica: Replica,
-    token: str | None = None,
-    tls: tuple[Path, Path] | None = None,
-    failure: Exception | None = None,
-) -> Iterator[Servers]:
-    access = Access.of("127.0.0.1:0", None, token, tls)
-
-    def metrics() -> Metrics:
-        raise AssertionError("nobody asks")
-
-    servers = Servers(replica, access, "q", lambda: failure, lambda: failure is None, metrics)
-    try:
-        yield servers
-    finally:
-        servers.close()
-
-
-def ask(url: str, token: str | None = None, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
-    asked = urllib.request.Request(url, body, headers=headers)
-    if token is not None:
-        asked.add_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(asked, timeout=60) as given:
-            return given.status, json.loads(given.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+    return standing()
 
 
 def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: Path) -> None:
@@ -112,7 +59,17 @@ def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: P
 def test_nothing_is_read_without_the_token(replica: Replica) -> None:
     with served(replica, TOKEN) as servers:
         for token in (None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper()):
-            for path in ("/tables", "/tables/t", "/tables/t/1", "/changes", "/metrics", "/read", "/", "/nothing"):
+            for path in (
+                "/tables",
+                "/tables/t",
+                "/tables/t/1",
+                "/changes",
+                "/metrics",
+                "/read",
+                "/status",
+                "/topology.svg",
+                "/nothing",
+            ):
                 assert ask(servers.url + path, token)[0] == 401, (token, path)
             client = fl.connect(servers.flight_url)
             headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
@@ -310,7 +267,7 @@ def test_a_port_that_is_taken_is_named(replica: Replica) -> None:
         port = servers.url.rpartition(":")[2]
         access = Access.of(f"127.0.0.1:{port}", 0, None, None)
         with pytest.raises(ConfigError, match="Nothing can be served at"):
-            Servers(replica, access, "q", lambda: None, lambda: True, lambda: None)  # type: ignore[arg-type, return-value]
+            Servers(replica, access, status_of(None))
 
 
 def _is_closed(connection: socket.socket) -> bool:

@@ -23,6 +23,7 @@ class Box:
     about : what it does, in a few words.
     types : what flows out of it.
     stores : names of the stores that it keeps.
+    node : name of the node; `part`: stem of the operator, where the node is several.
     """
 
     name: str
@@ -30,6 +31,8 @@ class Box:
     about: str
     types: str
     stores: tuple[str, ...] = ()
+    node: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,12 +123,14 @@ def _box(
     own = () if node.store is None or node.store in kept_elsewhere else (node.store,)
     stores = own if operator is None else operator.stores
     if not node.inputs:
-        return Box(getattr(node, "input", node.name), "input", f"{shape.kind}, {_place(node.place)}", types, stores)
+        about = f"{shape.kind}, {_place(node.place)}"
+        return Box(getattr(node, "input", node.name), "input", about, types, stores, node.name)
     if node.is_sink:
-        return Box(getattr(node, "output", node.name), "output", _place(node.place), types)
+        return Box(getattr(node, "output", node.name), "output", _place(node.place), types, (), node.name)
     about = _about(node, node.stem if operator is None else operator.stem, alone)
     kept = operator is not None or len(node.inputs) == 2
-    return Box(node.name, "operator" if kept else "step", about, types, stores)
+    part = "" if operator is None or alone else operator.stem
+    return Box(node.name, "operator" if kept else "step", about, types, stores, node.name, part)
 
 
 def _about(node: Node, stem: str, alone: bool) -> str:

@@ -25,10 +25,11 @@ def svg(picture: Picture) -> str:
     drawn = laid_out(picture)
     size = f'width="{drawn.width:.0f}" height="{drawn.height:.0f}" viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}"'
     parts = [
-        # attributes and no style sheet: that of one picture would hold for the others of a page
+        # attributes and no style sheet: that of one picture would hold for the others of a page. A page with colours of
+        # its own, or with numbers for boxes and arrows, finds them by class, in the order of the picture
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {_TEXT}>',
         f"<title>{escape(picture.title)}</title>",
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        '<rect class="ground" width="100%" height="100%" fill="#ffffff"/>',
         *_bands(drawn),
         *_arrows(picture, drawn),
         *(part for box, place in zip(picture.boxes, drawn.places, strict=True) for part in _box(box, place)),
@@ -41,8 +42,9 @@ def _bands(drawn: Drawn) -> Iterator[str]:
     for band in drawn.bands:
         height = band.bottom - band.top
         yield (
-            f'<rect x="4" y="{band.top:.1f}" width="{drawn.width - 8:.1f}" height="{height:.1f}" '
-            f'rx="6" fill="#f1f2f5"/><text x="12" y="{band.top + 14:.1f}" fill="{_FAINT}">level {band.level}</text>'
+            f'<rect class="band" x="4" y="{band.top:.1f}" width="{drawn.width - 8:.1f}" height="{height:.1f}" '
+            f'rx="6" fill="#f1f2f5"/><text class="faint" x="12" y="{band.top + 14:.1f}" fill="{_FAINT}">'
+            f"level {band.level}</text>"
         )
 
 
@@ -50,7 +52,7 @@ def _box(box: Box, place: BoxPlace) -> Iterator[str]:
     fill, edge = _FILL[box.kind]
     left, round_ = place.x - place.width / 2, place.height / 2 if box.kind in ("input", "output") else 4
     about = "; ".join([f"{box.name}: {box.about}", box.types, *box.stores])
-    yield f"<g><title>{escape(about)}</title>"
+    yield f'<g class="box {box.kind}"><title>{escape(about)}</title>'
     yield (
         f'<rect x="{left:.1f}" y="{place.top:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" '
         f'rx="{round_:.1f}" fill="{fill}" stroke="{edge}"/>'
@@ -60,7 +62,7 @@ def _box(box: Box, place: BoxPlace) -> Iterator[str]:
         yield f'<path d="M{left:.1f},{top:.1f} h{place.width:.1f}" stroke="{edge}" stroke-dasharray="3,2"/>'
     for number, text in enumerate(lines(box)):
         weight = ' font-weight="bold"' if number == 0 else ""
-        fill = f' fill="{_FAINT}"' if number == 1 else ""
+        fill = f' class="faint" fill="{_FAINT}"' if number == 1 else ""
         down = place.top + PADDING / 2 + (number + 0.78) * LINE + (number > 1 and has_line(box)) * STORES_GAP
         at = f'x="{place.x:.1f}" y="{down:.1f}" text-anchor="middle"'
         yield f"<text {at}{weight}{fill}>{escape(text)}</text>"
@@ -74,11 +76,11 @@ def _arrows(picture: Picture, drawn: Drawn) -> Iterator[str]:
         points = [(start, tail.top + tail.height)]
         points += [(x, y) for x, top, bottom in way for y in (top, bottom)]
         points.append((end, head.top - _HEAD))
-        yield f'<path d="{_curve(points)}" fill="none" stroke="{_LINE}" stroke-width="1.2"/>'
+        yield f'<path class="arrow" d="{_curve(points)}" fill="none" stroke="{_LINE}" stroke-width="1.2"/>'
         tip = f"M{end:.1f},{head.top:.1f} l-4,-{_HEAD + 1} h8 z"
-        yield f'<path d="{tip}" fill="{_LINE}"/>'
+        yield f'<path class="tip" d="{tip}" fill="{_LINE}"/>'
         if arrow.text:
-            at = f'x="{end + 6:.1f}" y="{head.top - 5:.1f}" font-size="11" fill="{_FAINT}"'
+            at = f'x="{end + 6:.1f}" y="{head.top - 5:.1f}" font-size="11" class="faint" fill="{_FAINT}"'
             yield f"<text {at}>{escape(cut(arrow.text))}</text>"
 
 

@@ -96,6 +96,8 @@ class Metrics:
     worker_bytes : resident memory of the largest worker that ran an operator in the last batch, without mapped files;
         0 where the system does not say.
     state_bytes : memory that Spark says its state stores have.
+    under_way_seconds : for how long the batch has run that is under way; None: none runs, or the only output is one of
+        Spark's own sinks.
     """
 
     active: bool
@@ -114,6 +116,7 @@ class Metrics:
     drops: Mapping[tuple[str, str], int]
     worker_bytes: int
     state_bytes: int
+    under_way_seconds: float | None = None
 
     @property
     def stream_time_lag_ms(self) -> Mapping[str, int]:

@@ -133,11 +133,13 @@ def _times(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sampl
     late = now.record_lateness_max_ms, now.record_lateness_avg_ms
     yield "watersmeet_query_active", _TEXT["active"], (), [((), float(now.active))]
     yield "watersmeet_batches_total", _TEXT["batches"], (), [((), now.batches)]
-    if now.batch is not None:
-        parts = _by_name(now.batch.seconds)
-        yield "watersmeet_process_rate", _TEXT["rate"], (), [((), now.batch.rate)]
-        yield "watersmeet_batch_duration_seconds", _TEXT["seconds"], ("part",), parts
-        yield "watersmeet_batch_timestamp_seconds", _TEXT["batch"], (), [((), now.batch.started_ms / 1_000)]
+    last = [] if now.batch is None else [now.batch]
+    parts = [sample for batch in last for sample in _by_name(batch.seconds)]
+    yield "watersmeet_process_rate", _TEXT["rate"], (), [((), batch.rate) for batch in last]
+    yield "watersmeet_batch_duration_seconds", _TEXT["seconds"], ("part",), parts
+    began = [((), batch.started_ms / 1_000) for batch in last]
+    yield "watersmeet_batch_timestamp_seconds", _TEXT["batch"], (), list(began)
+    yield "watersmeet_batch_under_way_seconds", _TEXT["under_way"], (), [((), now.under_way_seconds or 0.0)]
     yield "watersmeet_stream_time_seconds", _TEXT["time"], ("source",), _in_seconds(now.stream_time_ms)
     yield "watersmeet_stream_time_lag_seconds", _TEXT["behind"], ("source",), _in_seconds(now.stream_time_lag_ms)
     yield "watersmeet_record_lateness_max_seconds", _TEXT["lateness"], ("source",), _in_seconds(late[0])
@@ -168,6 +170,7 @@ _TEXT = {
     "rate": "Records per second of the last batch.",
     "seconds": "How long the parts of the last batch took, by Spark's names; triggerExecution is all of it.",
     "batch": "When the last batch that was finished had begun.",
+    "under_way": "For how long the batch has run that is under way; 0 where none is.",
     "time": "The largest timestamp of a source's records.",
     "behind": "How far a source's stream time is behind the wall clock.",
     "lateness": "How far behind the stream time of its partition a record came at most since the start.",

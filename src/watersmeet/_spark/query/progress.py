@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
@@ -46,6 +47,7 @@ class BatchCounts:
         self._last, self._seen = -1, ""
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._tellers: list[Callable[[Metrics], None]] = []
         threading.Thread(target=self._follow, name=f"counts of {query.runId}", daemon=True).start()
 
     def drops(self) -> Drops:
@@ -64,6 +66,11 @@ class BatchCounts:
         """The counts, to continue with; nothing is added to them once this is closed."""
         self._look()
         return self._totals
+
+    def tell(self, teller: Callable[[Metrics], None]) -> None:
+        """Call this with the numbers behind each batch from now on."""
+        with self._lock:
+            self._tellers.append(teller)
 
     def add(self, more: BatchCounts) -> None:
         """Count what another query has counted, which went on with this one's batch."""
@@ -98,6 +105,8 @@ class BatchCounts:
                         self._kept.behind_commit(progress)
                     if log_line.is_wanted():
                         self._say(self._metrics(active=True))
+                    for teller in self._tellers:
+                        teller(self._metrics(active=True))
             if progresses:
                 self._seen = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])

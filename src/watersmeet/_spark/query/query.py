@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
@@ -21,6 +24,7 @@ from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
+from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
@@ -45,8 +49,10 @@ class Query:
         barrier: StopBarrier,
         rest: Callable[[], Query | None],
         spark: SparkSession,
+        topology: Physical,
     ) -> None:
         self.streaming = streaming
+        self._topology = topology
         self._lease = lease
         self._counts = counts
         self._checkpoint = checkpoint
@@ -57,6 +63,7 @@ class Query:
         self._shown: MetricsView | None = None
         self._served: TableServer | None = None
         self._why: Callable[[str, Any], Any] | None = None
+        self._sent: list[Telemetry] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -97,7 +104,8 @@ class Query:
         It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
         batch that was committed.
         """
-        return self._counts.metrics()
+        now = self._counts.metrics()
+        return replace(now, under_way_seconds=self._barrier.under_way_seconds) if now.active else now
 
     def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `watersmeet.read_state`.
@@ -149,6 +157,8 @@ class Query:
     ) -> TableServer:
         """Serve tables while the query runs: by key, by range, as changes; docs/serve.md has the whole of it.
 
+        At the address there is also a page on which the query is watched.
+
         Beside the query a replica of these tables is kept in memory, and advanced by each committed batch. Every answer
         is of one batch, says which, and has all its tables at that batch.
 
@@ -186,16 +196,7 @@ class Query:
         if address is not None:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
-            name = str(self.streaming.name or self.streaming.id)
-            servers = partial(
-                Servers,
-                access=access,
-                name=name,
-                failure=self.exception,
-                is_active=self._is_active,
-                metrics=self.metrics,
-                why=self._why,
-            )
+            servers = partial(Servers, access=access, query=self._status(), why=self._why)
         asked = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
         self._served = served(*asked)
         return self._served
@@ -217,6 +218,39 @@ class Query:
                 hint=f"Before, query.serve(tables=[{name!r}]); or query.state({name!r}) reads it from the checkpoint.",
             )
         return self._served.table(name)
+
+    def telemetry(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:
+        """Send a trace of each batch, and the numbers of `metrics`, to OpenTelemetry until the query ends.
+
+        Needs the extra `otel`; docs/watch.md has the names.
+
+        Parameters
+        ----------
+        tracer_provider, meter_provider : of OpenTelemetry; None: one that sends by OTLP over HTTP, to where
+            OTEL_EXPORTER_OTLP_ENDPOINT says.
+
+        Raises
+        ------
+        ConfigError : a package is missing.
+
+        Examples
+        --------
+        >>> query.telemetry()  # doctest: +SKIP
+        """
+        sent = Telemetry(self._topology.plan.application, self.metrics, tracer_provider, meter_provider)
+        self._counts.tell(sent.trace)
+        self._sent.append(sent)
+
+    def _status(self) -> QueryStatus:
+        return QueryStatus(
+            str(self.streaming.name or self._topology.plan.application),
+            self._checkpoint,
+            self._topology,
+            self.exception,
+            self._is_active,
+            lambda: str(self.streaming.status["message"]),
+            self.metrics,
+        )
 
     def _is_active(self) -> bool:
         return bool(self.streaming.isActive)
@@ -286,6 +320,8 @@ class Query:
             self._served.close()
         if self._shown is not None:
             self._shown.close()
+        for sent in self._sent:
+            sent.close()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Stop the query when the batch under way is written and committed: the next start runs nothing again.

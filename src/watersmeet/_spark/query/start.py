@@ -160,6 +160,7 @@ class _Start:
             barrier,
             lambda: rest() if unfinished() else None,
             self.spark,
+            self.topology,
         )
 
     def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:

@@ -148,18 +148,36 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     ...     tables.table("open-orders").get(42).value
     """
     parts = urlsplit(url)
+    said = asked_of(url, "tables", token=token, tls_roots=tls_roots)
+    roots = None if tls_roots is None else Path(tls_roots).read_bytes()
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+    kind = "grpc+tls" if parts.scheme == "https" else "grpc"
+    source = FlightSource(f"{kind}://{host}:{said['flight_port']}", token, roots)
+    return TableClient(source, [table["name"] for table in said["tables"]], url)
+
+
+def asked_of(
+    url: str, path: str, *, token: str | None = None, tls_roots: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """The JSON at a path of a server; see `connect`.
+
+    Raises
+    ------
+    ConfigError : nothing answers there, or the token is another.
+    """
+    parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
             f"url={url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
         )
-    roots = None if tls_roots is None else Path(tls_roots).read_bytes()
-    asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/tables")
+    asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/{path}")
     if token is not None:
         asked.add_header("Authorization", f"Bearer {token}")
     context = ssl.create_default_context(cafile=None if tls_roots is None else os.fspath(tls_roots))
     try:
         with urllib.request.urlopen(asked, timeout=_TIMEOUT, context=context) as given:
-            said = json.load(given)
+            found: dict[str, Any] = json.load(given)
+            return found
     except HTTPError as error:
         why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
         raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint="wm.connect(url, token=...)") from None
@@ -167,7 +185,3 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
         raise ConfigError(
             f"No tables are served at {url}: {error}.", hint="query.serve(...).url is the address; see whether it runs."
         ) from None
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    kind = "grpc+tls" if parts.scheme == "https" else "grpc"
-    source = FlightSource(f"{kind}://{host}:{said['flight_port']}", token, roots)
-    return TableClient(source, [table["name"] for table in said["tables"]], url)

@@ -9,6 +9,7 @@ On any other thread the interruption would meet the commit of the batch.)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -30,6 +31,18 @@ class StopBarrier:
         self.passing: Callable[[int], None] = lambda batch: None
         self.before: Callable[[int], None] = before or (lambda batch: None)
         self._stop: Callable[[], None] | None = None
+        self._begun: float | None = None
+
+    @property
+    def under_way_seconds(self) -> float | None:
+        """For how long the batch has run that is under way; None: there is none."""
+        begun = self._begun
+        return None if begun is None else time.monotonic() - begun
+
+    def before_batch(self, batch: int) -> None:
+        """Begin a batch; the function that writes the batch calls it."""
+        self._begun = time.monotonic()
+        self.before(batch)
 
     def first(self, before: Callable[[int], None]) -> None:
         """Do this before each batch, too, behind what is done already."""
@@ -58,6 +71,7 @@ class StopBarrier:
     def behind_batch(self, batch: int) -> None:
         """Pass a batch that all sinks have, or end the query; the function that wrote the batch calls it."""
         self.passing(batch)
+        self._begun = None
         if self._stop is not None:
             # it says that waiting for its own end was interrupted
             with suppress(Exception):

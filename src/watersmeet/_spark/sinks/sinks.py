@@ -146,7 +146,7 @@ class BatchSinks:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
-        self.barrier.before(batch)
+        self.barrier.before_batch(batch)
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
         self._write(frame, OutputBatch(batch, self.plans(batch), self.guard))

@@ -25,6 +25,8 @@ from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, BodyTooSlow, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.listening.lookups import KeyLookups
+from watersmeet._spark.serving.page import files
+from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, keys_of, to_json
@@ -38,7 +40,7 @@ SUBSCRIBERS = 64
 """Readers of changes at a time: each keeps a thread."""
 BEAT_SECONDS = 5.0
 """After which a reader of changes hears something, also where nothing changes."""
-_OPEN = frozenset({"/healthz", "/readyz"})
+_OPEN = frozenset({"/healthz", "/readyz", *files.PATHS})
 _JSON = "application/json"
 _OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "limit": whole,
@@ -55,17 +57,13 @@ class QueryView:
 
     Parameters
     ----------
-    name : the query's.
-    failure : why it has ended by itself; None: it has not.
-    is_active : whether it runs.
+    status : of the query.
     numbers : for Prometheus, as text.
     flight_port : where Arrow Flight listens.
     why : says which input records a row comes from, by table and key; None: the query keeps no journal.
     """
 
-    name: str
-    failure: Callable[[], Exception | None]
-    is_active: Callable[[], bool]
+    status: QueryStatus
     numbers: Callable[[], bytes]
     flight_port: int
     why: Callable[[str, Any], Any] | None = None
@@ -90,12 +88,15 @@ class HttpReplica:
             Route("/healthz", self._health),
             Route("/readyz", self._ready),
             Route("/metrics", self._numbers),
+            Route("/status", self._status),
+            Route("/topology.svg", self._drawn),
             Route("/tables", self._tables),
             Route("/tables/{name}", self._rows),
             Route("/tables/{name}/{key:path}", self._key),
             Route("/read", self._together, methods=["POST"]),
             Route("/changes", self._changes),
             *([] if query.why is None else [Route("/why/{name}/{key:path}", self._why)]),
+            *files.routes(),
         ]
         handlers: dict[Any, Any] = {
             WatersmeetError: _failed,
@@ -128,7 +129,7 @@ class HttpReplica:
             {"name": name, "key": store.key_type.jsonValue(), "schema": store.shown.schema.jsonValue()}
             for name, store in self._replica.stores.items()
         ]
-        said = {"query": self._query.name, "batch": self._replica.batch, "flight_port": self._query.flight_port}
+        said = {"query": self._query.status.name, "batch": self._replica.batch, "flight_port": self._query.flight_port}
         return JSONResponse({**said, "tables": found})
 
     async def _rows(self, request: Request) -> Response:
@@ -245,18 +246,31 @@ class HttpReplica:
         return JSONResponse({**said, "error": why} if why and told else said, 503 if why else 200)
 
     def _not_ready(self) -> str | None:
-        failure = self._query.failure()
+        failure = self._query.status.failure()
         if failure is not None:
             return str(failure)
         if self._replica.refused is not None:
             return str(self._replica.refused)
-        if not self._query.is_active():
+        if not self._query.status.is_active():
             return "The query has ended."
         return None if self._replica.batch is not None else "The tables are being read from the checkpoint."
 
     async def _numbers(self, request: Request) -> Response:
         text = await anyio.to_thread.run_sync(self._query.numbers)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _status(self, request: Request) -> Response:
+        said = await anyio.to_thread.run_sync(self._query.status.as_json)
+        refused = self._replica.refused
+        served = {
+            "tables": list(self._replica.stores),
+            "batch": self._replica.batch,
+            "error": None if refused is None else str(refused),
+        }
+        return JSONResponse({**said, "served": served}, headers={"Cache-Control": "no-store"})
+
+    async def _drawn(self, request: Request) -> Response:
+        return Response(self._query.status.svg, media_type="image/svg+xml", headers=files.HEADERS)
 
 
 def _events(stores: list[ServedStore], changes: BatchChanges) -> list[str]:

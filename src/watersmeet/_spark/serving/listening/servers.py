@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
@@ -23,9 +23,7 @@ class Servers:
     ----------
     replica : what is served.
     access : where, and to whom.
-    name : the query's.
-    failure, is_active : of the query.
-    metrics : its numbers.
+    query : what is shown of the query.
     why : its answers about rows; None: it keeps no journal.
 
     Raises
@@ -37,10 +35,7 @@ class Servers:
         self,
         replica: Replica,
         access: Access,
-        name: str,
-        failure: Callable[[], Exception | None],
-        is_active: Callable[[], bool],
-        metrics: Callable[[], Metrics],
+        query: QueryStatus,
         why: Callable[[str, Any], Any] | None = None,
     ) -> None:
         import uvicorn
@@ -55,7 +50,7 @@ class Servers:
         except BaseException:
             self._socket.close()
             raise
-        view = QueryView(name, failure, is_active, text_of(name, metrics), self._flight.port, why)
+        view = QueryView(query, text_of(query.name, query.metrics), self._flight.port, why)
         host = f"[{access.host}]" if ":" in access.host else access.host
         self.url = f"http{'s' if access.tls else ''}://{host}:{self._socket.getsockname()[1]}"
         self.flight_url = f"grpc{'+tls' if access.tls else ''}://{host}:{self._flight.port}"

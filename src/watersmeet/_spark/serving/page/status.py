@@ -1,0 +1,97 @@
+"""The status of a query: all that its page, and `watersmeet top`, show of it, as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyspark
+
+from watersmeet._plan.dead_letters import letter_sources
+from watersmeet._plan.physical import Physical
+from watersmeet._plan.pictures.picture import Picture, picture_of
+from watersmeet._plan.pictures.svg import svg
+from watersmeet._spark.metrics.as_json import metrics_as_json
+from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.picture_counts import picture_counts
+from watersmeet.versions import own_version
+
+_RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception): +(\S.*)$", re.MULTILINE)
+
+
+def reason_of(text: str) -> str:
+    """The line of an error that says why: of what Spark says, with its tracebacks, the one that was raised first.
+
+    >>> reason_of("It failed:\\n  File 'x.py', line 7\\nValueError: no such page\\n\\tat org.apache.spark")
+    'no such page'
+    >>> reason_of("The topic has gone.\\nHint: make it again.")
+    'The topic has gone.'
+    """
+    raised = _RAISED.search(text) if "Traceback" in text or "\n\tat " in text else None
+    return raised[1] if raised else text.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """A query, as far as it is shown.
+
+    Parameters
+    ----------
+    name : the query's.
+    checkpoint : where it continues from.
+    topology : what it runs.
+    failure : why it has ended by itself; None: it has not.
+    is_active : whether it runs.
+    doing : what Spark says that it does.
+    metrics : its numbers.
+    """
+
+    name: str
+    checkpoint: str
+    topology: Physical
+    failure: Callable[[], Exception | None]
+    is_active: Callable[[], bool]
+    doing: Callable[[], str]
+    metrics: Callable[[], Metrics]
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The picture of its topology."""
+        return picture_of(self.topology)
+
+    @cached_property
+    def svg(self) -> str:
+        """The same, as SVG."""
+        return svg(self.picture)
+
+    def as_json(self) -> dict[str, Any]:
+        """All numbers as JSON has them."""
+        now, failure = self.metrics(), self.failure()
+        counts = picture_counts(self.picture, now)
+        return {
+            "query": self.name,
+            "application": self.topology.plan.application,
+            "checkpoint": self.checkpoint,
+            "versions": {"watersmeet": own_version(), "spark": pyspark.__version__},
+            "active": now.active,
+            "doing": self.doing() if now.active else None,
+            "error": None if failure is None else str(failure),
+            "reason": None if failure is None else reason_of(str(failure)),
+            **metrics_as_json(now),
+            "under_way_seconds": now.under_way_seconds,
+            "rate": None if now.batch is None else now.batch.rate,
+            "dead_letters": self._dead_letters(now),
+            "picture": {"arrows": counts.arrows, "drops": counts.drops},
+        }
+
+    def _dead_letters(self, now: Metrics) -> list[dict[str, Any]]:
+        plan = self.topology.plan
+        letters = letter_sources(plan)
+        return [
+            {"topic": sink.output, "of": of, "records": now.produced.get(sink.name)}
+            for sink in plan.sinks
+            if (of := letters.get(sink.inputs[0], None)) is not None
+        ]
