@@ -70,7 +70,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **given: Any) 
             raise click.UsageError(f"Missing {shown}, or {name} = ... in the file of --config.")
     options.check()
     check_startable(options.checkpoint)
-    query = _started(options)
+    query = started(options)
     query.awaitTermination()
     if as_json:
         click.echo(json.dumps({"drops": drops_as_json(query.drops)}))
@@ -82,12 +82,15 @@ def _port(name: str, value: Any) -> Any:
     return int(value) if name == "metrics_port" and value and value.isdecimal() else value
 
 
-def _started(options: RunOptions) -> Any:
+def started(options: RunOptions) -> Any:
+    """The query of these options, which serves its tables if they name an address."""
     kafka = options.connection
     spark = session(master=options.master, kafka=kafka is not None, config=dict(options.spark) or None)
     with policies_of_run(options.run_policies):
         made = made_topology(options.topology, spark)
-    serve = {"tables": _tables(made), **options.serve} if options.serve else {}
+    serve = dict(options.serve)
+    if serve and "tables" not in serve:
+        serve["tables"] = _tables(made)
     query = made.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
     if serve:
         try:
