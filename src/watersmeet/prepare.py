@@ -17,8 +17,9 @@ from pathlib import Path
 
 from watersmeet._spark.session.archive import archive_place, archives, java
 from watersmeet._spark.session.connector import kafka_jars
+from watersmeet._spark.session.machine.checks import Wanted, check_machine
 from watersmeet._spark.session.master import default_settings
-from watersmeet.errors import ConfigError
+from watersmeet.errors import ConfigError, WatersmeetError
 
 _RUN = "--run"
 
@@ -28,8 +29,9 @@ def prepare() -> Path:
 
     Raises
     ------
-    ConfigError : the JVM makes none.
+    ConfigError : Spark cannot start on this machine, or the JVM makes no archive.
     """
+    check_machine(Wanted(default_settings()))
     place = archive_place()
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
@@ -91,9 +93,12 @@ def main() -> None:
     if options.run:
         _run(*options.run)
         return
-    if options.kafka:
-        print(*kafka_jars(default_settings()), sep="\n")
-    print(prepare())
+    try:
+        if options.kafka:
+            print(*kafka_jars(default_settings()), sep="\n")
+        print(prepare())
+    except WatersmeetError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -213,7 +213,7 @@ class Topology:
 
     def _place(self, checkpoint: Any) -> str:
         """The checkpoint's folder, if there is anything to start."""
-        place = _folder(checkpoint)
+        place = checkpoint_folder(checkpoint)
         if not without_dead_letters(self.plan).sinks:
             names = ", ".join(repr(source.name) for source in self.plan.sources)
             raise TopologyError(
@@ -284,8 +284,13 @@ def plan_change(
     return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
 
-def _folder(checkpoint: Any) -> str:
-    """The checkpoint's folder as text."""
+def checkpoint_folder(checkpoint: Any) -> str:
+    """The checkpoint's folder as text.
+
+    Raises
+    ------
+    ConfigError : it is no path.
+    """
     given = os.fspath(checkpoint) if isinstance(checkpoint, os.PathLike) else checkpoint
     if isinstance(given, str) and _DRIVE.match(given) and os.name != "nt":
         rest = given[2:].replace("\\", "/").lstrip("/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
@@ -9,12 +11,13 @@ LEAST_SPARK = (4, 1)
 """The first version whose arbitrary-state processor has all that watersmeet uses."""
 
 
-def check_pyspark(found: str | None) -> None:
+def check_pyspark(found: str | None, place: str | None = None) -> None:
     """Raise unless this version of PySpark will do.
 
     Parameters
     ----------
     found : the installed version, as text; None: there is none.
+    place : the folder that it is imported from; None: not known.
 
     Raises
     ------
@@ -23,8 +26,12 @@ def check_pyspark(found: str | None) -> None:
     least = ".".join(map(str, LEAST_SPARK))
     numbers = tuple(int(part) for part in (found or "0").split(".")[:2] if part.isdecimal())
     if found is None or numbers < LEAST_SPARK:
-        what = "and there is none" if found is None else f"and this is PySpark {found}"
-        raise ImportError(f"watersmeet needs PySpark {least} or later, {what}.\nHint: pip install 'pyspark>={least}'")
+        where = f", imported from {place}" if place else ""
+        what = "and there is none" if found is None else f"and this is PySpark {found}{where}"
+        # an installed one does not help where another stands before it
+        cure = ", and take that folder from PYTHONPATH if it is another Spark's" if where else ""
+        hint = f"pip install 'pyspark>={least}'{cure}"
+        raise ImportError(f"watersmeet needs PySpark {least} or later, {what}.\nHint: {hint}")
 
 
 def pyspark_version() -> str | None:
@@ -39,7 +46,12 @@ def pyspark_version() -> str | None:
         return None
 
 
-check_pyspark(pyspark_version())
+def _place() -> str | None:
+    file = getattr(sys.modules.get("pyspark"), "__file__", None)
+    return None if file is None else os.path.dirname(file)
+
+
+check_pyspark(pyspark_version(), _place())
 
 
 def own_version() -> str:

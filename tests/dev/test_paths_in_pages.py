@@ -66,3 +66,19 @@ def test_a_path_that_has_gone_is_found() -> None:
 def test_a_module_that_has_gone_is_found() -> None:
     assert missing("`python -m proof.conformance --runner x`, `proof.oracle`") == []
     assert missing("`python -m proof.away`, `proof.gone`") == ["proof.away", "proof.gone"]
+
+
+SECTION = re.compile(r"(docs/\w+\.md)#([\w-]+)")
+
+
+def sections(page: str) -> set[str]:
+    """The anchors of a page's headings, as the site and the repository make them."""
+    headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_each_section_that_an_error_names_is_on_its_page() -> None:
+    sources = sorted((ROOT / "src" / "watersmeet").rglob("*.py"))
+    found = [link for source in sources for link in SECTION.findall(source.read_text(encoding="utf-8"))]
+    assert ("docs/runbook.md", "kafka") in found
+    assert [(page, anchor) for page, anchor in found if anchor not in sections(page)] == []

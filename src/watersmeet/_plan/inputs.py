@@ -11,6 +11,7 @@ from watersmeet._plan.nodes import Function, Node, Shape, SourceNode, sources_am
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt, types_for
 from watersmeet.io.bootstrap import Bootstrap, check_bootstrap, check_types
+from watersmeet.io.dataframes import check_complete
 from watersmeet.io.inputs import Origin
 from watersmeet.io.origins import origin_of
 from watersmeet.io.policies import Policies
@@ -56,6 +57,8 @@ class Inputs:
         TopologyError : no such source, format, column or schema, or the name is taken.
         """
         given = {option: each for option, each in options.items() if each is not None}
+        if hasattr(source, "isStreaming") and hasattr(source, "columns"):
+            check_complete(source, {"name": name, **dict.fromkeys(("key", "timestamp", "order")), **given})
         origin = origin_of(source, given)
         origin = origin.under(origin.policies.over(self._policies))
         name = name or origin.default_name

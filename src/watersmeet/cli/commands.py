@@ -7,14 +7,11 @@ zsh, fish.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import inspect
 import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,31 +23,18 @@ from watersmeet._spark.query import leases
 from watersmeet._spark.serving.remote import asked_of
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
+from watersmeet.cli.checkpoints import check_started
+from watersmeet.cli.doctor import doctor
+from watersmeet.cli.init import init
 from watersmeet.cli.numbers import drop_lines, metric_lines, numbers, span
+from watersmeet.cli.run import run
+from watersmeet.cli.shared import AS_JSON, BATCH, MASTER, examples, with_errors_as_text
 from watersmeet.cli.top import status_lines
-from watersmeet.errors import ConfigError, WatersmeetError
+from watersmeet.cli.topologies import check_named, made_topology
+from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
-from watersmeet.topology import Topology, plan_change
-
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON in place of text.")
-_BATCH = click.option("--batch", type=int, help="As this batch has left it; else the last one that was committed.")
-_MASTER = click.option(
-    "--master", help="Where Spark runs; by default the master of spark-submit, or all cores of this machine."
-)
-
-
-def _said(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, which ends with an error of watersmeet as a text and exit code 1."""
-
-    @functools.wraps(command)
-    def ran(*args: Any, **options: Any) -> None:
-        try:
-            command(*args, **options)
-        except WatersmeetError as error:
-            raise click.ClickException(str(error)) from error
-
-    return ran
+from watersmeet.topology import plan_change
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,14 +46,19 @@ def main() -> None:
     """
 
 
-@main.command()
+for _command in (doctor, init, run):
+    main.add_command(_command)
+
+
+@main.command(epilog=examples("watersmeet describe shop.topologies:orders"))
 @click.argument("topology")
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def describe(topology: str, master: str | None, as_json: bool) -> None:
     """Say what TOPOLOGY is: nodes, levels, stores, and where its functions run."""
-    made = _topology(topology, session(master=master))
+    check_named(topology)
+    made = made_topology(topology, session(master=master))
     if not as_json:
         click.echo(made.describe(), nl=False)
         return
@@ -83,51 +72,27 @@ def describe(topology: str, master: str | None, as_json: bool) -> None:
     click.echo(json.dumps({**said, "levels": made.physical.levels, "operators": operators}, indent=2))
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet draw shop.topologies:orders -o orders.svg"))
 @click.argument("topology")
 @click.option("--format", "form", type=click.Choice(["svg", "mermaid"]), default="svg", show_default=True)
 @click.option("-o", "--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; else stdout.")
-@_MASTER
-@_said
+@MASTER
+@with_errors_as_text
 def draw(topology: str, form: str, output: Any, master: str | None) -> None:
     """Draw TOPOLOGY."""
-    made = _topology(topology, session(master=master))
+    check_named(topology)
+    made = made_topology(topology, session(master=master))
     output.write(made.to_svg() if form == "svg" else made.to_mermaid())
 
 
-@main.command()
-@click.argument("topology")
-@click.option("--checkpoint", required=True, help="The folder from which the query continues after a restart.")
-@click.option("--kafka", metavar="SERVERS", help="The Kafka brokers, such as localhost:9092.")
-@click.option("--available-now", is_flag=True, help="Process what is there, and end.")
-@click.option("--shards", type=int, help="Shards of each operator, fixed at the first start.")
-@click.option("--tasks", type=int, help="Tasks of each exchange, fixed at the first start.")
-@click.option("--trigger", help="Processing interval, such as '1 second'.")
-@click.option("--explain", metavar="DURATION", help="Keep a journal for so long, such as '1 day', for `why`.")
-@click.option("--evolve", is_flag=True, help="Continue although the topology has changed; `diff` lists the effects.")
-@_MASTER
-@_AS_JSON
-@_said
-def run(topology: str, kafka: str | None, master: str | None, as_json: bool, **options: Any) -> None:
-    """Run TOPOLOGY until it ends; Ctrl-C ends it behind the batch under way. Says at the end what was dropped."""
-    spark = session(master=master, kafka=kafka is not None)
-    options["explain"] = options["explain"] or False
-    query = _topology(topology, spark).start(spark, kafka=None if kafka is None else Kafka(kafka), **options)
-    query.awaitTermination()
-    if as_json:
-        click.echo(json.dumps({"drops": drops_as_json(query.drops)}))
-    for line in () if as_json else drop_lines(query.drops):
-        click.echo(line)
-
-
-@main.command()
+@main.command(epilog=examples("watersmeet diff /data/orders shop.topologies:orders"))
 @click.argument("checkpoint")
 @click.argument("topology")
 @click.option("--kafka", metavar="SERVERS", help="The Kafka brokers: asked how many partitions topics have.")
 @click.option("--allow-changed-functions", is_flag=True, help="As in Topology.start.")
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def diff(
     checkpoint: str,
     topology: str,
@@ -137,22 +102,25 @@ def diff(
     as_json: bool,
 ) -> None:
     """Say what TOPOLOGY, started with evolve=True, would do to CHECKPOINT. Exit code 1: it would be refused."""
-    made = _topology(topology, session(master=master))
     connection = None if kafka is None else Kafka(kafka)
+    check_started(checkpoint)
+    check_named(topology)
+    made = made_topology(topology, session(master=master))
     change = plan_change(checkpoint, made, kafka=connection, allow_changed_functions=allow_changed_functions)
     click.echo(json.dumps(change.as_dict(), indent=2) if as_json else str(change))
     if not change.possible:
         raise click.exceptions.Exit(1)
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet stores /data/orders"))
 @click.argument("checkpoint")
-@_BATCH
-@_MASTER
-@_AS_JSON
-@_said
+@BATCH
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def stores(checkpoint: str, batch: int | None, master: str | None, as_json: bool) -> None:
     """List the stores of CHECKPOINT: rows, bytes, columns."""
+    check_started(checkpoint)
     found = stores_of(session(master=master), checkpoint, batch=batch)
     if as_json:
         said = [{**vars(store), "schema": store.schema.jsonValue()} for store in found]
@@ -161,19 +129,25 @@ def stores(checkpoint: str, batch: int | None, master: str | None, as_json: bool
         click.echo(f"{store.name}: {store.rows} rows, {store.bytes} bytes, {store.schema.simpleString()}")
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "watersmeet state /data/orders open-orders --limit 5",
+        "watersmeet state /data/orders open-orders --key 7 --json",
+    )
+)
 @click.argument("checkpoint")
 @click.argument("store")
-@_BATCH
+@BATCH
 @click.option("--key", "keys", multiple=True, help="Rows of this key alone (a struct as JSON); may be given again.")
 @click.option("--limit", type=int, default=20, show_default=True, help="At most so many rows.")
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def state(
     checkpoint: str, store: str, batch: int | None, keys: Sequence[str], limit: int, master: str | None, as_json: bool
 ) -> None:
     """Show rows of a STORE of CHECKPOINT; with --json a line for each."""
+    check_started(checkpoint)
     spark = session(master=master)
     wanted = key_values(spark, checkpoint, store, keys) if keys else None
     rows = read_state(spark, checkpoint, store, batch=batch, keys=wanted).limit(limit)
@@ -184,19 +158,21 @@ def state(
         rows.show(limit, truncate=False)
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet why /data/orders shop.topologies:orders --table open-orders --key 7"))
 @click.argument("checkpoint")
 @click.argument("topology")
 @click.option("--table", required=True, help="Its name, as store= names it.")
 @click.option("--key", required=True, help="The key; a struct as JSON.")
 @click.option("--format", "form", type=click.Choice(["text", "svg", "mermaid"]), default="text", show_default=True)
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def why(checkpoint: str, topology: str, table: str, key: str, form: str, master: str | None, as_json: bool) -> None:
     """Say which input records a row of CHECKPOINT comes from; TOPOLOGY was started with explain=."""
+    check_started(checkpoint)
+    check_named(topology)
     spark = session(master=master)
-    made = _topology(topology, spark)
+    made = made_topology(topology, spark)
     (wanted,) = key_values(spark, checkpoint, table, [key])
     found = made.why(spark, checkpoint=checkpoint, table=table, key=wanted)
     if as_json:
@@ -205,11 +181,11 @@ def why(checkpoint: str, topology: str, table: str, key: str, form: str, master:
         click.echo(found.to_svg() if form == "svg" else found.to_mermaid() if form == "mermaid" else str(found))
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet metrics /data/orders --json"))
 @click.argument("checkpoint")
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
     """Say the numbers of CHECKPOINT since it began: records, times, tables, drops, as of its last batch."""
     now, counted = numbers(checkpoint, master)
@@ -219,11 +195,11 @@ def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet drops /data/orders"))
 @click.argument("checkpoint")
-@_MASTER
-@_AS_JSON
-@_said
+@MASTER
+@AS_JSON
+@with_errors_as_text
 def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
     """Say which records were dropped since CHECKPOINT began, by operator and reason."""
     now, counted = numbers(checkpoint, master)
@@ -234,14 +210,14 @@ def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet top http://127.0.0.1:8815"))
 @click.argument("url")
 @click.option("--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN.")
 @click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
 @click.option("--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @click.option("--once", is_flag=True, help="Say them once, as where stdout is no terminal.")
-@_AS_JSON
-@_said
+@AS_JSON
+@with_errors_as_text
 def top(url: str, token: str | None, tls_roots: str | None, every: float, once: bool, as_json: bool) -> None:
     """Watch the numbers of the query that serves its tables at URL, until Ctrl-C."""
     once = once or as_json or not sys.stdout.isatty()
@@ -257,10 +233,10 @@ def top(url: str, token: str | None, tls_roots: str | None, every: float, once: 
             time.sleep(every)
 
 
-@main.command()
+@main.command(epilog=examples("watersmeet reset /data/orders"))
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_said
+@with_errors_as_text
 def reset(checkpoint: Path, yes: bool) -> None:
     """Remove CHECKPOINT, a folder of this machine: the next start begins anew.
 
@@ -280,55 +256,6 @@ def reset(checkpoint: Path, yes: bool) -> None:
         shutil.rmtree(checkpoint)
     finally:
         lease.release()
-
-
-def _no_topology(named: str, why: object) -> ConfigError:
-    return ConfigError(
-        f"Unknown topology {named}: {why}.",
-        hint="Name a module that can be imported from here and a Topology in it: package.module:topology.",
-    )
-
-
-def _topology(named: str, spark: Any) -> Topology:
-    """What `module:name` stands for.
-
-    Raises
-    ------
-    ConfigError : unknown module or name, or it is not a topology.
-    """
-    module, _, name = named.partition(":")
-    sys.path[:0] = [""]
-    try:
-        there = importlib.import_module(module)
-    except WatersmeetError:
-        # what the module itself did wrong, such as a method that is called otherwise here
-        raise
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # a module that this one imports
-        raise _no_topology(named, error) from error
-    except ValueError as error:
-        if module:
-            raise
-        raise _no_topology(named, error) from error
-
-    finally:
-        sys.path.remove("")
-    if not hasattr(there, name):
-        has = ", ".join(each for each, of in vars(there).items() if isinstance(of, Topology)) or "none"
-        raise _no_topology(named, f"the module {module!r} has no {name!r}; topologies in it: {has}")
-    found = getattr(there, name)
-    if callable(found):
-        first = next(iter(inspect.signature(found).parameters.values()), None)
-        # others have a value of their own, which the session would take the place of
-        wants = first is not None and (first.default is first.empty or first.name == "spark")
-        found = found(spark) if wants else found()
-    if isinstance(found, Topology):
-        return found
-    raise ConfigError(
-        f"{named} is not a topology: its type is {type(found).__name__}.",
-        hint="Name a Topology (what StreamsBuilder.build returns), or a function that returns one.",
-    )
 
 
 if __name__ == "__main__":

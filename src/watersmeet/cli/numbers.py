@@ -10,6 +10,7 @@ from watersmeet._spark.checkpoint.files import Folder, on_this_machine
 from watersmeet._spark.metrics.lifetime_totals import read
 from watersmeet._spark.metrics.log_line import at
 from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
+from watersmeet.cli.checkpoints import check_started
 from watersmeet.session import session
 
 Drops = Mapping[tuple[str, str], int]
@@ -22,6 +23,7 @@ def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[s
     ------
     ConfigError : no topology was started with it.
     """
+    check_started(checkpoint)
     # one of this machine is read without a Spark
     folder = on_this_machine(checkpoint) or Folder(session(master=master), checkpoint)
     found = read(started_in(folder))

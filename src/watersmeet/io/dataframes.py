@@ -14,6 +14,32 @@ from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 from watersmeet.names import answering
 
 
+def check_complete(frame: Any, given: Mapping[str, Any]) -> None:
+    """Raise, naming all of them, where options are missing that a DataFrame needs as an input.
+
+    Parameters
+    ----------
+    given : the options, by name; None: not given. An order is not missed alone: Parquet files have one.
+
+    Raises
+    ------
+    TopologyError : so it is.
+    """
+    # `is None`, never truth: a Column has none
+    missing = [f"{name}=" for name in ("name", "key", "timestamp") if name in given and given[name] is None]
+    if not missing:
+        return
+    no_order = given.get("order") is None
+    listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
+    order = ", and order= unless its files are Parquet" if no_order else ""
+    examples = {"name=": "name='orders'", "key=": "key='id'", "timestamp=": "timestamp='at'"}
+    example = [*map(examples.__getitem__, missing), *(["order='at'"] if no_order else [])]
+    raise TopologyError(
+        f"A DataFrame as an input needs {listed}{order}.",
+        hint=f"For example {', '.join(example)}. The columns are {', '.join(frame.columns)}.",
+    )
+
+
 @answering
 @dataclass(frozen=True, eq=False)
 class Rows(Origin):
@@ -45,14 +71,7 @@ class Rows(Origin):
                 given=type(self.frame).__name__,
                 hint='wm.Rows(frame, key="id", timestamp="changed_at")',
             )
-        # `is None`, never truth: a Column has none
-        missing = [part for part in ("key", "timestamp") if getattr(self, part) is None]
-        if missing:
-            raise TopologyError(
-                f"The rows of a DataFrame need a {missing[0]}.",
-                given=f"{missing[0]}=None",
-                hint=f"Name its column: {missing[0]}=... The columns are {', '.join(self.frame.columns)}.",
-            )
+        check_complete(self.frame, {"key": self.key, "timestamp": self.timestamp, "order": self.order})
         if self.order is not None:
             self._set_order([self.order] if isinstance(self.order, str) else self.order)
 

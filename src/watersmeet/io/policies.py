@@ -5,7 +5,9 @@ Vocabulary: the three policies travel as one (`Policies`); who sorts records out
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -107,6 +109,19 @@ class Policies:
         return tuple(dict.fromkeys(each.topic for each in self.said.values() if isinstance(each, DeadLetter)))
 
 
+_OF_RUN: ContextVar[Policies | None] = ContextVar("policies of a run", default=None)
+
+
+@contextmanager
+def policies_of_run(policies: Policies) -> Iterator[None]:
+    """Builders that are made meanwhile have these policies in place of their own, those that are not said excepted."""
+    token = _OF_RUN.set(policies)
+    try:
+        yield
+    finally:
+        _OF_RUN.reset(token)
+
+
 USUAL = Policies("fail", "fail", "skip", "fail")
 """What holds where nothing is said."""
 OF_INPUTS = Policies("fail", "fail", on_invalid_timestamp="fail")
@@ -167,7 +182,7 @@ def named_policies(name: Any, policies: Policies) -> Policies:
 
 
 def whole(on_undecodable: Any, on_error: Any, on_drop: Any) -> Policies:
-    """The policies of a topology, which says all of them.
+    """The policies of a topology, which says all of them; a run may replace them (`policies_of_run`).
 
     Raises
     ------
@@ -176,7 +191,7 @@ def whole(on_undecodable: Any, on_error: Any, on_drop: Any) -> Policies:
     given = Policies(on_undecodable, on_error, on_drop)
     for option in ("on_undecodable", "on_error", "on_drop"):
         _check(option, getattr(given, option))
-    return given
+    return (_OF_RUN.get() or Policies()).over(given)
 
 
 def _check(option: str, given: Any) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet.cli import commands
+from watersmeet.cli.topologies import made_topology
 from watersmeet.errors import MissingName
 from watersmeet.testing import TopologyTestDriver
 
@@ -31,8 +31,10 @@ def test_an_older_pyspark_is_told_by_its_version_before_anything_of_it_is_missed
     stub.parent.mkdir()
     stub.write_text('__version__ = "3.5.3"\n')
     done = ran("-c", "import watersmeet", path=str(tmp_path))
-    assert "ImportError: watersmeet needs PySpark 4.1 or later, and this is PySpark 3.5.3." in done.stderr
-    assert "Hint: pip install 'pyspark>=4.1'" in done.stderr
+    assert (
+        "ImportError: watersmeet needs PySpark 4.1 or later, and this is PySpark 3.5.3, imported from "
+        f"{stub.parent}.\nHint: pip install 'pyspark>=4.1', and take that folder from PYTHONPATH"
+    ) in done.stderr
 
 
 def test_what_is_to_be_installed_is_said_as_it_can_be_from_a_clone() -> None:
@@ -52,13 +54,13 @@ def test_a_mistake_within_a_module_of_the_command_line_is_said_as_it_is(
     (tmp_path / "no_such_package.py").write_text("import surely_no_such_package\n")
     (tmp_path / "empty_module.py").write_text("")
     with pytest.raises(MissingName, match="leftJoin") as error:
-        commands._topology("camel_case:topology", None)
+        made_topology("camel_case:topology", None)
     assert error.value.hint == "Here it is called left_join."
     with pytest.raises(ModuleNotFoundError, match="surely_no_such_package"):
-        commands._topology("no_such_package:topology", None)
+        made_topology("no_such_package:topology", None)
     for named in ("surely_no_module:topology", "empty_module:topology", "empty_module"):
         with pytest.raises(wm.ConfigError, match=named):
-            commands._topology(named, None)
+            made_topology(named, None)
 
 
 @pytest.mark.spark

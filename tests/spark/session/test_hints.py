@@ -76,8 +76,8 @@ FOLLOWED: list[tuple[Act, str, Act]] = [
         '.cast("timestamp")',
         lambda n: n.read(timestamp=F.col("day").cast("timestamp")),
     ),
-    (lambda n: n.read(name=None), "name=...", lambda n: n.read(name="other")),
-    (lambda n: wm.Rows(n.frame, timestamp="at"), "key=...", lambda n: wm.Rows(n.frame, key="id", timestamp="at")),
+    (lambda n: n.read(name=None), "name='orders'", lambda n: n.read(name="other")),
+    (lambda n: wm.Rows(n.frame, timestamp="at"), "key='id'", lambda n: wm.Rows(n.frame, key="id", timestamp="at")),
     (
         lambda n: wm.Rows(n.frame, "id", timestamp="at", order=1),
         "order=",

@@ -84,6 +84,16 @@ def check_numbers(checkpoint: Path) -> None:
     assert lines[-2].startswith("batch 0: 4 records, began ")
 
 
+def check_config(folder: Path, named: str, checkpoint: Path) -> None:
+    """A start by a file continues with the checkpoint; what is wrong with it is refused as on the command line."""
+    config = folder / "run.toml"
+    config.write_text(f'topology = "{named}"\ncheckpoint = "{checkpoint}"\n[start]\navailable_now = true\n')
+    assert ran("run", "--config", config).stdout == ""
+    unserved = ran("run", "--config", config, "--serve", "127.0.0.1:0", code=1).stderr
+    assert "its only output is one of Spark's own sinks" in unserved
+    assert "tasks=3 is more than shards=2" in ran("run", "--config", config, "--tasks", 3, code=1).stderr
+
+
 def test_commands_are_completed() -> None:
     completion = ShellComplete(main, {}, "watersmeet", "_WATERSMEET_COMPLETE")
     assert {"metrics", "drops"} <= {each.value for each in completion.get_completions([], "")}
@@ -108,6 +118,7 @@ def test_a_topology_is_described_drawn_run_and_its_stores_are_read_and_reset(fol
     assert ran("draw", named, "--format", "mermaid").stdout.startswith("flowchart")
     done = ran("run", named, "--checkpoint", checkpoint, "--available-now", "--shards", 2, "--tasks", 1, "--json")
     assert json.loads(done.stdout) == {"drops": [{"operator": "rows", "reason": "negative_timestamp", "records": 1}]}
+    check_config(folder, named, checkpoint)
     assert ran("diff", checkpoint, named).stdout == "No change: the checkpoint is of this topology.\n"
     refused = json.loads(ran("diff", checkpoint, "told_topology:changed", "--json", code=1).stdout)
     assert not refused["possible"]

@@ -277,7 +277,7 @@ def not_started(folder: Folder) -> ConfigError:
     return ConfigError(
         "No topology of watersmeet has been started with this checkpoint.",
         given=folder,
-        hint="Name the folder that was given to topology.start(..., checkpoint=...).",
+        hint="Name the folder that was given to topology.start(..., checkpoint=...): docs/runbook.md#checkpoint.",
     )
 
 

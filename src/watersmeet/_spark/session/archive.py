@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
+
+from watersmeet._spark.session.machine.java import java_program
 
 _OTHERS = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-agent|-javaagent")
 """Options of somebody who has an archive, or with which the JVM takes none."""
@@ -24,8 +25,7 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 def java() -> Path:
     """The program that Spark starts."""
-    home = os.environ.get("JAVA_HOME")
-    return (Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")).resolve()
+    return Path(java_program() or "java").resolve()
 
 
 def archive_place() -> Path:

@@ -20,6 +20,7 @@ from xml.sax.saxutils import quoteattr
 
 import pyspark
 
+from watersmeet._spark.session.machine.java import java_program
 from watersmeet.errors import ConfigError
 
 SCALA = "2.13"
@@ -60,11 +61,10 @@ def kafka_jars(settings: Mapping[str, str], home: Path | None = None, version: s
     ConfigError : neither the version's own connector nor the known one can be had.
     """
     home = _cache_home() if home is None else home
-    for name in (version, f"{version}-known"):
-        found = sorted((home / name).glob("*.jar"))
-        if found:
-            _say_which(name, version)
-            return [str(jar) for jar in found]
+    found = at_hand(home, version)
+    if found:
+        _say_which(found[0].parent.name, version)
+        return [str(jar) for jar in found]
     said = ""
     for name, wanted in ((version, _exact(version)), (f"{version}-known", _known())):
         folder = home / name
@@ -79,6 +79,18 @@ def kafka_jars(settings: Mapping[str, str], home: Path | None = None, version: s
         + ", ".join(f"{name}-{revision}.jar" for _, name, revision in KNOWN)
         + f'. Or name a mirror in an Ivy settings file: config={{"{SETTINGS}": "ivysettings.xml"}}.',
     )
+
+
+def at_hand(home: Path | None = None, version: str = pyspark.__version__) -> list[Path]:
+    """The connector's jars that were fetched before; those of the version itself come first.
+
+    Parameters
+    ----------
+    home, version : as for `kafka_jars`.
+    """
+    home = _cache_home() if home is None else home
+    listed = [sorted((home / name).glob("*.jar")) for name in (version, f"{version}-known")]
+    return next(filter(None, listed), [])
 
 
 def _say_which(name: str, version: str) -> None:
@@ -135,9 +147,8 @@ def _ivy(asked: Path, into: Path, settings: str | None) -> list[str]:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations
-    home = os.environ.get("JAVA_HOME")
     return [
-        os.path.join(home, "bin", "java") if home else "java",
+        java_program() or "java",
         *_proxies(),
         *("-cp", os.path.join(spec.submodule_search_locations[0], "jars", "*"), "org.apache.ivy.Main"),
         *(["-settings", settings] if settings else []),

@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.archive import archive_options
 from watersmeet._spark.session.connector import kafka_jars, kafka_package
-from watersmeet._spark.session.console import log_options
+from watersmeet._spark.session.console import log_options, without_chatter
 from watersmeet._spark.session.in_worker import session_of_worker
+from watersmeet._spark.session.machine.checks import Wanted, check_machine
 from watersmeet._spark.session.master import configured_master, default_settings, is_one_jvm
 from watersmeet.errors import ConfigError
 
@@ -56,27 +57,41 @@ def session(
             _check_connector(existing)
         settings.check(existing)
         return existing
+    has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
+    configured = None if master or "spark.master" in config else configured_master()
+    chosen_master = config.get("spark.master") or master or configured or "local[*]"
+    if not has_jvm and not chosen_master.startswith("remote "):
+        check_machine(Wanted.of(chosen_master, jars or (), config))
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    configured = None if master or "spark.master" in config else configured_master()
-    chosen_master = config.get("spark.master") or master or configured or "local[*]"
-    if configured is None:
-        builder = builder.master(chosen_master)
+    builder = builder.master(chosen_master) if configured is None else builder
     here = of_this_machine(config) if is_one_jvm(chosen_master) else {}
-    has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
     brought = {} if has_jvm and not jars else connector(kafka, jars, config)
     made = {**settings.SESSION, **here, **brought}
     said = _java_options(config)
     made[JVM] = " ".join(filter(None, (made[JVM], log_options(said), archive_options(said) if here else "")))
-    for name, value in {**made, **config}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = _started(builder, {**made, **config})
     if kafka and has_jvm:
         _check_connector(spark)
     settings.check(spark)
     return spark
+
+
+def _started(builder: SparkSession.Builder, made: Mapping[str, str]) -> SparkSession:
+    for name, value in made.items():
+        builder = builder.config(name, value)
+    try:
+        with without_chatter():
+            return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise ConfigError(
+            "The JVM of Spark ended before it answered; its own message stands above.",
+            hint="`watersmeet doctor` checks Java, memory and folders; see docs/runbook.md#no-start.",
+        ) from None
 
 
 def connector(kafka: bool, jars: Sequence[str] | None, config: Mapping[str, str]) -> dict[str, str]:

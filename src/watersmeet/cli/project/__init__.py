@@ -1,0 +1,1 @@
+"""The files of a new project, as `watersmeet init` writes them: NAME stands for its name."""
