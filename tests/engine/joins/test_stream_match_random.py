@@ -9,7 +9,7 @@ from proof.histories.kinds.choices import Dice
 from proof.histories.report import page
 from tests.engine.random_kit import anywhere, cases, check_however_cut, having
 
-COUNT = 320
+COUNT = 160
 PIECES = 8
 
 
@@ -26,4 +26,4 @@ def test_each_record_waits_and_is_met_by_the_time_of_its_own_partition(piece: in
         several += spread.partitioned
         found = check(spread)
         assert found is None, page(found)
-    assert several > 5
+    assert several > 2
