@@ -20,6 +20,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 _FACT = re.compile(r"^- (\w+): (.+)$")
 _RESULT = re.compile(r"^(?P<key>.+?) = (?P<value>.*) @(?P<ts>-?\d+)$")
 _WINDOW = re.compile(r"^(?P<before_ms>-?\d+) ms before, (?P<after_ms>-?\d+) ms after, grace (?P<grace_ms>\d+) ms$")
+_WINDOW_FACT = "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms"
 _WINDOWS = re.compile(r"^(?P<window>\w+)(?P<lengths>(?:, \w+ \d+ ms)+)(?P<emit>, results on close)?$")
 _HELD = re.compile(r"^until (?:(?P<close>windows close)|(?P<ms>\d+) ms have passed)$")
 _LENGTH = re.compile(r"(\w+) (\d+) ms")
@@ -86,7 +87,7 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
     if vector["join_type"] is not None:
         yield f"- joiner: {vector['joiner']}"
     if "before_ms" in vector["params"]:
-        yield "- window: {before_ms} ms before, {after_ms} ms after, grace {grace_ms} ms".format_map(vector["params"])
+        yield _WINDOW_FACT.format_map(vector["params"])
     yield from (f"- {fact}: {vector[name]}" for fact, name in _FUNCTIONS.items() if name in vector)
     if "note" in vector:
         yield f"- {vector['note'].replace(' ', ': ')} ms"
@@ -94,6 +95,13 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
+    if "match" in params:
+        yield "- operator: stream-match"
+        yield f"- type: {params['type']}"
+        yield f"- match: {params['match']}"
+        yield _WINDOW_FACT.format_map(params)
+        yield f"- generation: {generation}"
+        return
     if "since" in params:
         yield "- operator: expiry"
         yield f"- ttl: {params['ttl_ms']} ms"
@@ -119,7 +127,7 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
 
 
 def _history(path: Path, title: str, facts: dict[str, str], steps: list[RecordedStep]) -> History:
-    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since")}
+    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since"), "stream-match": ("type", "match", "window")}
     wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
     missing = {"operator", "generation", *wanted} - set(facts)
     if missing:
@@ -160,6 +168,9 @@ def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[s
         return facts["operator"].replace("-", "_"), params
     if facts["operator"] == "window-aggregate":
         return "windowed_aggregate", _windows(path, title, facts) | _held(path, title, facts)
+    if facts["operator"] == "stream-match":
+        params = {"type": facts["type"], "match": facts["match"], **_window(path, title, facts["window"])}
+        return "stream_match", params
     if facts["operator"] == "expiry":
         return "expiry", {"ttl_ms": _ms(facts["ttl"]), "since": facts["since"]}
     if facts["operator"] == "distinct":

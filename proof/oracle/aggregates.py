@@ -143,6 +143,7 @@ RESULTS: dict[str, Result] = {
     "collect_list": list,
     "collect_set": different,
     "count_distinct": lambda values: len(set(values)),
+    "last_k": lambda values: values[-2:],
     "top_k": top,
     "top_k_by": by_pairs(top_by),
     "min_by": by_pairs(min_by),

@@ -32,6 +32,7 @@ from proof.oracle.semantics import Semantics
 from proof.oracle.streams.distinct import distinct
 from proof.oracle.streams.expiry import expiry
 from proof.oracle.streams.self_join import SelfJoin
+from proof.oracle.streams.stream_match import MatchSpec, StreamMatch
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.foreign_key import foreign_key_join
@@ -122,6 +123,12 @@ def stream_stream(topology: Topology, params: Params) -> StreamStreamJoin:
     """Two streams joined within a window."""
     sides = stream(topology, "left"), stream(topology, "right")
     return StreamStreamJoin(topology, sides, join_spec(params, topology.semantics), plus)
+
+
+def _stream_match(topology: Topology, params: Params) -> None:
+    lengths = params["before_ms"], params["after_ms"], params["grace_ms"]
+    spec = MatchSpec(params["type"], *lengths, params["match"])
+    topology.sink(StreamMatch(topology, (stream(topology, "left"), stream(topology, "right")), spec, plus))
 
 
 def _self_join(topology: Topology, params: Params) -> None:
@@ -259,6 +266,7 @@ _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "table_ops": _table_ops,
     "stream_table": _stream_table,
     "stream_stream": _stream_stream,
+    "stream_match": _stream_match,
     "self_join": _self_join,
     "fk_join": _fk_join,
     "global_join": _global_join,

@@ -117,7 +117,9 @@ class Pieces:
 
     def _joined_streams(self, left: KStream, right: KStream) -> KStream:
         method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self._params["type"]]
-        joined: KStream = getattr(left, method)(right, self._plus, self._windows())
+        match = self._params.get("match")
+        options = {} if match is None else {"match": match}
+        joined: KStream = getattr(left, method)(right, self._plus, self._windows(), **options)
         return joined
 
     def _of_stream(

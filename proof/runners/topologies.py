@@ -219,6 +219,7 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     "table_ops": Recorded._table_ops,
     "stream_table": Recorded._stream_table,
     "stream_stream": Recorded._stream_stream,
+    "stream_match": Recorded._stream_stream,
     "self_join": Recorded._self_join,
     "rekey_stream_stream": Recorded._rekey_stream_stream,
     "distinct": Recorded._distinct,

@@ -209,7 +209,7 @@ class Topology:
         """
         from watersmeet.provenance import ask
 
-        return ask.why(spark, _folder(checkpoint), self.physical, table, key)
+        return ask.why(spark, checkpoint_folder(checkpoint), self.physical, table, key)
 
     def _place(self, checkpoint: Any) -> str:
         """The checkpoint's folder, if there is anything to start."""

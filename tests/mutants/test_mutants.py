@@ -36,7 +36,8 @@ from watersmeet._engine import operator
 from watersmeet._engine.exchange import routing
 from watersmeet._engine.keys import keys
 from watersmeet._engine.matching import matches
-from watersmeet._engine.operators import foreign_key_send, level, stream_stream, subscriptions, table_table
+from watersmeet._engine.operators import foreign_key_send, level, subscriptions, table_table
+from watersmeet._engine.operators.windowed_joins import stream_stream
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state import merge, runs
 from watersmeet._engine.state import table as state_table

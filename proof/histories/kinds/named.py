@@ -17,7 +17,7 @@ from proof.oracle.aggregates import RESULTS, aggregator_of, visible_result
 from proof.oracle.windows.aggregation import Aggregator
 
 OF_STREAMS = tuple(f"wm.{called}" for called in RESULTS)
-OF_TABLES = tuple(f"wm.{called}" for called in RESULTS if called not in ("first", "last"))
+OF_TABLES = tuple(f"wm.{called}" for called in RESULTS if called not in ("first", "last", "last_k"))
 
 
 class Joined(by_name.Aggregate):
@@ -60,15 +60,20 @@ def is_long(value: str | None) -> bool | None:
     return None if value is None or value == "x" else len(value) > 1
 
 
-_WHOLE = frozenset(("first", "last", "collect_list", "min_by", "max_by", "top_k_by"))
+_WHOLE = frozenset(("first", "last", "last_k", "collect_list", "min_by", "max_by", "top_k_by"))
 """Aggregates that show values as they are, of any type; the others are of the texts that values stand for."""
-_LISTS = frozenset(("collect_list", "collect_set", "top_k", "top_k_by"))
+_LISTS = frozenset(("last_k", "collect_list", "collect_set", "top_k", "top_k_by"))
 _ARGUMENTS: dict[str, tuple[Callable[..., Any], str]] = {
     **dict.fromkeys(("sum", "avg", "stddev", "percentile"), (length, "long")),
     **dict.fromkeys(("bool_and", "bool_or"), (is_long, "boolean")),
 }
 _PAIRS = frozenset(("min_by", "max_by", "top_k_by"))
-_PARAMETERS: dict[str, dict[str, Any]] = {"top_k": {"k": 2}, "top_k_by": {"k": 2}, "percentile": {"p": 0.3}}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "last_k": {"k": 2},
+    "top_k": {"k": 2},
+    "top_k_by": {"k": 2},
+    "percentile": {"p": 0.3},
+}
 
 
 def is_named(fold: str) -> bool:

@@ -1,4 +1,4 @@
-"""Kinds of operators that keep time: the windowed join of two streams.
+"""Kinds of operators that keep time: the windowed joins of two streams.
 
 Owns their two constructions. Law: as in `kinds`.
 """
@@ -10,6 +10,7 @@ from typing import Any
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, method_of
+from proof.oracle.streams.stream_match import MatchSpec, StreamMatch
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from watersmeet.windows import DAY_MS, JoinWindows
 
@@ -47,6 +48,23 @@ def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]
     return [StreamStreamJoin(site.topology, (inputs[0], inputs[1]), spec, text.plus)]
 
 
+def _match_params(choices: Choices, generation: str) -> Params:
+    params = {**_params(choices, generation), "match": choices.pick(("first", "nearest"))}
+    return params | {"how": choices.pick(("inner", "left"))}
+
+
+def _match(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    windows = JoinWindows(params["before"], params["after"], params["grace"])
+    join = getattr(inputs[0], method_of(params["how"]))
+    joiner = site.library.lift(text.plus, "string")
+    return [join(inputs[1], joiner, windows, match=params["match"], name=site.name)]
+
+
+def _match_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    spec = MatchSpec(params["how"], params["before"], params["after"], params["grace"], params["match"])
+    return [StreamMatch(site.topology, (inputs[0], inputs[1]), spec, text.plus)]
+
+
 STREAM = ("stream",)
 KINDS: dict[str, OperatorKind] = {
     "stream_stream": OperatorKind(
@@ -59,5 +77,17 @@ KINDS: dict[str, OperatorKind] = {
         relaxes=lambda params, generation: params["how"] != "inner" and generation == "current",
         timed=True,
         holds=lambda params: params["how"] != "inner",
+    ),
+    "stream_match": OperatorKind(
+        STREAM * 2,
+        STREAM,
+        _match,
+        _match_node,
+        _match_params,
+        weight=4,
+        relaxes=lambda params, _generation: params["how"] == "left",
+        timed=True,
+        holds=lambda _: True,
+        generations=("current",),
     ),
 }

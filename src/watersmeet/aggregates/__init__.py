@@ -16,6 +16,7 @@ from watersmeet.aggregates.declared import AnyAggregate, Function, Use
 from watersmeet.aggregates.lists.collect_list import CollectList, collect_list
 from watersmeet.aggregates.lists.collect_set import CollectSet, collect_set
 from watersmeet.aggregates.lists.count_distinct import CountDistinct, count_distinct
+from watersmeet.aggregates.lists.last_k import LastK, last_k
 from watersmeet.aggregates.lists.top_k import TopBy, TopK, top_k
 from watersmeet.aggregates.numbers.avg import Avg, avg
 from watersmeet.aggregates.numbers.count import Count, count
@@ -43,6 +44,7 @@ AGGREGATES: dict[str, type[AnyAggregate]] = {
         CollectList,
         CollectSet,
         CountDistinct,
+        LastK,
         TopK,
         TopBy,
         MinBy,
@@ -76,6 +78,7 @@ __all__ = [
     "count_distinct",
     "first",
     "last",
+    "last_k",
     "max",
     "max_by",
     "min",

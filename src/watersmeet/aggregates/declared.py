@@ -161,6 +161,14 @@ class OfTwo(Declared):
         return f"wm.{cls.name}(lambda value: {of}, by=lambda value: value['amount'])"
 
 
+def check_k(name: str, k: Any, example: str) -> None:
+    """Raise unless an aggregate can keep so many values."""
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise TopologyError(
+            f"{name} keeps a whole number of values, more than zero: k={k!r:.80}.", hint=f"For example {example}."
+        )
+
+
 def list_of(kind: pa.DataType) -> pa.DataType:
     """Lists, as states have them."""
     return pa.list_(pa.field("element", kind))

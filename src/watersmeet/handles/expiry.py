@@ -39,7 +39,8 @@ def expiring(construction: Construction, node: Node, ttl: Duration | None, since
     if name is not None:
         raise TopologyError(
             f"Give either ttl={ttl!r:.80} or {name}={others[name]!r:.80}, not both.",
-            hint=f"Leave out {name}=, or ttl=.",
+            hint=f"Leave out {name}=, or ttl=; or have one table after the other: "
+            f"stream.to_table(ttl=...).to_stream().to_table({name}=...).",
         )
     called = construction.name(None, ExpiryNode.stem, node.name)
     return construction.add(ExpiryNode(called, (node.name,), node.shape, ttl_ms=length, of_record=since == "record"))

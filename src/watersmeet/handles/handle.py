@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import FilterNode, MapValuesNode, Node, Shape
+from watersmeet._plan.nodes import FilterNode, MapEachNode, MapValuesNode, Node, Shape
 from watersmeet._plan.pictures.picture import picture_above
 from watersmeet._plan.pictures.svg import svg
 from watersmeet.functions import Function, adapt, types_for
@@ -83,12 +83,19 @@ class Handle(NoValue):
         node = FilterNode(name, (self._node.name,), self._node.shape, predicate=predicate, negate=negate, store=store)
         return self._attach(node)
 
-    def _mapped_values(self, mapper: Function, *, name: str | None, store: str | None) -> Node:
+    def _mapped_values(
+        self,
+        mapper: Function,
+        make: type[MapValuesNode | MapEachNode] = MapValuesNode,
+        *,
+        name: str | None,
+        store: str | None,
+    ) -> Node:
         mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, sees_record=self._is_stream)
         value = self._construction.functions.value_type(mapper, types_for(mapper, self._types()), "mapper")
         shape = Shape(self._node.shape.kind, self._node.shape.key, value)
         name = self._construction.name(name, "map_values", *self._state_inputs)
-        return self._attach(MapValuesNode(name, (self._node.name,), shape, mapper=mapper, store=store))
+        return self._attach(make(name, (self._node.name,), shape, mapper=mapper, store=store))
 
 
 def side_of(given: Any) -> Side | None:

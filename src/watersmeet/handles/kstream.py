@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from watersmeet._plan.nodes import (
     BranchNode,
     FlatMapNode,
+    MapEachNode,
     MapHeadersNode,
     MapNode,
+    MapValuesNode,
     MergeNode,
     PeekNode,
     SelectKeyNode,
@@ -53,12 +55,22 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         """The records for which the predicate does not hold."""
         return KStream(self._construction, self._filtered(predicate, negate=True, name=name, store=None))
 
-    def map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
-        """Each record with a new value: a Column function of (value) or (key, value).
+    def map_values(self, mapper: Function, *, nulls: bool = False, name: str | None = None) -> KStream:
+        """Each record with a new value.
 
-        A null value stays null, so that tombstones go on as tombstones; `map` gives such records to its function.
+        Parameters
+        ----------
+        mapper : Column function of (value) or (key, value).
+        nulls : whether the mapper also gets null values, as in Kafka Streams. By default a null value stays null, so
+            that tombstones go on as tombstones, also if the mapper makes a struct.
+        name : name of the operator.
+
+        Examples
+        --------
+        >>> stream.map_values(lambda v: F.coalesce(v["name"], F.lit("deleted")), nulls=True)  # doctest: +SKIP
         """
-        return KStream(self._construction, self._mapped_values(mapper, name=name, store=None))
+        make = MapEachNode if nulls else MapValuesNode
+        return KStream(self._construction, self._mapped_values(mapper, make, name=name, store=None))
 
     def map(self, mapper: Function, *, name: str | None = None) -> KStream:
         """Each record with a new key and a new value.

@@ -213,6 +213,11 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "TestOutputTopic": {"get_queue_size": "queue_size()", "read_records_to_list": "read_records()"},
     "watersmeet": {
+        **dict.fromkeys(
+            ("count_window", "count_windows"),
+            "agg(n=wm.count(), values=wm.last_k(lambda value: ..., k=10)), then to_stream().filter(...) by n",
+        ),
+        **dict.fromkeys(("last_n", "latest_by_offset", "tail"), "last_k(lambda value: ..., k=10)"),
         **dict.fromkeys(("app", "application", "stream_builder"), "StreamsBuilder('orders')"),
         **dict.fromkeys(("mean", "average"), "avg(lambda value: ...)"),
         **dict.fromkeys(("std", "stdev"), "stddev(lambda value: ...)"),

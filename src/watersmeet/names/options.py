@@ -9,11 +9,13 @@ _JOIN_KEY = "Records are joined by their keys: give both sides the key before, w
 _HOW = "The method says it: join, left_join or outer_join"
 _OWN_TIME = "timestamp=lambda value: value['at'], a timestamp or a long of milliseconds since 1970"
 _WINDOWS = "windows=wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
+_TTL = "The table expires: builder.table(..., ttl='1 day'), or table.to_stream().to_table(ttl='1 day')"
 _JOIN = {
     "on": _JOIN_KEY,
     **dict.fromkeys(("left_on", "right_on", "by"), _JOIN_KEY),
     "how": _HOW,
     "foreign_key_extractor": "foreign_key=, a function of (value) or (key, value)",
+    **dict.fromkeys(("ttl", "since"), _TTL),
     "value_joiner": "The joiner is the second argument: join(other, lambda left, right: ...)",
     "window": _WINDOWS,
     "within": _WINDOWS,
@@ -74,7 +76,15 @@ OPTIONS: dict[str, dict[str, str]] = {
     "outer_join": _JOIN,
     "stream": {**_READ, "store": "builder.table(...) has a store; a stream keeps nothing"},
     "table": _READ,
-    "global_table": {**_READ, "history": "builder.table(..., history=...): a global table has no past"},
+    "global_table": {
+        **_READ,
+        "history": "builder.table(..., history=...): a global table has no past",
+        **dict.fromkeys(
+            ("ttl", "since", "expire", "expire_after", "time_to_live", "expiry"),
+            "A global table has no stream time: builder.table('topic', ttl='1 day').to('live') in another topology, "
+            "and builder.global_table('live'), which has its tombstones",
+        ),
+    },
     "to": _WRITTEN,
     "WTable.to": dict.fromkeys(
         ("key", "value", "delivery"), "Convert it first: wtable.to_stream(key='key').to('topic', key=..., value=...)"

@@ -116,6 +116,8 @@ ROWS: list[Row] = [
     ("wm.countDistinct(lambda v: v)", "countDistinct", "count_distinct"),
     ("wm.collectList(lambda v: v)", "collectList", "collect_list"),
     ("wm.topK(lambda v: v, 3)", "topK", "top_k"),
+    ("wm.CountWindows(10)", "CountWindows", "last_k"),
+    ("wm.last_n(lambda v: v, 3)", "last_n", "last_k"),
     ("wm.udf(lambda v: v)", "udf", "F.udf"),
     ("wm.col('a')", "col", "value['"),
     ("wm.window('1 hour')", "window", "TimeWindows"),

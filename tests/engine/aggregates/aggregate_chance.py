@@ -88,7 +88,7 @@ def aggregates(kind: pa.DataType, *, takes_back: bool) -> dict[str, by_name.AnyA
         """The value where it is large; else there is none to show."""
         return pc.if_else(is_large(value), it(value), pa.scalar(None, kind))
 
-    more = {} if takes_back else {"first": by_name.first(it), "last": by_name.last(it)}
+    more = {} if takes_back else {"first": by_name.first(it), "last": by_name.last(it), "last_k": by_name.last_k(it, 3)}
     names = ("count", "sum", "min", "max", "avg", "stddev", "collect_list", "collect_set", "count_distinct", "mode")
     picks = {"max_by": by_name.max_by(held, it), "min_by": by_name.min_by(held, it)}
     # of many that are equal the last one

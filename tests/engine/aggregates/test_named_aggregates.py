@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import watersmeet.aggregates as wm
 from proof.arrow import arrow_builder
-from tests.engine.kit import by_step, driver_of
+from tests.engine.kit import LIBRARY, by_step, driver_of
 from watersmeet._engine.aggregates.kinds import part_of
 from watersmeet._engine.aggregates.named import NamedFoldKernel
 from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
@@ -47,7 +48,7 @@ def positive(value: Any) -> Any:
 
 
 def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
-    more = {} if of_table else {"first": wm.first(odd_null), "last": wm.last(text)}
+    more = {} if of_table else _of_streams()
     return more | {
         "n": wm.count(),
         "present": wm.count(odd_null),
@@ -71,6 +72,10 @@ def everything(*, of_table: bool) -> dict[str, wm.AnyAggregate]:
     }
 
 
+def _of_streams() -> dict[str, wm.AnyAggregate]:
+    return {"first": wm.first(odd_null), "last": wm.last(text), "recent": wm.last_k(odd_null, k=3)}
+
+
 def kernel_of(aggregate: wm.AnyAggregate, kind: pa.DataType, *, takes_back: bool = False) -> AggregateKernel:
     """What an aggregate does to values of a type."""
     names = tuple(aggregate.arguments)
@@ -87,7 +92,8 @@ def expected(rows: list[int], *, of_table: bool) -> dict[str, Any]:
     """What Python makes of the values of a key, in the order in which they came."""
     values = [row for row in rows if row != 7]
     texts = [str(value) for value in values]
-    more = {} if of_table else {"first": values[0] if values else None, "last": texts[-1] if texts else None}
+    edges = {"first": values[0] if values else None, "last": texts[-1] if texts else None, "recent": values[-3:]}
+    more = {} if of_table else edges
     return more | {
         "n": len(rows),
         "present": len(values),
@@ -231,6 +237,10 @@ def test_what_cannot_be_aggregated_is_refused_with_the_reason() -> None:
         stream.agg(n=max)
     with pytest.raises(TopologyError, match="more than zero"):
         wm.top_k(lambda value: value, 0)
+    with pytest.raises(TopologyError, match=r"last_k keeps .* more than zero: k=1\.5"):
+        wm.last_k(lambda value: value, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="no last values"):
+        table.agg(recent=wm.last_k(lambda value: value, k=3))
 
 
 def test_a_fold_by_name_says_the_same_in_one_run_and_record_by_record() -> None:
@@ -270,3 +280,30 @@ def test_decimals_are_summed_exactly_and_a_sum_that_does_not_fit_is_an_error(tak
     nines = pa.array([Decimal("9" * 36 + ".99")] * 2, pa.decimal128(38, 2))
     with pytest.raises(FunctionError, match="too large for its type"):
         part.run(Groups(np.array([0, 2])), part.init(1), nines, None)
+
+
+@pytest.mark.parametrize(("size", "advance"), [(3, 3), (4, 2), (3, 1), (2, 5)])
+def test_windows_of_so_many_records_are_the_last_values_at_every_so_manieth_record(size: int, advance: int) -> None:
+    def is_due(row: dict[str, Any]) -> bool:
+        return row["n"] >= size and (row["n"] - size) % advance == 0
+
+    def build(builder: Any) -> Any:
+        table = (
+            builder.stream("in", key="string", value="long")
+            .group_by_key()
+            .agg(n=wm.count(it), values=wm.last_k(it, k=size))
+        )
+        return table.to_stream().filter(LIBRARY.lift(is_due, "boolean"))
+
+    dice = Random(size * 10 + advance)
+    steps = [("in", dice.choice("ab"), number, dice.randrange(50)) for number in range(40)]
+    whole = [[v for _, k, v, _ in steps if k == key] for key in "ab"]
+    said = by_step(driver_of(build), steps, {7, 8, 30})
+    found = [(key, row["n"], row["values"]) for results in said for key, row, _ in results]
+    wanted = {
+        (key, end): values[end - size : end]
+        for key, values in zip("ab", whole, strict=True)
+        for end in range(size, len(values) + 1, advance)
+    }
+    assert {(key, n): values for key, n, values in found} == wanted
+    assert len(found) == len(wanted) > 5

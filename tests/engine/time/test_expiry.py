@@ -12,8 +12,9 @@ import pytest
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
+from tests.engine.kit import PLUS
 from tests.plans.test_changes import Build, change
-from watersmeet.errors import TopologyError
+from watersmeet.errors import TopologyError, WatersmeetError
 
 Row = tuple[str, str, str | None, int]
 
@@ -69,6 +70,59 @@ def test_a_row_that_is_updated_at_the_same_stream_time_in_another_batch_expires_
     rows += [("table", "b", "x", 7), ("table", "b", "y", 30)]
     found = results(lambda builder: table(builder, ttl="10 ms", store="kept"), rows)
     assert [row for row in found if row[1] is None] == [("a", None, 17), ("b", None, 17)]
+
+
+def test_a_join_by_foreign_key_deletes_its_results_when_a_side_expires() -> None:
+    def build(builder: Any) -> Any:
+        left = builder.table("left", key="string", value="string")
+        plus = lambda one, other: pc.binary_join_element_wise(one, other, "+")  # noqa: E731
+        return left.join(table(builder, ttl="10 ms"), plus, foreign_key=lambda value: value)
+
+    rows: list[Row] = [("left", "1", "a", 0), ("table", "a", "x", 2), ("table", "b", "y", 30)]
+    assert results(build, rows) == [("1", "a+x", 2), ("1", None, 12)]
+
+
+def test_a_computed_table_expires_behind_its_changes() -> None:
+    def build(builder: Any) -> Any:
+        counts = builder.stream("in", key="string", value="string").group_by_key().count()
+        return counts.to_stream().to_table(ttl="10 ms")
+
+    rows: list[Row] = [("in", "a", "x", 0), ("in", "a", "x", 5), ("in", "b", "x", 20), ("in", "a", "x", 21)]
+    assert results(build, rows) == [("a", 1, 0), ("a", 2, 5), ("a", None, 15), ("b", 1, 20), ("a", 3, 21)]
+
+
+def test_a_table_with_a_history_behind_one_that_expires_has_the_end_of_a_row_as_a_version() -> None:
+    def build(builder: Any) -> Any:
+        lasting = builder.stream("table", key="string", value="string").to_table(ttl="10 ms")
+        versions = lasting.to_stream().to_table(history="1 second")
+        stream = builder.stream("stream", key="string", value="string")
+        return stream.left_join(versions, lambda left, right: pc.coalesce(right, "none"))
+
+    rows: list[Row] = [
+        ("table", "a", "x", 0),
+        ("table", "other", "moves time", 100),
+        ("stream", "a", "as of 9", 9),
+        ("stream", "a", "as of 10", 10),
+    ]
+    assert [value for _, value, _ in results(build, rows)] == ["x", "none"]
+
+
+@pytest.mark.parametrize(
+    ("act", "hint"),
+    [
+        (lambda b, one, other: one.join(other, PLUS, ttl="1 day"), "to_table(ttl='1 day')"),
+        (lambda b, one, other: b.global_table("g", key="string", value="string", ttl="1 day"), "no stream time"),
+        (lambda b, one, other: b.table("v", key="string", value="string", ttl="1 day", history="1 day"), "to_stream()"),
+    ],
+    ids=["join", "global table", "history"],
+)
+def test_what_cannot_expire_is_refused_and_the_hint_says_what_can(act: Any, hint: str) -> None:
+    builder = arrow_builder("expiry")
+    one, other = (builder.table(name, key="string", value="string") for name in ("one", "other"))
+    with pytest.raises(WatersmeetError) as caught:
+        act(builder, one, other)
+    assert "ttl=" in str(caught.value)
+    assert hint in str(caught.value).partition("Hint:")[2]
 
 
 def test_rows_that_are_gone_leave_nothing_behind() -> None:

@@ -55,6 +55,7 @@ def beside(spark: SparkSession, kind: pa.DataType, steps: list[Any], part: str) 
     }
     found = frame.select("row", *(each.over(up_to).alias(name) for name, each in named.items()))
     found = found.withColumn("count_distinct", F.size("collect_set").cast("long"))
+    found = found.withColumn("last_k", F.reverse(F.slice(F.reverse("collect_list"), 1, 3)))
     found = found.withColumn("top_k", F.slice(F.sort_array("collect_list", asc=False), 1, 3))
     found = found.withColumn("top_by", F.transform(F.slice(F.sort_array("top_by"), 1, 3), lambda each: each["v"]))
     return found.toArrow().sort_by("row").drop_columns(["row"]).to_pylist()

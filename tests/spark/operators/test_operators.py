@@ -27,6 +27,7 @@ def topology() -> wm.Topology:
     words.filter(lambda key, value: key == "k").to("filtered")
     words.filter_not(lambda key, value: key == "k").to("not-filtered")
     words.map_values(F.upper).to("upper")
+    words.map_values(lambda value: F.coalesce(F.upper(value), F.lit("none")), nulls=True).to("upper-or-none")
     words.map(lambda key, value: (value, key)).to("swapped")
     words.select_key(lambda value: F.substring(value, 1, 1)).to("rekeyed")
     words.flat_map_values(lambda value: F.split(value, " ")).to("split-values")
@@ -64,6 +65,9 @@ EXPECTED = {
     "not-filtered": [(None, "nokey", 1), ("j", None, 2), ("j", "four five six", 4)],
     "upper": [
         ("k", "ONE TWO", 0), (None, "NOKEY", 1), ("j", None, 2), ("k", "THREE", 3), ("j", "FOUR FIVE SIX", 4),
+    ],
+    "upper-or-none": [
+        ("k", "ONE TWO", 0), (None, "NOKEY", 1), ("j", "none", 2), ("k", "THREE", 3), ("j", "FOUR FIVE SIX", 4),
     ],
     "swapped": [
         ("one two", "k", 0), ("nokey", None, 1), (None, "j", 2), ("three", "k", 3), ("four five six", "j", 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from proof.oracle.semantics import Semantics
 from proof.recordings import History, read
 from proof.runners.spark import SparkRunner
 from watersmeet.builder import StreamsBuilder
+from watersmeet.io.formats import json
 from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.topology import Topology
 from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parents[2] / "recordings" / "histories"
@@ -91,3 +94,41 @@ def test_what_time_lets_go_keeps_its_order_under_another_key(spark: SparkSession
         driver.pipe("left", f"customer-{number}", str(number), ts=0)
     driver.pipe("left", "z", "z", ts=100)
     assert [r.value for r in driver.read("out")] == [f"{number}+null" for number in range(8)]
+
+
+# -- one match ---------------------------------------------------------------------------------------------
+
+
+def spreads() -> Topology:
+    builder = StreamsBuilder("trades")
+    trades = builder.stream("trades", key="string", value=json("price double"))
+    quotes = builder.stream("quotes", key="string", value=json("bid double"))
+    windows = JoinWindows.of_time_difference_and_grace(timedelta(seconds=5), timedelta(seconds=1))
+    spread = trades.left_join(quotes, lambda t, q: t["price"] - q["bid"], windows, match="nearest", name="spread")
+    spread.to("spreads", value="double")
+    return builder.build()
+
+
+def spreads_of(driver: TopologyTestDriver) -> list[tuple[object, object, int]]:
+    driver.pipe("quotes", "acme", {"bid": 9.0}, ts=8_000)
+    driver.pipe("trades", "acme", {"price": 10.0}, ts=10_000)
+    driver.pipe("quotes", "acme", {"bid": 9.5}, ts=10_500)
+    driver.pipe("trades", "other", {"price": 1.0}, ts=12_000)
+    driver.pipe("quotes", "acme", {"bid": 7.0}, ts=30_000)
+    return [(record.key, record.value, record.ts) for record in driver.read("spreads")]
+
+
+SPREADS = [("acme", 0.5, 10_500), ("other", None, 12_000)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_driver_joins_one_match_in_its_own_process() -> None:
+    with TopologyTestDriver(spreads()) as driver:
+        assert driver.runs_in == "process", driver.runs_in
+        assert spreads_of(driver) == SPREADS
+
+
+def test_spark_joins_one_match_as_the_driver_does(spark: SparkSession) -> None:
+    with TopologyTestDriver(spreads(), spark, shards=2) as driver:
+        assert driver.runs_in == "spark", driver.runs_in
+        assert spreads_of(driver) == SPREADS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from watersmeet._engine.aggregates.kernels import own
 from watersmeet._engine.aggregates.kernels.counted import mode, percentile
-from watersmeet._engine.aggregates.kernels.lists import collect_list, collect_set, count_distinct, top_k
+from watersmeet._engine.aggregates.kernels.lists import collect_list, collect_set, count_distinct, last_k, top_k
 from watersmeet._engine.aggregates.kernels.numbers import avg, count, stddev, sum
 from watersmeet._engine.aggregates.kernels.picks import booleans, edges, extremes, extremes_by
 from watersmeet._engine.aggregates.parts import AggregateKernel, Kernel, KernelTypes
@@ -22,6 +22,7 @@ KERNELS: dict[str, Kernel] = {
     "collect_list": collect_list.collect_list,
     "collect_set": collect_set.collect_set,
     "count_distinct": count_distinct.count_distinct,
+    "last_k": last_k.last_k,
     "top_k": top_k.top_k,
     "top_k_by": top_k.top_by,
     "min_by": extremes_by.least_by,

@@ -97,6 +97,14 @@ def descending(
     return from_rows(lists.type, len(lists), rows[order], elements.take(pa.array(order)))
 
 
+def ending(lists: pa.Array, most: int) -> pa.Array:
+    """The last elements of each list, at most so many."""
+    rows, _ = flat(lists)
+    lengths = np.bincount(rows, minlength=len(lists))
+    behind = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(rows))
+    return lists if lengths.max(initial=0) <= most else filtered_lists(lists, behind <= most)
+
+
 def extreme(lists: pa.Array, *, largest: bool) -> pa.Array:
     """The largest or smallest element of each list; null of one without elements."""
     rows, elements = flat(lists)

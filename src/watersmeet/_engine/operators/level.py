@@ -19,7 +19,6 @@ from watersmeet._engine.operators import (
     global_lookup,
     global_table_lookup,
     one_to_many,
-    stream_stream,
     stream_table,
     table,
     table_table,
@@ -33,6 +32,7 @@ from watersmeet._engine.operators.aggregates import (
 from watersmeet._engine.operators.processors import map_async, process
 from watersmeet._engine.operators.suppress import suppress
 from watersmeet._engine.operators.versioned import stream_table_grace, stream_versioned_table, versioned_table
+from watersmeet._engine.operators.windowed_joins import stream_match, stream_stream
 from watersmeet._engine.operators.wtables import window_join
 from watersmeet._engine.rows.slices import slices
 from watersmeet._engine.state.runs import State
@@ -45,6 +45,7 @@ OPERATORS = {
     "stream_table_grace": stream_table_grace.run,
     "versioned_table": versioned_table.run,
     "stream_stream": stream_stream.run,
+    "stream_match": stream_match.run,
     "foreign_key_send": foreign_key_send.run,
     "foreign_key_receive": foreign_key_receive.run,
     "one_to_many": one_to_many.run,

@@ -5,12 +5,13 @@ moment, in the order (time, turn, serialized key, arrival), the key being the on
 gives `release` its **sources**, each of which says which of its rows are due in this batch and how results are made of
 them:
 
-* a windowed join: its unmatched rows lie in the join's own tables, with a flag (`operators.unmatched_rows`);
+* a windowed join: its unmatched rows lie in the join's own tables, with a flag (`windowed_joins.unmatched_rows`);
 * an aggregate that emits on close: its windows lie in its own table (key, window start), with `due` to find those that
   close; they are due at the window's end plus the grace;
 * suppress (until a time limit, until the window closes): `HeldRows` with a table of its own, one row of each key and
   due time, which later changes of the key replace; it keeps its place;
-* a stream-table join with grace: `HeldRows`, rows only appended; what is released is then looked up.
+* a stream-table join with grace, a windowed join of one partner: `HeldRows`, rows only appended; what is released
+  then looks up.
 
 When time jumps, all that waits may be due at once, and that is as large as the state (law 9). So rows are picked in
 passes over numbers alone, about `ROWS` at a time (of those of one moment by their keys), what names them is put in

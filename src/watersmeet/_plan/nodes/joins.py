@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from watersmeet._plan.nodes.base import Function, How, Node, Shape, UserFunction, of_key_and_value, of_operands
 from watersmeet.errors import TopologyError
@@ -131,9 +131,44 @@ class StreamStreamNode(JoinNode):
         return self.how != "inner" and self.generation is Generation.CURRENT
 
     def details(self) -> tuple[tuple[str, str], ...]:
-        w = self.windows
-        window = f"{-w.before_ms:+}..{w.after_ms:+} ms, grace {w.grace_ms} ms"
-        return (("type", self.how), ("window", window), ("generation", self.generation.value))
+        generation = ("generation", self.generation.value)
+        return (("type", self.how), ("window", _window_text(self.windows)), generation)
+
+
+Match = Literal["first", "nearest"]
+"""Of the right records in a left record's window, the one that it is joined with."""
+
+
+@dataclass(frozen=True)
+class StreamMatchNode(JoinNode):
+    """Windowed join of each record of a stream with one record of another (docs/semantics, section 26).
+
+    Parameters
+    ----------
+    match : with the first one by timestamp, or with the nearest one.
+    """
+
+    windows: JoinWindows = field(kw_only=True)
+    match: Match = field(kw_only=True)
+
+    stem = "stream_match"
+    waits: ClassVar[bool] = True
+
+    @property
+    def takes_null_keys(self) -> bool:
+        return self.how == "left"
+
+    @property
+    def wait_ms(self) -> int:
+        """How long a left record waits for the best partner, in ms of stream time behind its timestamp."""
+        return max(self.windows.after_ms, 0) + self.windows.grace_ms
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", self.how), ("match", self.match), ("window", _window_text(self.windows)))
+
+
+def _window_text(windows: JoinWindows) -> str:
+    return f"{-windows.before_ms:+}..{windows.after_ms:+} ms, grace {windows.grace_ms} ms"
 
 
 @dataclass(frozen=True)

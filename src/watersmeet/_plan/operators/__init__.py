@@ -19,7 +19,7 @@ from watersmeet._plan.operators.lasting.expiry import ExpirySpec
 from watersmeet._plan.operators.map_async import MapAsyncSpec
 from watersmeet._plan.operators.process import ProcessSpec
 from watersmeet._plan.operators.spec import Spec
-from watersmeet._plan.operators.stream_stream import StreamStreamSpec
+from watersmeet._plan.operators.stream_stream import StreamMatchSpec, StreamStreamSpec
 from watersmeet._plan.operators.stream_table import StreamTableSpec
 from watersmeet._plan.operators.stream_versioned_table import StreamTableGraceSpec, StreamVersionedTableSpec
 from watersmeet._plan.operators.table import TableSpec
@@ -37,6 +37,7 @@ OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.StreamVersionedTableNode: (StreamVersionedTableSpec(),),
     nodes.StreamTableGraceNode: (StreamTableGraceSpec(),),
     nodes.StreamStreamNode: (StreamStreamSpec(),),
+    nodes.StreamMatchNode: (StreamMatchSpec(),),
     nodes.ForeignKeyNode: (ForeignKeySendSpec(), ForeignKeyReceiveSpec()),
     nodes.OneToManyNode: (ForeignKeySendSpec(), OneToManySpec()),
     nodes.GlobalLookupNode: (GlobalLookupSpec(),),

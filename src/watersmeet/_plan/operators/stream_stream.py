@@ -1,16 +1,21 @@
-"""stream_stream: windowed join of two streams (docs/semantics, sections 6, 7 and 17)."""
+"""stream_stream, stream_match: windowed joins of two streams (docs/semantics, sections 6, 7, 17 and 26)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from watersmeet._plan.nodes import StreamMatchNode as MatchNode
 from watersmeet._plan.nodes import StreamStreamNode as Node
+from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.joins import pairs
 from watersmeet._plan.operators.spec import (
     FLAG,
+    HEADERS,
     NUMBER,
     STAMP,
     JoinParams,
+    Named,
     Reads,
     ResultColumns,
     Retention,
@@ -30,6 +35,13 @@ class JoinWindowParams(JoinParams):
     """Of a windowed join: (before, after, grace) in ms, too."""
 
     window: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class MatchParams(JoinWindowParams):
+    """Of a windowed join that takes one partner: which one, too."""
+
+    match: str = "nearest"
 
 
 class StreamStreamSpec(Spec[Node]):
@@ -65,9 +77,7 @@ class StreamStreamSpec(Spec[Node]):
         node = site.node
         both = len(set(node.inputs)) == 1
         sides = ((0, "both"),) if both else ((0, "left"), (1, "right"))
-        tables = tuple(
-            self._rows(site, side, name, FLAGS if both else FLAGS[: node.outer(side)]) for side, name in sides
-        )
+        tables = tuple(_rows(site, side, name, FLAGS if both else FLAGS[: node.outer(side)]) for side, name in sides)
         matched = TableSchema(
             f"{node.name}.matched",
             (("key", NUMBER), ("close", NUMBER), ("domain", NUMBER)),
@@ -79,20 +89,6 @@ class StreamStreamSpec(Spec[Node]):
         )
         return (*tables, matched) if node.waits else tables
 
-    def _rows(self, site: SpecSite[Node], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
-        node = site.node
-        flags = waits if node.waits else ()
-        numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
-        return TableSchema(
-            f"{node.name}.{name}",
-            (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value)),
-            identity=(),
-            order=("ts", "arrival"),
-            retention=Retention("ts", "domain"),
-            appended=True,
-            due=flags or None,
-        )
-
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
 
@@ -101,3 +97,56 @@ class StreamStreamSpec(Spec[Node]):
         node, windows = site.node, site.node.windows
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
         return TimeOfSpec(hold=hold if node.waits else None)
+
+
+class StreamMatchSpec(Spec[MatchNode]):
+    """See `Spec`."""
+
+    stem = "stream_match"
+    keeps_partition = True
+    fans_out = True
+    drop_reasons = StreamStreamSpec.drop_reasons
+
+    def reads(self, site: SpecSite[MatchNode]) -> Reads:
+        left, right = (site.input(side).shape.value for side in (0, 1))
+        sides = (
+            SpecSide(left, drops_null_key=not site.node.takes_null_keys, drops_null_value=True),
+            SpecSide(right, drops_null_value=True),
+        )
+        return Reads(site.node.shape.key, sides)
+
+    def params(self, site: SpecSite[MatchNode]) -> MatchParams:
+        node, windows = site.node, site.node.windows
+        window = (windows.before_ms, windows.after_ms, windows.grace_ms)
+        return MatchParams(node.how, node.generation.value, window=window, match=node.match)
+
+    def keeps(self, site: SpecSite[MatchNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
+        """The left records that wait, and the right ones that they may meet."""
+        node = site.node
+        columns: Named = (("value", site.input(0).shape.value),)
+        columns += (("headers", HEADERS),) if site.plan.headers else ()
+        held = held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False)
+        return (held, _rows(site, 1, "right", ()))
+
+    def results(self, site: SpecSite[MatchNode], *, old: bool) -> ResultColumns:
+        return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)
+
+    def timed(self, site: SpecSite[MatchNode]) -> TimeOfSpec:
+        """Left records wait until window and grace have passed."""
+        return TimeOfSpec(hold=site.node.wait_ms)
+
+
+def _rows(site: SpecSite[Any], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
+    """The records of a side, in order of (ts, arrival) within a key; `waits`: the flags of those that wait."""
+    node = site.node
+    flags = waits if node.waits else ()
+    numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
+    return TableSchema(
+        f"{node.name}.{name}",
+        (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value)),
+        identity=(),
+        order=("ts", "arrival"),
+        retention=Retention("ts", "domain"),
+        appended=True,
+        due=flags or None,
+    )

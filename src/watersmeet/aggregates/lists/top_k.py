@@ -15,10 +15,11 @@ from watersmeet.aggregates.declared import (
     Types,
     Use,
     check_comparable,
+    check_k,
     check_ordered,
     list_of,
 )
-from watersmeet.errors import TopologyError, WrongCall
+from watersmeet.errors import WrongCall
 from watersmeet.names import answered_as
 
 _EXAMPLE = "wm.top_k(lambda value: value['amount'], k=3)"
@@ -108,10 +109,7 @@ def _check(argument: Any, k: Any, by: Any, value: Any) -> None:
         lacks = "argument" if k is not None else "k" if by is not None or argument is not None else "argument and k"
         got = "" if argument is None else f", and got {argument!r:.80}"
         raise WrongCall(f"wm.top_k needs {lacks}{got}.", hint=f"For example {_EXAMPLE}, or {_BY}.")
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise TopologyError(
-            f"top_k keeps a whole number of values, more than zero: k={k!r:.80}.", hint=f"For example {_EXAMPLE}."
-        )
+    check_k("top_k", k, _EXAMPLE)
     if by is not None and argument is not None:
         raise WrongCall(
             f"wm.top_k takes an argument or by=, and got both: {argument!r:.80}.",

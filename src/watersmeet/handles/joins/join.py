@@ -29,8 +29,8 @@ class Join:
     how : inner, left or outer.
     joiner : as the user gave it.
     name, store : names of the operator and of its queryable table.
-    windows, generation, grace, key, result_key, foreign_key, window_of, keep, shift : what not all kinds of join take;
-        None: not given.
+    windows, match, generation, grace, key, result_key, foreign_key, window_of, keep, shift : what not all kinds of join
+        take; None: not given.
     """
 
     how: How
@@ -38,6 +38,7 @@ class Join:
     name: str | None = None
     store: str | None = None
     windows: JoinWindows | None = field(default=None, kw_only=True)
+    match: str | None = field(default=None, kw_only=True)
     generation: str | Generation | None = field(default=None, kw_only=True)
     grace: Duration | None = field(default=None, kw_only=True)
     key: Function | None = field(default=None, kw_only=True)

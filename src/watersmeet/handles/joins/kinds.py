@@ -70,7 +70,7 @@ JOINS: dict[HandleKind, Joins] = {
                 stream_stream.attach,
                 ALL_FORMS,
                 needs={"windows": ("windows, which are JoinWindows", stream_stream.SAY_WINDOWS)},
-                takes=("generation",),
+                takes=("generation", "match"),
             ),
             "table": JoinKind(
                 stream_table.attach,

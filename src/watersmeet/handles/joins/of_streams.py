@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from watersmeet.functions import Function
 from watersmeet.generation import Generation
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from watersmeet.handles.ktable import KTable
     from watersmeet.handles.wtable import WTable
 
+Matched = Literal["all", "first", "nearest"]
+"""Which records of another stream a record is joined with."""
+
 
 @answering
 class StreamJoins(Handle):
@@ -31,6 +34,7 @@ class StreamJoins(Handle):
         joiner: Function,
         windows: JoinWindows,
         *,
+        match: Matched = "all",
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream: ...
@@ -54,6 +58,7 @@ class StreamJoins(Handle):
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
+        match: Matched = "all",
         key: Function | None = None,
         window_of: Function | None = None,
         keep: Duration | None = None,
@@ -69,6 +74,9 @@ class StreamJoins(Handle):
         joiner : Column function of (left, right) or (key, left, right) that makes the value; with a global
             table also of (key, mapped key, left, right).
         windows : of two streams, how far apart their timestamps may be.
+        match : of two streams, which records of the other one a record is joined with: "all" in its window; the "first"
+            of them by timestamp, or the "nearest", of equally near ones the earlier. Then each record has at most one
+            result, which comes once its window and the grace have passed (docs/semantics/stream_match.md).
         key : for a global table, Column function of (value) or (key, value) that gives the key to look up;
             where it gives null nothing is found.
         window_of : for a table by key and window, Column function of (value) or (key, value) that returns the window to
@@ -86,6 +94,7 @@ class StreamJoins(Handle):
             different types of key.
         """
         options: dict[str, Any] = {"windows": windows, "generation": generation, "grace": grace}
+        options |= {"match": None if match == "all" else match}
         options |= {"key": key, "window_of": window_of, "keep": keep}
         return self._join(other, Join("inner", joiner, name, **options))
 
@@ -96,6 +105,7 @@ class StreamJoins(Handle):
         joiner: Function,
         windows: JoinWindows,
         *,
+        match: Matched = "all",
         generation: str | Generation | None = None,
         name: str | None = None,
     ) -> KStream: ...
@@ -122,6 +132,7 @@ class StreamJoins(Handle):
         joiner: Function,
         windows: JoinWindows | None = None,
         *,
+        match: Matched = "all",
         key: Function | None = None,
         window_of: Function | None = None,
         keep: Duration | None = None,
@@ -136,6 +147,7 @@ class StreamJoins(Handle):
         Parameters as for `KStream.join`.
         """
         options: dict[str, Any] = {"windows": windows, "generation": generation, "grace": grace}
+        options |= {"match": None if match == "all" else match}
         options |= {"key": key, "window_of": window_of, "keep": keep}
         return self._join(other, Join("left", joiner, name, **options))
 

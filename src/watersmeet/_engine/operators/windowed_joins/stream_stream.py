@@ -17,7 +17,7 @@ from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
 from watersmeet._engine.matching.window_rows import WindowRows
 from watersmeet._engine.operator import Dropped, Events, OperatorContext
-from watersmeet._engine.operators.unmatched_rows import UnmatchedRows
+from watersmeet._engine.operators.windowed_joins.unmatched_rows import UnmatchedRows
 from watersmeet._engine.rows.columns import position_columns, valid
 from watersmeet._engine.rows.position import merged
 from watersmeet._engine.rows.sizes import Picked, in_pieces
