@@ -395,7 +395,6 @@ class _Start:
 
     def _partitions(self) -> dict[str, int]:
         read = self.topology.plan.sources
-        topics = sorted(self._topics.read)
-        if not topics:
+        if not (topics := sorted(self._topics.read)):
             return {}
         return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
