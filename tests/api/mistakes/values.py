@@ -42,7 +42,7 @@ ROWS: list[Row] = [
     ("builder.stream(['a', 'a'], key='long', value='string')", "'a'", "once"),
     ("builder.stream({'a', 'b'}, key='long', value='string')", "set", "['a', 'b']"),
     ("builder.stream('orders.*', key='long', value='string')", "orders.*", "Letters"),
-    ("builder.stream('a,b', key='long', value='string')", "a,b", "merge"),
+    ("builder.stream('a,b', key='long', value='string')", "a,b", "as a list"),
     ("builder.stream('/data/orders', key='long', value='string')", "/data/orders", "spark.readStream"),
     ("builder.stream('s3://b/x.parquet', key='long', value='string')", "s3://b/x.parquet", "spark.readStream"),
     ("builder.stream('', key='long', value='string')", "''", "Letters"),

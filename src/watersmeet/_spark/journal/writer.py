@@ -67,17 +67,7 @@ class JournalWriter:
 
     def join(self, barrier: StopBarrier) -> None:
         """Have the barrier call this object before and after each batch."""
-        before, passing = barrier.before, barrier.passing
-
-        def begin(batch: int) -> None:
-            before(batch)
-            self._begin(batch)
-
-        def end(batch: int) -> None:
-            passing(batch)
-            self._end(batch)
-
-        barrier.before, barrier.passing = begin, end
+        barrier.join(self._begin, self._end)
 
     def _begin(self, batch: int) -> None:
         folder = self.folder / str(batch)

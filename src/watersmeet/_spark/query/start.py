@@ -290,10 +290,10 @@ class _Start:
         self, place: Checkpoint, lease: leases.MachineLease, before: Callable[[int], None] | None = None
     ) -> StopBarrier:
         """The barrier of a query: before each batch it calls `before`, and gives tasks the topics of patterns."""
-        barrier, read = StopBarrier(before), self.topology.plan.sources
-        kafka, allowed = self.options.kafka, self.options.allow_recreated_topics
+        barrier, read, kafka = StopBarrier(before), self.topology.plan.sources, self.options.kafka
         if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
-            barrier.first(TopicNumbers(place, read, kafka, lease.check, allow_recreated=allowed).before)
+            numbers = TopicNumbers(place, read, kafka, lease.check, allow_recreated=self.options.allow_recreated_topics)
+            barrier.join(numbers.before, needed=True)
         return barrier
 
     def _hand_over(self, found: CheckpointFiles | None, place: Checkpoint, planned: int, given: Any) -> None:

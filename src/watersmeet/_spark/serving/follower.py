@@ -66,17 +66,7 @@ class BatchChangesOfTasks:
 
     def join(self, barrier: StopBarrier) -> None:
         """Have the barrier call this object before and after each batch from now on."""
-        before, passing = barrier.before, barrier.passing
-
-        def begin(batch: int) -> None:
-            before(batch)
-            self._begin(batch)
-
-        def end(batch: int) -> None:
-            passing(batch)
-            self._end(batch)
-
-        barrier.before, barrier.passing = begin, end
+        barrier.join(self._begin, self._end)
 
     def close(self) -> None:
         """Ask for nothing from the next batch on."""

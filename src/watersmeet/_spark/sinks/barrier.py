@@ -44,15 +44,17 @@ class StopBarrier:
         self._begun = time.monotonic()
         self.before(batch)
 
-    def first(self, before: Callable[[int], None]) -> None:
-        """Do this before each batch, too, behind what is done already."""
-        done, self.needed = self.before, True
-
-        def both(batch: int) -> None:
-            done(batch)
-            before(batch)
-
-        self.before = both
+    def join(
+        self,
+        before: Callable[[int], None] | None = None,
+        passing: Callable[[int], None] | None = None,
+        *,
+        needed: bool = False,
+    ) -> None:
+        """Do this with each batch, too, behind what is done already; `needed`: the query has to pass here for it."""
+        self.needed = self.needed or needed
+        self.before = _both(self.before, before)
+        self.passing = _both(self.passing, passing)
 
     def close(self, stop: Callable[[], None]) -> None:
         """End the query behind the batch that is being written, or else the next one.
@@ -76,3 +78,14 @@ class StopBarrier:
             # it says that waiting for its own end was interrupted
             with suppress(Exception):
                 self._stop()
+
+
+def _both(done: Callable[[int], None], too: Callable[[int], None] | None) -> Callable[[int], None]:
+    if too is None:
+        return done
+
+    def both(batch: int) -> None:
+        done(batch)
+        too(batch)
+
+    return both

@@ -93,9 +93,11 @@ def checked_folders(folders: Iterable[str], least: int = LEAST_ROOM) -> str:
     told = []
     for folder in folders:
         try:
-            with tempfile.TemporaryFile(dir=folder) as file:
+            # Spark makes its own folders where they are missing, and nobody makes that of TMPDIR
+            place = folder if folder == os.environ.get("TMPDIR") else _there(folder)
+            with tempfile.TemporaryFile(dir=place) as file:
                 file.write(b"0")
-            free = shutil.disk_usage(folder).free
+            free = shutil.disk_usage(place).free
         except OSError as error:
             raise ConfigError(
                 f"The folder for temporary files {folder!r} cannot be written to: {error.strerror or error}.",
@@ -108,6 +110,12 @@ def checked_folders(folders: Iterable[str], least: int = LEAST_ROOM) -> str:
             )
         told.append(f"{folder} ({free / (1 << 30):.1f} GiB free)")
     return ", ".join(told)
+
+
+def _there(folder: str) -> Path:
+    """The folder, or the nearest above it that is there."""
+    path = Path(folder).absolute()
+    return next(each for each in (path, *path.parents) if each.exists())
 
 
 def checked_jars(jars: Iterable[str]) -> str:
