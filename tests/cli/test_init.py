@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -30,7 +31,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_new_project_has_all_its_files_under_its_own_name(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == sorted(FILES)
     assert 'wm.StreamsBuilder("shop-orders")' in (project / "topology.py").read_text()
-    assert [name for name in FILES if "NAME:" in (project / name).read_text().replace("LISTENER_NAMES:", "")] == []
+    assert [name for name in FILES if re.search(r"\bNAME\b", (project / name).read_text())] == []
+    compose = (project / "compose.yaml").read_text()
+    assert "KAFKA_CONTROLLER_LISTENER_NAMES: CONTROLLER" in compose
+    assert '"127.0.0.1:9092:9092"' in compose
     read_config(project / "run.toml").check()
 
 

@@ -107,7 +107,8 @@ def test_a_query_says_which_records_made_a_row_in_every_way_it_is_asked(
             query.why("open-orders", "x")
     finally:
         query.stop()
-    monkeypatch.setattr("watersmeet.cli.commands._topology", lambda named, spark: shop.topology)
+    monkeypatch.setattr("watersmeet.cli.commands.check_named", lambda named: None)
+    monkeypatch.setattr("watersmeet.cli.commands.made_topology", lambda named, spark: shop.topology)
     told = CliRunner().invoke(
         main, ["why", shop.checkpoint, "shop:topology", "--table", "open-orders", "--key", "42", "--json"]
     )

@@ -31,5 +31,5 @@ def init(name: str) -> None:
     project = files("watersmeet.cli.project")
     for file in FILES:
         text = (project / f"{file}.txt").read_text(encoding="utf-8")
-        (folder / file).write_text(text.replace("NAME", folder.name), encoding="utf-8")
+        (folder / file).write_text(re.sub(r"\bNAME\b", folder.name, text), encoding="utf-8")
     click.echo(f"{name}: {', '.join(FILES)}\nNext: cd {name}, then python -m pytest, and read README.md.")
