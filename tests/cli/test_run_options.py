@@ -129,6 +129,16 @@ def test_options_are_checked_whole_before_a_start(folder: Path) -> None:
         RunOptions("a:b", "cp", kafka={"retry_timeout": "1 minute"}).check()
     with pytest.raises(ConfigError, match="Unknown starting_offsets='first'"):
         RunOptions("a:b", "cp", kafka={"bootstrap_servers": "a:1", "starting_offsets": "first"}).check()
+    for wrong in (
+        {"flight_port": "8816"},
+        {"token": 123},
+        {"tables": "open-orders"},
+        {"tables": [1]},
+        {"max_bytes": "1 GB"},
+        {"tls": 5},
+    ):
+        with pytest.raises(ConfigError, match=f"{next(iter(wrong))}="):
+            RunOptions("a:b", "cp", serve={"address": "127.0.0.1:8815", **wrong}).check()
     with pytest.raises(ConfigError, match=r"serve\.address is missing"):
         RunOptions("a:b", "cp", serve={"tables": ["kept"]}).check()
 

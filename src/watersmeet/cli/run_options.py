@@ -19,6 +19,7 @@ from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import check_packages
+from watersmeet._spark.serving.serving import MAX_BYTES, check_served
 from watersmeet.cli.topologies import check_named
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
@@ -97,6 +98,7 @@ class RunOptions:
             check_packages()
             if "address" not in self.serve:
                 raise ConfigError("serve.address is missing.", hint='address = "127.0.0.1:8815", or --serve.')
+            check_served(self.serve.get("tables", ["all"]), self.serve.get("max_bytes", MAX_BYTES))
             read = {name: self.serve.get(name) for name in ("flight_port", "token", "tls")}
             Access.of(self.serve["address"], read["flight_port"], read["token"], read["tls"])
         check_named(self.topology)

@@ -16,6 +16,8 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 
+import watersmeet as wm
+from watersmeet._spark.session.machine.brokers import checked_brokers
 from watersmeet._spark.session.machine.checks import Wanted, check_machine, checks
 from watersmeet._spark.session.machine.java import found_java
 from watersmeet._spark.session.machine.resources import checked_folders, checked_jars, checked_memory
@@ -220,6 +222,7 @@ def test_each_check_looks_at_the_settings_of_the_session(alone: Path, monkeypatc
     monkeypatch.setenv("TMPDIR", "/gone")
     check_machine(Wanted())  # the JVM does not read it, and Python takes another
     check_machine(Wanted({"spark.local.dir": f"{alone}/not/there/yet"}))  # Spark makes it
+    assert '[spark], then "spark.driver.memory"' in refusal(check_machine, Wanted({"spark.driver.memory": "900g"}))[1]
     assert "'/gone/a.jar'" in refusal(check_machine, Wanted(jars=["/gone/a.jar"]))[0]
     monkeypatch.setenv("PYSPARK_PYTHON", "/gone/python")
     check_machine(Wanted(here=False))  # a path of the executors
@@ -260,6 +263,21 @@ def test_the_doctor_lists_each_check_and_fails_if_one_does(alone: Path, monkeypa
     assert said["Java"]["hint"].startswith("JAVA_HOME must be the folder of a Java 17 to 25")
 
 
+def test_a_check_that_fails_itself_loses_no_other(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(alone, "17.0.1")
+    monkeypatch.setattr("watersmeet.cli.doctor.checks", lambda wanted: {"a": lambda: str(1 // 0), "b": lambda: "well"})
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 1
+    assert "FAIL  a: The check itself has failed: ZeroDivisionError in test_machine.py, line " in done.output
+    assert "ok    b: well" in done.output
+
+
+def test_a_doctor_without_the_client_of_kafka_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ConfigError, match="needs the package confluent-kafka"):
+        checked_brokers(wm.Kafka("127.0.0.1:1"))
+
+
 def test_the_doctor_asks_a_broker_that_does_not_answer(alone: Path) -> None:
     java(alone, "17.0.1")
     done = CliRunner().invoke(main, ["doctor", "--kafka", "127.0.0.1:1"])
@@ -271,4 +289,7 @@ def test_the_doctor_asks_a_broker_that_does_not_answer(alone: Path) -> None:
     by_file = CliRunner().invoke(main, ["doctor", "--config", str(config)]).output
     assert "FAIL  memory: The JVM's heap, spark.driver.memory='900g'" in by_file
     assert "FAIL  Kafka: No broker answers at 127.0.0.1:1" in by_file
+    for wrong in ("localhost:99999", f"{'x' * 70}.org:1"):
+        assert "FAIL  Kafka: No broker answers at " in CliRunner().invoke(main, ["doctor", "--kafka", wrong]).output
+    assert "and got no host:port" in CliRunner().invoke(main, ["doctor", "--kafka", "b,localhost:1"]).output
     assert "and got 'broker'" in CliRunner().invoke(main, ["doctor", "--kafka", "broker"]).output
