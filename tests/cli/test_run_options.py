@@ -96,6 +96,10 @@ def test_the_command_line_wins_over_the_file_option_by_option(folder: Path) -> N
         ("[start]\nshards = true", "start.shards in", "Without quotes."),
         ("start = 4", "start in", "Write [start]."),
         ("topology = 4", "topology in", "Put it into quotes."),
+        ("[kafka]\nconsumer = 'x'", "kafka.consumer in", "Write [kafka.consumer]."),
+        ("[kafka]\nsecurity.protocol = 'x'", "kafka.security in", '"security.protocol" = ...'),
+        ("[kafka.consumer]\nfetch.max.bytes = 1", "kafka.consumer.fetch in", '"fetch.max.bytes" = ...'),
+        ("[spark]\nspark.driver.memory = '2g'", "spark.spark in", '"spark.driver.memory" = ...'),
         ("topology = ", "is not TOML: Invalid value (at end of document)", "quotes"),
         ("checkpoint = '${GONE}'", "needs the variable GONE, which is not set", "export GONE=..."),
         ("[kafka]\nsasl_password = { file = 'gone' }", "kafka.sasl_password in", "A relative path begins"),
@@ -108,11 +112,33 @@ def test_a_mistake_in_the_file_is_named_with_its_cure(folder: Path, text: str, f
     assert hint in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("name", ["topology", "checkpoint", "master", "start", "kafka", "kafka.consumer", "serve"])
+def test_no_error_shows_the_content_of_a_file(folder: Path, name: str) -> None:
+    (folder / "secret").write_text("sasl_password=canary")
+    wrong = {"topology": "[1, '${DATA}']", "checkpoint": "{ a = 'canary' }", "master": "['canary']"}
+    text = wrong.get(name, "{ file = 'secret' }")
+    with pytest.raises(ConfigError) as caught:
+        read_config(written(folder, f"{name} = {text}"))
+    assert f"{name} in " in caught.value.message
+    assert "canary" not in str(caught.value)
+    assert "/data" not in str(caught.value)
+
+
 def test_options_are_checked_whole_before_a_start(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap_servers is missing"):
         RunOptions("a:b", "cp", kafka={"retry_timeout": "1 minute"}).check()
     with pytest.raises(ConfigError, match="Unknown starting_offsets='first'"):
         RunOptions("a:b", "cp", kafka={"bootstrap_servers": "a:1", "starting_offsets": "first"}).check()
+    for wrong in (
+        {"flight_port": "8816"},
+        {"token": 123},
+        {"tables": "open-orders"},
+        {"tables": [1]},
+        {"max_bytes": "1 GB"},
+        {"tls": 5},
+    ):
+        with pytest.raises(ConfigError, match=f"{next(iter(wrong))}="):
+            RunOptions("a:b", "cp", serve={"address": "127.0.0.1:8815", **wrong}).check()
     with pytest.raises(ConfigError, match=r"serve\.address is missing"):
         RunOptions("a:b", "cp", serve={"tables": ["kept"]}).check()
 

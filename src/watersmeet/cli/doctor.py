@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,12 @@ def _result(check: Callable[[], str]) -> str | ConfigError:
         return check()
     except ConfigError as error:
         return error
+    except Exception as error:  # the other checks are told all the same; its text may have a secret
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return ConfigError(
+            f"The check itself has failed: {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}.",
+            hint="This tells nothing of the machine; the other checks hold.",
+        )
 
 
 def _lines(result: Result) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from watersmeet._spark.metrics.as_json import drops_as_json
+from watersmeet._spark.serving.stores import servable_columns
 from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet.cli.checkpoints import check_startable
 from watersmeet.cli.numbers import drop_lines
@@ -91,8 +92,8 @@ def started(options: RunOptions) -> Any:
     with policies_of_run(options.run_policies):
         made = made_topology(options.topology, spark)
     serve = dict(options.serve)
-    if serve and "tables" not in serve:
-        serve["tables"] = _tables(made)
+    if serve:
+        serve["tables"] = _tables(made, serve.get("tables"))
     query = made.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
     if serve:
         try:
@@ -103,9 +104,12 @@ def started(options: RunOptions) -> Any:
     return query
 
 
-def _tables(topology: Topology) -> list[str]:
-    """The tables that a reader can ask: all that are kept under a name of the user's."""
-    found = [name for name, shown in columns_of_stores(topology.physical).items() if shown.by_key]
+def _tables(topology: Topology, named: list[str] | None) -> list[str]:
+    """The tables that a reader can ask: those that are named, or all that are kept under a name of the user's."""
+    stores = columns_of_stores(topology.physical)
+    for name in named or ():
+        servable_columns(stores, name)
+    found = named or [name for name, shown in stores.items() if shown.by_key]
     if not found:
         raise ConfigError(
             "--serve needs a table, and the topology keeps none.", hint="Name one: table(..., store=...)."

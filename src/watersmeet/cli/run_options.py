@@ -19,6 +19,7 @@ from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import check_packages
+from watersmeet._spark.serving.serving import MAX_BYTES, check_served
 from watersmeet.cli.topologies import check_named
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
@@ -28,6 +29,7 @@ from watersmeet.topology import Topology
 POLICIES = ("on_undecodable", "on_error", "on_drop")
 _TOP = ("topology", "checkpoint", "master")
 _TABLES = ("start", "kafka", "policies", "serve", "spark")
+_SIDES = ("consumer", "producer", "source")
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\})")
 _LETTER = "dead-letter:"
 
@@ -96,6 +98,7 @@ class RunOptions:
             check_packages()
             if "address" not in self.serve:
                 raise ConfigError("serve.address is missing.", hint='address = "127.0.0.1:8815", or --serve.')
+            check_served(self.serve.get("tables", ["all"]), self.serve.get("max_bytes", MAX_BYTES))
             read = {name: self.serve.get(name) for name in ("flight_port", "token", "tls")}
             Access.of(self.serve["address"], read["flight_port"], read["token"], read["tls"])
         check_named(self.topology)
@@ -132,13 +135,14 @@ def read_config(path: Path) -> RunOptions:
     whole = {name: _filled(path, name, value) for name, value in given.items()}
     for name in _TOP:
         if not isinstance(whole.get(name, ""), str):
-            raise ConfigError(f"{name} in {path} must be a text, not {whole[name]!r:.40}.", hint="Put it into quotes.")
+            raise ConfigError(f"{name} in {path} must be a text, not {_kind(whole[name])}.", hint="Put it into quotes.")
     for name in _TABLES:
         if not isinstance(whole.get(name, {}), dict):
-            raise ConfigError(f"{name} in {path} must be a table, not {whole[name]!r:.40}.", hint=f"Write [{name}].")
+            raise _no_table(path, name, whole[name])
     for name, known in _known().items():
         _check_names(path, f"{name}.", whole.get(name, {}), known)
     _check_kafka(path, whole.get("kafka", {}))
+    _check_values(path, "spark", whole.get("spark", {}))
     _check_kinds(path, "start", whole.get("start", {}), Topology.start)
     spark = {name: _spark_text(value) for name, value in whole.get("spark", {}).items()}
     return RunOptions(**{**whole, "spark": spark})
@@ -169,6 +173,37 @@ def _check_kafka(path: Path, given: Mapping[str, Any]) -> None:
     for name in given:
         if name not in known and get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.8):
             raise _unknown(path, f"kafka.{name}", known)
+    for side in _SIDES:
+        if not isinstance(given.get(side, {}), dict):
+            raise _no_table(path, f"kafka.{side}", given[side])
+        _check_values(path, f"kafka.{side}", given.get(side, {}))
+    _check_values(path, "kafka", {name: value for name, value in given.items() if name not in _SIDES})
+
+
+def _check_values(path: Path, table: str, given: Mapping[str, Any]) -> None:
+    """A name with dots is a table in a table, and its setting would be lost."""
+    for name, value in given.items():
+        if isinstance(value, dict):
+            raise ConfigError(
+                f"{table}.{name} in {path} is a table, not a value.",
+                hint=f'A name with dots stands in quotes: "{_whole_name(name, value)}" = ...',
+            )
+
+
+def _whole_name(name: str, value: Any) -> str:
+    if not isinstance(value, dict) or not value:
+        return name
+    first, within = next(iter(value.items()))
+    return f"{name}.{_whole_name(first, within)}"
+
+
+def _no_table(path: Path, name: str, value: object) -> ConfigError:
+    return ConfigError(f"{name} in {path} must be a table, not {_kind(value)}.", hint=f"Write [{name}].")
+
+
+def _kind(value: object) -> str:
+    """The type of a value, which may be a secret itself."""
+    return f"a value of type {type(value).__name__}"
 
 
 def _check_kinds(path: Path, table: str, given: Mapping[str, Any], function: Callable[..., Any]) -> None:

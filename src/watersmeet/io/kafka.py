@@ -102,7 +102,7 @@ _HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "fail
 
 
 def _check_connection(servers: Any, limit: Any, start: Any) -> None:
-    if not isinstance(servers, str) or not re.fullmatch(r"[^@\s]+:\d+", servers):
+    if not isinstance(servers, str) or not re.fullmatch(r"[^@\s,]+:\d+(,[^@\s,]+:\d+)*", servers):
         plain = isinstance(servers, str) and re.fullmatch(r"[\w.-]+", servers)
         # of a text no more is shown than a host: a user may have put a whole URL with a password there
         shown = (

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from click.testing import CliRunner
 
 import watersmeet as wm
 from tests.spark.serving.kit import until
@@ -29,6 +30,7 @@ from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
+from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
@@ -80,6 +82,7 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
                 list(client.list_flights(options=options))
         with pytest.raises(ConfigError, match="token is missing or wrong"):
             wm.connect(servers.url, token="wrong wrong wrong")
+        assert "WATERSMEET_TOKEN" in CliRunner().invoke(main, ["top", servers.url, "--once"]).output
         assert ask(f"{servers.url}/tables/t/1", TOKEN)[1]["rows"][0]["key"] == 1
         with wm.connect(servers.url, token=TOKEN) as tables:
             assert tables.table("t").get(1) == wm.ServedRow(7, "x" * 200, tables.table("t").get(1).timestamp)

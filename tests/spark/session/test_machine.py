@@ -16,6 +16,8 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 
+import watersmeet as wm
+from watersmeet._spark.session.machine.brokers import checked_brokers
 from watersmeet._spark.session.machine.checks import Wanted, check_machine, checks
 from watersmeet._spark.session.machine.java import found_java
 from watersmeet._spark.session.machine.resources import checked_folders, checked_jars, checked_memory
@@ -42,7 +44,14 @@ def java(folder: Path, version: str, machine: str | None = None, *, code: int = 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A PATH of one folder, without a Java; the shell stays where scripts name it."""
-    for name in ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_DIRS", "PYSPARK_SUBMIT_ARGS"):
+    for name in (
+        "JAVA_HOME",
+        "SPARK_HOME",
+        "SPARK_CONF_DIR",
+        "PYSPARK_PYTHON",
+        "SPARK_LOCAL_DIRS",
+        "PYSPARK_SUBMIT_ARGS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'jdk' / 'bin'}:{tools(tmp_path)}")
     return tmp_path / "jdk"
@@ -133,6 +142,52 @@ def test_a_spark_home_of_another_version_or_of_nothing_is_refused(
     assert f"SPARK_HOME={home} is Spark {pyspark.__version__}" in checked_spark()
 
 
+def test_a_spark_home_of_which_python_has_pyspark_may_stand_beside_another_pyspark(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "spark" / "python" / "pyspark"
+    monkeypatch.setattr(pyspark, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    assert refusal(checked_spark)[0].startswith(f"Python imports PySpark 4.0.1 from {package}, but ")
+    home = tmp_path / "spark"
+    for folder, file in (("bin", "spark-submit"), ("jars", "spark-core_2.13-4.0.1.jar")):
+        (home / folder).mkdir(parents=True)
+        (home / folder / file).touch()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    assert f"SPARK_HOME={home} is Spark 4.0.1" in checked_spark()
+
+
+def test_a_script_of_spark_that_may_set_java_home_leaves_java_to_it(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert "No Java was found" in refusal(check_machine, Wanted())[0]
+    (tmp_path / "spark-env.sh").write_text("JAVA_HOME=/opt/jdk")
+    check_machine(Wanted())
+    monkeypatch.setenv("SPARK_ENV_LOADED", "1")  # Spark does not run it again
+    assert "No Java was found" in refusal(check_machine, Wanted())[0]
+
+
+def test_arguments_for_spark_submit_are_looked_at_over_files(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory 2g\nspark.local.dir /a\n")
+    (tmp_path / "other.conf").write_text("spark.driver.memory 3g\n")
+
+    def wanted(submitted: str, config: dict[str, str]) -> tuple[str, str | None]:
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{submitted} pyspark-shell")
+        found = Wanted.of("local", (), config)
+        return found.heap, found.settings.get("spark.local.dir")
+
+    assert wanted("", {}) == ("2g", "/a")
+    assert wanted("--driver-memory 5g --conf spark.local.dir=/b", {}) == ("5g", "/b")
+    assert wanted(f"--properties-file {tmp_path / 'other.conf'}", {}) == ("3g", None)
+    assert wanted("--conf spark.local.dir=/b", {"spark.local.dir": "/c"}) == ("2g", "/c")
+    # the JVM is started with what stands last
+    assert wanted("--driver-memory=5g", {"spark.driver.memory": "1g"})[0] == "5g"
+
+
 def test_a_python_that_is_too_new_and_workers_of_another_one_are_refused(tmp_path: Path) -> None:
     assert "Python 3.14 has not been tried" in refusal(checked_python, None, (3, 14))[0]
     assert checked_python(sys.executable).endswith(sys.executable)
@@ -162,8 +217,12 @@ def test_each_check_looks_at_the_settings_of_the_session(alone: Path, monkeypatc
     java(alone, "17.0.1")
     check_machine(Wanted())
     assert "'900g'" in refusal(check_machine, Wanted({"spark.driver.memory": "900g"}))[0]
-    assert "'/sys/x'" in refusal(check_machine, Wanted({"spark.local.dir": "/tmp,/sys/x"}))[0]
+    assert "'/sys/x'" in refusal(check_machine, Wanted({"spark.local.dir": "/sys/x,/sys/y"}))[0]
+    check_machine(Wanted({"spark.local.dir": "/sys/x,/tmp"}))  # Spark passes over the first
+    monkeypatch.setenv("TMPDIR", "/gone")
+    check_machine(Wanted())  # the JVM does not read it, and Python takes another
     check_machine(Wanted({"spark.local.dir": f"{alone}/not/there/yet"}))  # Spark makes it
+    assert '[spark], then "spark.driver.memory"' in refusal(check_machine, Wanted({"spark.driver.memory": "900g"}))[1]
     assert "'/gone/a.jar'" in refusal(check_machine, Wanted(jars=["/gone/a.jar"]))[0]
     monkeypatch.setenv("PYSPARK_PYTHON", "/gone/python")
     check_machine(Wanted(here=False))  # a path of the executors
@@ -204,6 +263,21 @@ def test_the_doctor_lists_each_check_and_fails_if_one_does(alone: Path, monkeypa
     assert said["Java"]["hint"].startswith("JAVA_HOME must be the folder of a Java 17 to 25")
 
 
+def test_a_check_that_fails_itself_loses_no_other(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(alone, "17.0.1")
+    monkeypatch.setattr("watersmeet.cli.doctor.checks", lambda wanted: {"a": lambda: str(1 // 0), "b": lambda: "well"})
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 1
+    assert "FAIL  a: The check itself has failed: ZeroDivisionError in test_machine.py, line " in done.output
+    assert "ok    b: well" in done.output
+
+
+def test_a_doctor_without_the_client_of_kafka_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ConfigError, match="needs the package confluent-kafka"):
+        checked_brokers(wm.Kafka("127.0.0.1:1"))
+
+
 def test_the_doctor_asks_a_broker_that_does_not_answer(alone: Path) -> None:
     java(alone, "17.0.1")
     done = CliRunner().invoke(main, ["doctor", "--kafka", "127.0.0.1:1"])
@@ -215,4 +289,7 @@ def test_the_doctor_asks_a_broker_that_does_not_answer(alone: Path) -> None:
     by_file = CliRunner().invoke(main, ["doctor", "--config", str(config)]).output
     assert "FAIL  memory: The JVM's heap, spark.driver.memory='900g'" in by_file
     assert "FAIL  Kafka: No broker answers at 127.0.0.1:1" in by_file
+    for wrong in ("localhost:99999", f"{'x' * 70}.org:1"):
+        assert "FAIL  Kafka: No broker answers at " in CliRunner().invoke(main, ["doctor", "--kafka", wrong]).output
+    assert "and got no host:port" in CliRunner().invoke(main, ["doctor", "--kafka", "b,localhost:1"]).output
     assert "and got 'broker'" in CliRunner().invoke(main, ["doctor", "--kafka", "broker"]).output

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+
+from watersmeet._spark.session.console import _pump, _write
 
 ROOT = Path(__file__).resolve().parents[3]
 MOST_LINES = 10
@@ -20,11 +25,13 @@ Streaming TransformWithStateInPandas Python worker received parameters for UDF. 
 WARNING: package sun.security.action not in java.base
 WARNING: A terminally deprecated method in sun.misc.Unsafe has been called
 WARNING: Please consider reporting this to the maintainers of io.netty
+WARNING: sun.misc.Unsafe::allocateMemory will be removed in a future release
 """
 LINES = """26/11/25 22:47:39 WARN TaskSetManager: Lost task 0.0
 
 java.lang.OutOfMemoryError: Java heap space
 WARNING: the user's own
+WARNING: option_x will be removed in 3.0
 \tat x.y(Z.java)
 last words without an end"""
 PROGRAM = """
@@ -51,6 +58,36 @@ def test_chatter_is_left_out_and_every_other_line_comes_through(tmp_path: Path) 
     first, *others = LINES.splitlines(keepends=True)
     done = ran(["-c", PROGRAM, CHATTER + first + "".join(others[:2]) + CHATTER + "".join(others[2:])], tmp_path)
     assert done.stderr == "before\nafter\n" + LINES
+
+
+def test_a_standard_error_that_does_not_wait_loses_no_line() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    watched = os.dup(write)
+    said = b"".join(b"%d\n" % number for number in range(100_000))  # more than a pipe holds
+    filled, empty = os.pipe()
+
+    def passes() -> None:
+        _pump(filled, write)
+        os.close(write)
+
+    def says() -> None:
+        _write(empty, said)
+        os.close(empty)
+
+    pump, feed = threading.Thread(target=passes), threading.Thread(target=says)
+    for thread in (pump, feed):
+        thread.start()
+    while pump.is_alive() and select.select([], [watched], [], 0)[1]:
+        time.sleep(0.01)  # until the pipe is full
+    os.close(watched)
+    found = b""
+    while piece := os.read(read, 1 << 16):
+        found += piece
+    assert found == said
+    for thread in (pump, feed):
+        thread.join()
+    os.close(read)
 
 
 def test_a_program_without_standard_error_starts_all_the_same(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,33 @@ def test_a_package_that_is_missing_is_named_with_the_extra(monkeypatch: pytest.M
         Telemetry("orders", numbers, None, None)
 
 
-def test_each_batch_of_a_query_that_runs_is_one_trace(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_end_waits_for_no_collector_that_is_down_and_raises_nothing_of_an_exporter(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers, begun = threading.Event(), threading.Event()
+
+    class Waits(TracerProvider):
+        def shutdown(self) -> None:
+            begun.set()
+            answers.wait()
+
+    class Raises(MeterProvider):
+        def shutdown(self, timeout_millis: float = 0, **more: Any) -> None:
+            raise RuntimeError("no route")
+
+    monkeypatch.setattr(telemetry, "_tracers", lambda application: Waits(shutdown_on_exit=False))
+    monkeypatch.setattr(telemetry, "_meters", lambda application: Raises(shutdown_on_exit=False))
+    monkeypatch.setattr(telemetry, "_LAST_SECONDS", 0.1)
+    Telemetry("orders", numbers, None, None).close()
+    begun.wait()
+    assert not answers.is_set()
+    answers.set()
+    assert "The last numbers were not sent to OpenTelemetry: RuntimeError: no route" in caplog.text
+
+
+def test_each_batch_of_a_query_that_runs_is_one_trace_whatever_else_is_told_and_fails(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     running = RunningQuery(spark, tmp_path, Inputs(spark, tmp_path / "in"))
     builder = wm.StreamsBuilder("traced")
     frame = running.inputs.read("events", "k string, v long, ts long")
@@ -110,6 +137,7 @@ def test_each_batch_of_a_query_that_runs_is_one_trace(spark: SparkSession, tmp_p
     query = running.start(builder.build())
     tracers, spans, meters, reader = in_memory()
     try:
+        query._counts.tell(lambda now: 1 // 0)
         query.telemetry(tracer_provider=tracers, meter_provider=meters)
         for number in range(2):
             running.inputs.put("events", {"k": "a", "v": number, "ts": number}, {"k": "b", "v": number, "ts": number})
@@ -119,3 +147,4 @@ def test_each_batch_of_a_query_that_runs_is_one_trace(spark: SparkSession, tmp_p
         query.stop()
     roots = [attributes(span) for span in spans.get_finished_spans() if span.name == "batch"]
     assert [(root["batch"], root["consumed.events"]) for root in roots] == [(0, 2), (1, 2)]
+    assert "A batch was not sent: ZeroDivisionError" in caplog.text

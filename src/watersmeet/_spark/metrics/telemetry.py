@@ -7,7 +7,10 @@ for Prometheus makes the same names of them.
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -17,9 +20,12 @@ from watersmeet._spark.metrics.prometheus import families
 from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
 
+LOG = logging.getLogger("watersmeet.telemetry")
 SCOPE = "watersmeet"
 _PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 """Parts of a batch in the order in which Spark runs them."""
+_LAST_SECONDS = 2.0
+"""For what is left to be sent at the end, all providers together."""
 _WHOLE = "triggerExecution"
 _UNITS = {"seconds": "s", "bytes": "By"}
 
@@ -81,9 +87,13 @@ class Telemetry:
     def close(self) -> None:
         """Send what is left, and no more behind it; again is no error."""
         if not self._closed:
-            # the last numbers are sent first
-            for provider in self._own:
-                provider.shutdown()
+            # the last numbers are sent first; a collector that is down holds a provider up for longer
+            ends = [threading.Thread(target=_shut_down, args=(each,), daemon=True) for each in self._own]
+            for thread in ends:
+                thread.start()
+            until = time.monotonic() + _LAST_SECONDS
+            for thread in ends:
+                thread.join(max(0.0, until - time.monotonic()))
             self._closed = True
 
     def _callback(self, name: str, labels: tuple[str, ...]) -> Callable[[Any], Iterable[Any]]:
@@ -98,6 +108,13 @@ class Telemetry:
                 yield Observation(value, said)
 
         return observed
+
+
+def _shut_down(provider: Any) -> None:
+    try:
+        provider.shutdown()
+    except Exception as error:  # of whatever exporter
+        LOG.warning("The last numbers were not sent to OpenTelemetry: %s: %s", type(error).__name__, error)
 
 
 def in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ field by field.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.observed import progresses_behind
 from watersmeet._spark.metrics.totals import Counted, Totals
 
+LOG = logging.getLogger("watersmeet.progress")
 SECONDS = 5.0
 """Between two looks."""
 
@@ -105,13 +107,19 @@ class BatchCounts:
                         self._kept.behind_commit(progress)
                     if log_line.is_wanted():
                         self._say(self._metrics(active=True))
-                    for teller in self._tellers:
-                        teller(self._metrics(active=True))
+                    self._tell_all()
             if progresses:
                 self._seen = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])
             if self._kept is not None:
                 self._kept.save()
+
+    def _tell_all(self) -> None:
+        for teller in self._tellers:
+            try:
+                teller(self._metrics(active=True))
+            except Exception as error:  # of whatever is told; the query goes on, and so does the counting
+                LOG.warning("A batch was not sent: %s: %s", type(error).__name__, error)
 
     def _say(self, now: Metrics) -> None:
         log_line.LOG.info(log_line.line(now))

@@ -180,7 +180,8 @@ def asked_of(
             return found
     except HTTPError as error:
         why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
-        raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint="wm.connect(url, token=...)") from None
+        cure = "wm.connect(url, token=...); `watersmeet top` takes the token from the variable WATERSMEET_TOKEN."
+        raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint=cure) from None
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"No tables are served at {url}: {error}.", hint="query.serve(...).url is the address; see whether it runs."

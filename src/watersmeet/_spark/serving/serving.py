@@ -74,6 +74,22 @@ class TableServer:
                 self._servers.close()
 
 
+def check_served(tables: Any, max_bytes: Any) -> None:
+    """Raise unless these can be the options of `serve`.
+
+    Raises
+    ------
+    ConfigError : the tables are no list of names, or the bytes no number.
+    """
+    names = isinstance(tables, Sequence) and not isinstance(tables, str)
+    if not (names and tables and all(isinstance(name, str) for name in tables)):
+        raise ConfigError(f"tables={tables!r:.200} is no list of names.", hint='tables=["open-orders"]')
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise ConfigError(
+            f"max_bytes={max_bytes!r:.200} is no number of bytes.", hint=f"max_bytes={2 << 30}, for example: 2 GiB."
+        )
+
+
 def served(
     spark: SparkSession,
     checkpoint: str,
@@ -100,10 +116,7 @@ def served(
             given="wm.Writer(...) as the only output",
             hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
         )
-    if isinstance(tables, str) or not tables:
-        raise ConfigError(f"tables={tables!r} is no list of names.", hint='tables=["open-orders"]')
-    if max_bytes < 1:
-        raise ConfigError(f"max_bytes={max_bytes!r} is no number of bytes.", hint="max_bytes=2 << 30")
+    check_served(tables, max_bytes)
     begun = started_in(Folder(spark, checkpoint))
     stores = [ServedStore.of(begun.facts, name) for name in dict.fromkeys(tables)]
     replica = Replica(stores, max_bytes)

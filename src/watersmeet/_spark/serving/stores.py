@@ -26,6 +26,29 @@ SCHEMA = b"watersmeet.schema"
 """In the metadata of an answer's Arrow schema: its columns as Spark has them, as JSON."""
 
 
+def servable_columns(stores: Mapping[str, StoreColumns], name: str) -> StoreColumns:
+    """The columns of a table that can be served, of the stores of a topology by name.
+
+    Raises
+    ------
+    ConfigError : there is no store of that name, or it is no table.
+    """
+    if name not in stores:
+        raise ConfigError(
+            f"The query has no table with the store {name!r}.",
+            given=f"tables=[{name!r}]",
+            hint=f"Tables: {', '.join(sorted(stores)) or 'none'}. A table is kept under the name that store= gives it.",
+        )
+    shown = stores[name]
+    if not shown.by_key:
+        raise ConfigError(
+            f"The store {name!r} holds results back until their time, and is no table.",
+            given=f"tables=[{name!r}]",
+            hint="Serve the table that is aggregated, or read the store by query.state(...).",
+        )
+    return shown
+
+
 @dataclass(frozen=True)
 class ServedStore:
     """A store that is served.
@@ -49,20 +72,7 @@ class ServedStore:
         ------
         ConfigError : the query has no store of that name, or it is no table.
         """
-        if name not in facts.stores:
-            raise ConfigError(
-                f"The query has no table with the store {name!r}.",
-                given=f"tables=[{name!r}]",
-                hint=f"Tables: {', '.join(sorted(facts.stores)) or 'none'}. A table is kept under the name that "
-                "store= gives it.",
-            )
-        shown = StoreColumns.read(facts.stores[name])
-        if not shown.by_key:
-            raise ConfigError(
-                f"The store {name!r} holds results back until their time, and is no table.",
-                given=f"tables=[{name!r}]",
-                hint="Serve the table that is aggregated, or read the store by query.state(...).",
-            )
+        shown = servable_columns({each: StoreColumns.read(said) for each, said in facts.stores.items()}, name)
         labels = facts.addresses[shown.node][name]
         return cls(name, shown, tuple(labels[:1] if shown.whole else labels))
 

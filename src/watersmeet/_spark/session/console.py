@@ -26,7 +26,8 @@ CHATTER = re.compile(
     rb"|(Starting )?Streaming TransformWithState\w+ Python worker\b"
     # Java 24 and later, of Spark's options, and of Spark's and Netty's own calls
     rb"|WARNING: (package \S+ not in |A (restricted|terminally deprecated) method in |\S+ (has been|was) called by "
-    rb"|Use --enable-native-access|Restricted methods will be|Please consider reporting this|\S+ will be removed in)"
+    rb"|Use --enable-native-access|Restricted methods will be|Please consider reporting this"
+    rb"|sun\.misc\.Unsafe::\S+ will be removed in)"
 )
 """Beginnings of lines that every healthy program causes."""
 _PAUSE = 0.02
@@ -105,4 +106,7 @@ def _wait_for_last_lines(read: int) -> None:
 
 def _write(target: int, data: bytes) -> None:
     while data:
-        data = data[os.write(target, data) :]
+        try:
+            data = data[os.write(target, data) :]
+        except BlockingIOError:  # another program has set the terminal or the pipe not to wait
+            select.select([], [target], [], _PAUSE)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
+HEAP = "spark.driver.memory"
 _ONE_JVM = re.compile(r"local(\[[^\]]*\])?")
 _PROPERTY = re.compile(r"^\s*([\w.\-]+)(?:\s*[=:]\s*|\s+)(.*?)\s*$")
 
@@ -29,14 +30,19 @@ def configured_master() -> str | None:
         return f"remote {os.environ['SPARK_REMOTE']}"
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _master_of_the_jvm()
-    named, given, file = _of_the_command_line(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-    settings = {**_properties(_defaults_file() if file is None else Path(file)), **given}
-    return named or settings.get("spark.master") or os.environ.get("MASTER")
+    named, _, _ = _of_the_command_line()
+    return named or default_settings().get("spark.master") or os.environ.get("MASTER")
 
 
 def default_settings() -> dict[str, str]:
-    """The settings of Spark's file of defaults, where there is one."""
-    return _properties(_defaults_file())
+    """The settings of Spark's file of defaults, where there is one, and in place of them the submitted ones."""
+    _, given, file = _of_the_command_line()
+    return {**_properties(_defaults_file() if file is None else Path(file)), **given}
+
+
+def submitted_settings() -> dict[str, str]:
+    """The settings that PYSPARK_SUBMIT_ARGS names."""
+    return _of_the_command_line()[1]
 
 
 def _master_of_the_jvm() -> str | None:
@@ -49,19 +55,21 @@ def _master_of_the_jvm() -> str | None:
     return SparkConf().get("spark.master")
 
 
-def _of_the_command_line(text: str) -> tuple[str | None, dict[str, str], str | None]:
+def _of_the_command_line() -> tuple[str | None, dict[str, str], str | None]:
     """The master, the settings and the file of settings that arguments for spark-submit name."""
-    words = iter(shlex.split(text))
+    words = iter(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     named, settings, file = None, dict[str, str](), None
     for word in words:
         option, joined, value = word.partition("=")
-        if option not in ("--master", "--conf", "-c", "--properties-file"):
+        if option not in ("--master", "--conf", "-c", "--properties-file", "--driver-memory"):
             continue
         value = value if joined else next(words, "")
         if option == "--master":
             named = value
         elif option == "--properties-file":
             file = value
+        elif option == "--driver-memory":
+            settings[HEAP] = value
         else:
             name, _, content = value.partition("=")
             settings[name] = content

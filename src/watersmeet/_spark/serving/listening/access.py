@@ -8,6 +8,7 @@ import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from watersmeet.errors import ConfigError
 
@@ -35,26 +36,22 @@ class Access:
     tls: tuple[Path, Path] | None = None
 
     @classmethod
-    def of(
-        cls,
-        address: str,
-        flight: int | None,
-        token: str | None,
-        tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
-    ) -> Access:
-        """The access that the options of `serve` give.
+    def of(cls, address: str, flight: Any, token: Any, tls: Any) -> Access:
+        """The access that the options of `serve` give, of whatever types a file of options has them.
 
         Raises
         ------
         ConfigError : one of them does not fit, or another machine could read what nothing protects.
         """
         host, port = _address(address)
-        if flight is not None and (isinstance(flight, bool) or not 0 <= flight < 1 << 16):
+        if flight is not None and (
+            not isinstance(flight, int) or isinstance(flight, bool) or not 0 <= flight < 1 << 16
+        ):
             raise ConfigError(f"flight_port={flight!r} is no port.", hint="Leave it out: it is the next one then.")
-        if token is not None and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable()):
+        if token is not None and not _is_token(token):
             raise ConfigError(
                 f"token= must have {LEAST_TOKEN} characters or more, all of them printable ASCII.",
-                given=f"one of {len(token)}",
+                given=f"one of {len(token)}" if isinstance(token, str) else f"a value of type {type(token).__name__}",
                 hint='token=secrets.token_urlsafe() makes one; keep it where the readers find it: os.environ["..."].',
             )
         if token is None and tls is None and not _is_here(host):
@@ -118,6 +115,10 @@ def _address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _is_token(token: object) -> bool:
+    return isinstance(token, str) and len(token) >= LEAST_TOKEN and token.isascii() and token.isprintable()
+
+
 def _is_here(host: str) -> bool:
     if host == "localhost":
         return True
@@ -127,10 +128,11 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _files(tls: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> tuple[Path, Path] | None:
+def _files(tls: Any) -> tuple[Path, Path] | None:
     if tls is None:
         return None
-    found = [Path(each) for each in tls]
+    named = isinstance(tls, list | tuple) and all(isinstance(each, str | os.PathLike) for each in tls)
+    found = [Path(each) for each in tls] if named else []
     if len(found) != 2 or not all(file.is_file() for file in found):
         raise ConfigError(
             f"tls={tls!r:.200} must name two files, of the certificate and of its key.",

@@ -17,8 +17,10 @@ def checked_brokers(kafka: Kafka) -> str:
 
     Raises
     ------
-    ConfigError : no broker answers, or one names itself by an address that this machine does not reach.
+    ConfigError : the client is not installed, no broker answers, or one names itself by an address that this machine
+        does not reach.
     """
+    module = kafka_client.client()
     servers = [server.strip() for server in kafka.bootstrap_servers.split(",")]
     failures = [f"{server}: {failure}" for server in servers if (failure := _unreached(server))]
     if len(failures) == len(servers):
@@ -32,7 +34,7 @@ def checked_brokers(kafka: Kafka) -> str:
     )
     try:
         found = admin.list_topics(timeout=2 * _SECONDS)
-    except kafka_client.client().KafkaException as error:
+    except module.KafkaException as error:
         raise ConfigError(
             f"{kafka.bootstrap_servers} is open, but does not answer as Kafka does: {error.args[0].name()}.",
             hint="A port with TLS or a login needs it in wm.Kafka: security_protocol=, sasl_mechanism= and the rest; "
@@ -55,6 +57,6 @@ def _unreached(server: str) -> str:
     host, _, port = server.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
-    except OSError as error:
-        return error.strerror or str(error)
+    except (OSError, OverflowError, ValueError) as error:  # also of a name or a port that there cannot be
+        return getattr(error, "strerror", None) or str(error)
     return ""

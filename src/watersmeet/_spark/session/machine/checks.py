@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watersmeet._spark.session.machine.java import found_java
+from watersmeet._spark.session.machine.java import found_java, is_set_by_spark
 from watersmeet._spark.session.machine.resources import (
     checked_folders,
     checked_jars,
@@ -15,7 +15,7 @@ from watersmeet._spark.session.machine.resources import (
     temporary_folders,
 )
 from watersmeet._spark.session.machine.versions import checked_python, checked_spark
-from watersmeet._spark.session.master import default_settings, is_one_jvm
+from watersmeet._spark.session.master import HEAP, default_settings, is_one_jvm, submitted_settings
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,14 @@ class Wanted:
     @classmethod
     def of(cls, master: str, jars: Sequence[str], config: Mapping[str, str]) -> Wanted:
         """The session of this master, with the settings of Spark's files and these in place of them."""
-        return cls({**default_settings(), **config}, jars, here=is_one_jvm(master))
+        # PySpark puts PYSPARK_SUBMIT_ARGS behind its own settings, and the JVM's heap is the one that is named last
+        heap = {name: value for name, value in submitted_settings().items() if name == HEAP}
+        return cls({**default_settings(), **config, **heap}, jars, here=is_one_jvm(master))
 
     @property
     def heap(self) -> str:
         """The JVM's heap, as Spark writes it."""
-        return self.settings.get("spark.driver.memory") or os.environ.get("SPARK_DRIVER_MEMORY") or "1g"
+        return self.settings.get(HEAP) or os.environ.get("SPARK_DRIVER_MEMORY") or "1g"
 
 
 def checks(wanted: Wanted) -> dict[str, Callable[[], str]]:
@@ -54,6 +56,8 @@ def checks(wanted: Wanted) -> dict[str, Callable[[], str]]:
         "memory": lambda: checked_memory(wanted.heap, memory()),
         "temporary files": lambda: checked_folders(temporary_folders(wanted.settings.get("spark.local.dir"))),
     }
+    if is_set_by_spark():
+        del found["Java"]
     if wanted.jars:
         found["jars"] = lambda: checked_jars(wanted.jars)
     return found

@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet._spark.session.master import folder_of_settings
 from watersmeet.errors import ConfigError
 
 OLDEST, NEWEST = 17, 25
@@ -55,6 +56,11 @@ def java_program() -> str | None:
     """The program that Spark starts: of JAVA_HOME, else of the PATH; None: there is none on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
+
+
+def is_set_by_spark() -> bool:
+    """Whether Spark runs a script before it looks for Java, which may set JAVA_HOME."""
+    return not os.environ.get("SPARK_ENV_LOADED") and (folder_of_settings() / "spark-env.sh").is_file()
 
 
 def found_java() -> Java:

@@ -55,7 +55,8 @@ def checked_memory(heap: str, there: int | None) -> str:
             f"The JVM's heap, spark.driver.memory={heap!r}, and {BESIDE_HEAP >> 20} MB for Python do not fit into "
             f"{there / (1 << 30):.1f} GiB of memory.",
             hint="Give the machine or the container more memory (2 GiB is enough for a start), or the heap less: "
-            'wm.session(config={"spark.driver.memory": "512m"}).',
+            'wm.session(config={"spark.driver.memory": "512m"}), or in a file of `run`: [spark], then '
+            '"spark.driver.memory" = "512m".',
         )
     return f"{there / (1 << 30):.1f} GiB, of which the JVM's heap may take {heap}"
 
@@ -66,7 +67,7 @@ def _bytes(text: str) -> int | None:
 
 
 def temporary_folders(local_dirs: str | None) -> list[str]:
-    """The folders in which Spark and Python put temporary files.
+    """The folders in which Spark puts temporary files.
 
     Parameters
     ----------
@@ -74,9 +75,7 @@ def temporary_folders(local_dirs: str | None) -> list[str]:
     """
     usual = "/tmp" if sys.platform == "linux" else tempfile.gettempdir()  # the JVM's own; on Linux it reads no TMPDIR
     said = os.environ.get("SPARK_LOCAL_DIRS") or local_dirs or usual
-    given = os.environ.get("TMPDIR")
-    # Python passes over a TMPDIR that cannot be used, and takes the next folder that it knows
-    return list(dict.fromkeys([*filter(None, said.split(",")), *([given] if given else [])]))
+    return list(dict.fromkeys(filter(None, said.split(","))))
 
 
 def checked_folders(folders: Iterable[str], least: int = LEAST_ROOM) -> str:
@@ -88,27 +87,31 @@ def checked_folders(folders: Iterable[str], least: int = LEAST_ROOM) -> str:
 
     Raises
     ------
-    ConfigError : one cannot be written to, or is full.
+    ConfigError : none of them can be written to, or one is full.
     """
-    told = []
+    told, failures = [], []
     for folder in folders:
         try:
-            # Spark makes its own folders where they are missing, and nobody makes that of TMPDIR
-            place = folder if folder == os.environ.get("TMPDIR") else _there(folder)
+            place = _there(folder)  # Spark makes what is missing of it
             with tempfile.TemporaryFile(dir=place) as file:
                 file.write(b"0")
             free = shutil.disk_usage(place).free
         except OSError as error:
-            raise ConfigError(
-                f"The folder for temporary files {folder!r} cannot be written to: {error.strerror or error}.",
-                hint="Name another: SPARK_LOCAL_DIRS=/path (Spark's own files) and TMPDIR=/path (all others).",
-            ) from None
+            failures.append(
+                ConfigError(
+                    f"The folder for temporary files {folder!r} cannot be written to: {error.strerror or error}.",
+                    hint="Name another: SPARK_LOCAL_DIRS=/path.",
+                )
+            )
+            continue
         if free < least:
             raise ConfigError(
                 f"The folder for temporary files {folder!r} has {free >> 20} MB left, and {least >> 20} MB are needed.",
-                hint="Remove files there, or name another folder: SPARK_LOCAL_DIRS=/path and TMPDIR=/path.",
+                hint="Remove files there, or name another folder: SPARK_LOCAL_DIRS=/path.",
             )
         told.append(f"{folder} ({free / (1 << 30):.1f} GiB free)")
+    if not told and failures:
+        raise failures[0]
     return ", ".join(told)
 
 

@@ -87,6 +87,9 @@ def _check_installed(package: Path) -> None:
         installed = distribution("pyspark")
     except PackageNotFoundError:
         return
+    home = os.environ.get("SPARK_HOME")
+    if home and package.is_relative_to(Path(home).resolve()):
+        return  # that Spark's own, which it starts itself
     place = Path(str(installed.locate_file("pyspark"))).resolve()
     if place != package and _minor(installed.version) != _minor(pyspark.__version__):
         raise ConfigError(
