@@ -69,6 +69,9 @@ def test_topics_that_are_created_while_the_query_runs_and_before_a_restart_join_
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     prefix, out = new_topic(broker, "pattern"), new_topic(broker)
+    # its name ends with one that matches
+    create(broker, f"my-{prefix}-x", 1)
+    produce(broker, f"my-{prefix}-x", "0")
     create(broker, f"{prefix}-m", 1)
     produce(broker, f"{prefix}-m", "1")
     topology = topology_of(prefix, out)
@@ -162,17 +165,19 @@ def test_a_topic_of_a_pattern_that_was_made_anew_is_refused_until_it_is_allowed(
 def test_a_pattern_that_is_added_to_a_checkpoint_reads_its_topics_from_where_it_says(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
-    prefix, one, out = new_topic(broker, "pattern"), new_topic(broker), new_topic(broker)
+    prefix, one, two, out = new_topic(broker, "pattern"), new_topic(broker), new_topic(broker), new_topic(broker)
     create(broker, f"{prefix}-a", 2)
     produce(broker, one, "1")
     produce(broker, f"{prefix}-a", "2")
 
-    def topology(*, added: bool) -> wm.Topology:
+    def topology(*, added: bool, more: bool = False) -> wm.Topology:
         builder = wm.StreamsBuilder("added")
         read: dict[str, Any] = {"key": "string", "value": "string"}
         builder.stream(one, **read, starting_offsets="earliest", name="one").to(out)
         if added:
             builder.stream(wm.TopicPattern(f"{prefix}-.*"), **read, starting_offsets="latest", name="all").to(out)
+        if more:
+            builder.stream(two, **read, name="two").to(out)
         return builder.build()
 
     start(spark, topology(added=False), kafka, tmp_path, available_now=True).awaitTermination()
@@ -181,5 +186,10 @@ def test_a_pattern_that_is_added_to_a_checkpoint_reads_its_topics_from_where_it_
     create(broker, f"{prefix}-b", 1)
     produce(broker, f"{prefix}-b", "4", ts=1)
     start(spark, topology(added=True), kafka, tmp_path, available_now=True).awaitTermination()
+    # the pattern has not changed: a topic that is created before a change of the topology is read from its beginning
+    create(broker, f"{prefix}-c", 1)
+    produce(broker, f"{prefix}-c", "5")
+    latest = wm.Kafka(broker.bootstrap_servers, starting_offsets="latest")
+    start(spark, topology(added=True, more=True), latest, tmp_path, available_now=True, evolve=True).awaitTermination()
     start(spark, topology(added=False), kafka, tmp_path, available_now=True, evolve=True).awaitTermination()
-    assert values(broker, out) == ["1", "3", "4"]
+    assert values(broker, out) == ["1", "3", "4", "5"]

@@ -99,8 +99,8 @@ class Inputs:
             return
         if kind != "stream":
             raise TopologyError(
-                f"A {'global table' if kind == 'global' else kind} has no TopicPattern({origin.pattern!r}): the topics "
-                "may have rows of one key, which have no order.",
+                f"A {'global table' if kind == 'global' else kind} has no TopicPattern({origin.pattern!r}): two topics "
+                "may have rows with the same key, and nothing says which is newer.",
                 hint="builder.stream(wm.TopicPattern(...), ...).to_table(): the latest record of a key is its row.",
             )
         if bootstrap is not None:

@@ -144,3 +144,8 @@ class Plan:
     def sinks(self) -> tuple[SinkNode, ...]:
         """The outputs, in order of construction."""
         return sinks_among(self.nodes)
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether an output may be Spark's own sink: it is the only one, and nothing is done before each batch."""
+        return len(self.sinks) == 1 and all(source.origin.pattern is None for source in self.sources)

@@ -89,7 +89,7 @@ class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers n
 
         Parameters
         ----------
-        alone : whether it is the topology's only output.
+        alone : whether it may be Spark's own sink: the topology's only output, and no input by a pattern.
         """
         return {}
 

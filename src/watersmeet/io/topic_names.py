@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from watersmeet.names import answering
 StartingOffsets = Mapping[int, int] | Literal["earliest", "latest"]
 _PATH = re.compile(r"/|\\\\|\.(?:parquet|json|csv|avro|orc)$")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_OF_PYTHON = re.compile(r"\(\?P|\(\?\(|\\Z|\\A")
+_OF_PYTHON = re.compile(r"\(\?P|\(\?\(|\(\?#|\(\?\w*[ax]|\{,|\\Z|\\A")
 """What Python's patterns have and Java's have not, or otherwise."""
 
 
@@ -50,11 +51,20 @@ class TopicPattern:
         other = _OF_PYTHON.search(given)
         if other is not None:
             raise TopologyError(
-                f"wm.TopicPattern({given!r:.120}) has {other[0]!r}, which Java's regular expressions do not have.",
-                hint="The whole name has to match, so no anchors are needed. Leave named groups out.",
+                f"wm.TopicPattern({given!r:.120}) has {other[0]!r}, which Java's regular expressions do not have or "
+                "read otherwise.",
+                hint="The whole name has to match, so no anchors are needed. Leave out named groups, comments and the "
+                "flags a and x, and write {0,3} for {,3}.",
             )
         try:
-            re.compile(given)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", FutureWarning)
+                re.compile(given)
+        except FutureWarning as warning:
+            raise TopologyError(
+                f"Java reads the set of characters in wm.TopicPattern({given!r:.120}) otherwise: {warning}.",
+                hint="A set has characters and ranges alone: [a-z0-9]. Put a backslash before [, &, |, ~ or - in it.",
+            ) from None
         except (re.error, OverflowError, RecursionError) as error:
             raise TopologyError(
                 f"wm.TopicPattern({given!r:.120}) is not a regular expression: {error}.",

@@ -192,6 +192,9 @@ def test_a_record_above_the_limit_is_refused_by_its_place(monkeypatch: pytest.Mo
     sizes.refuse_large(frame.slice(0, 1), {})
     with pytest.raises(SourceError, match=r"orders is too large(.|\n)*partition 3, offset 8: 1,0.. bytes, 900"):
         sizes.refuse_large(frame, {1: "orders"})
+    of_pattern = frame.append_column("topic", pa.array(["orders-eu", "orders-us"]))
+    with pytest.raises(SourceError, match="topic orders-us, partition 3, offset 8: 1,"):
+        sizes.refuse_large(of_pattern, {1: "orders-.*"})
 
 
 def test_blobs_of_rows_of_very_different_sizes_are_cut_by_what_each_has() -> None:

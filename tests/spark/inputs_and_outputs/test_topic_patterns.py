@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from watersmeet._spark.sources.topics import reader_options
 from watersmeet.errors import TopologyError
 from watersmeet.testing import TopologyTestDriver
 
@@ -89,6 +90,36 @@ def test_results_that_come_back_are_piped_into_their_topic_of_the_pattern() -> N
     assert [r.value for r in driver.read("out")] == ["orders-new/a", "orders-old/a"]
 
 
+def test_spark_reads_the_topics_whose_whole_name_matches_and_no_others(spark: Any) -> None:
+    options = reader_options(wm.Kafka("host:1"), ["one.two"], headers=False, patterns=["orders-.*|returns", "[xy]"])
+    java = spark._jvm.java.util.regex.Pattern.compile(options["subscribePattern"])
+    names = [
+        "orders-",
+        "orders-eu",
+        "my-orders-eu",
+        "returns",
+        "returns-eu",
+        "old-returns",
+        "x",
+        "xy",
+        "one.two",
+        "one-two",
+    ]
+    # as Spark's source looks for them
+    assert [name for name in names if java.matcher(name).find()] == ["orders-", "orders-eu", "returns", "x", "one.two"]
+
+
+def test_an_error_about_a_record_of_a_pattern_says_its_topic() -> None:
+    builder = wm.StreamsBuilder("far")
+    windows = wm.TimeWindows.of_size_and_grace("10 ms", "0 ms")
+    builder.stream(ORDERS, **READ).group_by_key().windowed_by(windows).count().to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("orders-eu", "k", "a", ts=0)
+    driver.pipe("orders-us", "k", "a", ts=2**62)
+    with pytest.raises(wm.SourceError, match=f"topic orders-us, partition 0, offset 1: {2**62} ms"):
+        driver.read("out")
+
+
 def mixed(builder: wm.StreamsBuilder) -> None:
     """An output that the pattern matches."""
     builder.stream(ORDERS, **READ).to("orders-done")
@@ -111,6 +142,12 @@ def both(builder: wm.StreamsBuilder, *sources: Any) -> None:
     [
         (lambda b: wm.TopicPattern("orders-("), r"TopicPattern\('orders-\('\) is not a regular expression.*Hint: "),
         (lambda b: wm.TopicPattern("(?P<name>a)"), r"has '\(\?P', which Java.*Hint: The whole name"),
+        (lambda b: wm.TopicPattern("a(?#note)"), r"has '\(\?#', which Java.*Hint: .*comments"),
+        (lambda b: wm.TopicPattern("(?ia)a"), r"has '\(\?ia', which Java.*Hint: .*flags"),
+        (lambda b: wm.TopicPattern("(?x: a)"), r"has '\(\?x', which Java.*Hint: .*flags"),
+        (lambda b: wm.TopicPattern("a{,3}"), r"has '\{,', which Java.*Hint: .*\{0,3\}"),
+        (lambda b: wm.TopicPattern("[a-z&&[^b]]"), r"Java reads the set of characters in wm.TopicPattern.*Hint: "),
+        (lambda b: wm.TopicPattern("[[a]b]"), r"Java reads the set of characters in wm.TopicPattern.*Hint: "),
         (lambda b: wm.TopicPattern(""), r"pattern=''.*Hint: wm.TopicPattern"),
         (lambda b: b.stream(re.compile("a.*"), **READ), r"Hint: A pattern of names: .*TopicPattern\('a\.\*'\)"),
         (lambda b: b.stream("a.*", **READ), r"Hint: .*TopicPattern\('a\.\*'\)"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.rows.columns import ints
-from watersmeet._engine.rows.topic_slots import place_of
+from watersmeet._engine.rows.topic_slots import record_place
 from watersmeet.errors import SourceError
 from watersmeet.windows.durations import LONGEST_MS
 
@@ -52,12 +52,10 @@ def refuse_far(frame: pa.Table, roots: Mapping[int, str]) -> None:
     """
     far = np.flatnonzero((ints(frame, "ts") > LONGEST_MS) & (ints(frame, "reason") == 0))
     if len(far):
-        part = "partition" if "partition" in frame.column_names else "srcpart"
-        root, partition, offset, ts = (
-            frame.column(name)[int(far[0])].as_py() for name in ("root", part, "offset", "ts")
-        )
+        row = int(far[0])
+        root, ts = (frame.column(name)[row].as_py() for name in ("root", "ts"))
         raise SourceError(
             f"The timestamp of a record of {roots.get(root, root)} is too large.",
-            given=f"partition {place_of(partition)[1]}, offset {offset}: {ts} ms, {LONGEST_MS} allowed",
+            given=f"{record_place(frame, row)}: {ts} ms, {LONGEST_MS} allowed",
             hint="Timestamps are milliseconds since 1970: microseconds are divided by 1,000, nanoseconds by 1,000,000.",
         )

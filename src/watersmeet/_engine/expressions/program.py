@@ -18,7 +18,7 @@ from watersmeet._engine.expressions.explosion import exploded, explodes
 from watersmeet._engine.expressions.tree import Call, Expression, Operand
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._engine.rows.halves import failing
-from watersmeet._engine.rows.topic_slots import place_of
+from watersmeet._engine.rows.topic_slots import record_place
 
 T = TypeVar("T")
 Columns = tuple[tuple[str, Expression], ...]
@@ -129,15 +129,11 @@ def _first_failing(rows: pa.Table, layer: Columns) -> int:
 
 
 def _place(row: pa.Table) -> str:
-    """Partition and offset of the record that caused a row, as far as the row tells."""
-    if "offset" not in row.column_names or not len(row):
+    """The place of the record that caused a row, as far as the row tells."""
+    names = set(row.column_names)
+    if not len(row) or "offset" not in names or names.isdisjoint(("srcpart", "partition")):
         return ""
-    part = "srcpart" if "srcpart" in row.column_names else "partition"
-    if part not in row.column_names:
-        return ""
-    topic, partition = place_of(row.column(part)[0].as_py())
-    said = "" if topic is None else f"topic {topic}, "
-    return f", at {said}partition {partition}, offset {row.column('offset')[0].as_py()}"
+    return f", at {record_place(row, 0)}"
 
 
 def needed(layers: Sequence[tuple[tuple[str, T], ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, T], ...], ...]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.keys import keyform as form
 from watersmeet._engine.rows.columns import field, gather, gather_fields
+from watersmeet._engine.rows.topic_slots import record_place
 from watersmeet.errors import SourceError
 
 RESULT_BYTES = 8 << 20
@@ -182,10 +183,10 @@ def refuse_large(frame: pa.Table, roots: Mapping[int, str]) -> None:
     large = np.flatnonzero(size > LARGEST_RECORD)
     if len(large):
         row = int(large[0])
-        root, partition, offset = (frame.column(name)[row].as_py() for name in ("root", "partition", "offset"))
+        root = frame.column("root")[row].as_py()
         raise SourceError(
             f"A record of {roots.get(root, root)} is too large.",
-            given=f"partition {partition}, offset {offset}: {size[row]:,} bytes, {LARGEST_RECORD:,} allowed",
+            given=f"{record_place(frame, row)}: {size[row]:,} bytes, {LARGEST_RECORD:,} allowed",
             hint="Keep large values elsewhere and let the record refer to them.",
         )
 

@@ -67,6 +67,17 @@ def _numbers(names: pa.Array, source: int) -> Int64s:
     return numbers * MOST_PARTITIONS | _OF_PATTERN
 
 
+def record_place(frame: pa.Table, row: int) -> str:
+    """The topic, if an input has a pattern, the partition and the offset of a row's record, as an error says them."""
+    if "srcpart" in frame.column_names:
+        topic, partition = place_of(frame.column("srcpart")[row].as_py())
+    else:
+        topic = frame.column(TOPIC)[row].as_py() if TOPIC in frame.column_names else None
+        partition = place_of(frame.column("partition")[row].as_py())[1]
+    said = "" if topic is None else f"topic {topic}, "
+    return f"{said}partition {partition}, offset {frame.column('offset')[row].as_py()}"
+
+
 def place_of(srcpart: int) -> tuple[str | None, int]:
     """The topic, if a pattern has it, and the partition of a position's column `srcpart`."""
     partition = srcpart & ((1 << PARTITION_BITS) - 1)

@@ -46,8 +46,7 @@ def described(physical: Physical, origins: Mapping[str, str], functions: Texts |
             for source in plan.sources
         },
         "sinks": {
-            sink.name: {"output": str(sink.output), **sink.place.recorded(alone=len(plan.sinks) == 1)}
-            for sink in plan.sinks
+            sink.name: {"output": str(sink.output), **sink.place.recorded(alone=plan.one_writer)} for sink in plan.sinks
         },
     }
 

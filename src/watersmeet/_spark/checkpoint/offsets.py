@@ -64,7 +64,7 @@ class Begin:
     topics : the names of those that have one.
     at : asked for some of them, by topic and partition, where they begin.
     patterns : of the names of the others.
-    there : asks for the topics that these match now.
+    there : asks for the topics that those of them which are new match now.
     """
 
     topics: frozenset[str]

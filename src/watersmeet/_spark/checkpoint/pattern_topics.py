@@ -87,10 +87,10 @@ class TopicNumbers:
         self._named = {s.origin.topic for s in sources if s.origin.pattern is None}
         self._known = KnownTopics.read(place)
         self._ask: tuple[frozenset[str], Ask | None] = (frozenset(), None)
-        if allow_recreated:
-            self._known.ids = {}
-        else:
-            self._check_ids(self._known.ids)
+        ids = self._known.ids
+        self._unread = [name for name in ids if not any(each.reads(name) for _, each in self._inputs.values())]
+        self._known.ids = {} if allow_recreated else {name: ids[name] for name in ids if name not in self._unread}
+        self._check_ids(self._known.ids)
 
     def before(self, batch: int) -> None:
         """Called before a batch is read, on the thread that runs its jobs.
@@ -111,7 +111,8 @@ class TopicNumbers:
             )
         joined = self._joined(sorted(there))
         new = {name: text for name, text in ids.items() if self._known.ids.get(name) != text}
-        forgotten = [name for name in gone if name in self._known.ids]
+        forgotten = [*self._unread, *(name for name in gone if name in self._known.ids)]
+        self._unread = []
         if joined or forgotten or new:
             line = {"batch": batch, "joined": joined, "gone": forgotten, "ids": new}
             self._guard()

@@ -13,15 +13,16 @@ _SETTING = re.compile(
 )
 _GONE = re.compile(
     r"Some data may have been lost because they are not available in Kafka any more"
-    r"|\[(?:KAFKA_DATA_LOSS|KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED|LOST_TOPIC_PARTITIONS|MISMATCHED_TOPIC_PARTITIONS"
+    r"|\[(?:KAFKA_DATA_LOSS|LOST_TOPIC_PARTITIONS|MISMATCHED_TOPIC_PARTITIONS"
     r"|(?:UN)?RESOLVED_START_OFFSET_GREATER|END_OFFSET_HAS_GREATER)\w*(?:\.\w+)?\]"
 )
 _REASON = re.compile(
     r"Partition \S+ offset was changed from \d+ to \d+|Partitions [^\n]* have been deleted|Could not read records in "
     r"offset [^\n]*|Starting offset for [^\n]*|Cannot find initial offsets [^\n]*|Added partition [^\n]*"
 )
-_DELETED = re.compile(r"Partitions (?:Set)?\(?(?P<parts>[\w.,\- ]+)\)? have been deleted")
+_DELETED = re.compile(r"Partitions (?:\w*Set)?\(?(?P<parts>[\w.,\- ]+)\)? have been deleted")
 """Of topics that a pattern has matched: Spark does not look for a topic with a name of its own."""
+_ASSIGNED = re.compile(r"\bKAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED\b")
 _SILENT = re.compile(r"kafka\.common\.errors\.TimeoutException: (?P<said>[^\n]*)")
 _UNKNOWN = re.compile(r"errors\.UnknownTopicOrPartitionException|KAFKA_DATA_LOSS\.PARTITIONS_DELETED")
 
@@ -38,6 +39,8 @@ def kafka_failure(text: str) -> WatersmeetError | None:
     deleted = _DELETED.search(text)
     if deleted:
         return _deleted(deleted["parts"])
+    if _ASSIGNED.search(text):
+        return SourceError("Topics or partitions were created or deleted during the start.", hint="Start it again.")
     if _GONE.search(text):
         reason = _REASON.search(text)
         return SourceError(
@@ -67,9 +70,9 @@ def kafka_failure(text: str) -> WatersmeetError | None:
 
 def _deleted(partitions: str) -> SourceError:
     return SourceError(
-        "Topics that a pattern of this query has matched are gone, or partitions of them.",
+        "Topics that this query reads are gone, or partitions of them.",
         given=f"partitions {partitions}",
         hint="Records of them that were not read are lost. To go on without them, start once with "
-        'wm.Kafka(..., source={"failOnDataLoss": "false"}), and then as before: with it no lost record stops a '
-        "query.",
+        'wm.Kafka(..., source={"failOnDataLoss": "false"}). Then start without it again: while it is set, lost records '
+        "do not stop the query.",
     )

@@ -69,7 +69,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     check_session(spark, "topology.start(spark, checkpoint=...)")
     settings.check(spark)
     refuse_idle_time(topology, options)
-    sinks.check_writers(spark, [sink.target for sink in topology.plan.sinks])
+    sinks.check_writers(spark, topology.plan)
     shown = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
         query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
@@ -298,11 +298,11 @@ class _Start:
 
     def _hand_over(self, found: CheckpointFiles | None, place: Checkpoint, planned: int, given: Any) -> None:
         """Hand the checkpoint over to the topology, if that has changed."""
-        if place.change is None or found is None:
+        if place.change is None or found is None or found.binding is None:
             return
-        assert found.binding is not None
         with settings.query_settings(*given):
-            begun = sources.begun_topics(self.spark, self.topology.plan.sources, self.options.kafka)
+            read, added = self.topology.plan.sources, place.change.added_sources
+            begun = sources.begun_topics(self.spark, read, self.options.kafka, added)
             Handover(self.topology, found.place, found.binding, place, planned, begun).run()
 
     def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:

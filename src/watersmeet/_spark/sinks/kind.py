@@ -159,7 +159,7 @@ class OutputKind(ABC):
 
         Parameters
         ----------
-        alone : whether there is no other output.
+        alone : whether it may be Spark's own sink (`Plan.one_writer`).
         """
 
     def can_be_direct(self, spark: SparkSession, plan: Plan, sinks: Sequence[SinkNode]) -> bool:

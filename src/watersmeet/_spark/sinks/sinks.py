@@ -81,7 +81,7 @@ def prepared(
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
 
 
-def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
+def check_writers(spark: SparkSession, plan: Plan) -> None:
     """Raise where an output cannot be written, as far as it can be known first; warn of what may be written twice.
 
     Raises
@@ -89,9 +89,9 @@ def check_writers(spark: SparkSession, targets: Sequence[SinkTarget]) -> None:
     ConfigError : a format is unknown, or the output's own check fails.
     """
     for kind in KINDS.values():
-        mine = [target for target in targets if kind_of(target) is kind]
+        mine = [sink.target for sink in plan.sinks if kind_of(sink.target) is kind]
         if mine:
-            kind.check(spark, mine, alone=len(targets) == 1)
+            kind.check(spark, mine, alone=plan.one_writer)
 
 
 def can_be_direct(spark: SparkSession, plan: Plan) -> bool:

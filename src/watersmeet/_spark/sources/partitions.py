@@ -17,6 +17,9 @@ from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topic_names import matches
 
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Kafka's own topics, which its consumer leaves out of a pattern."""
+
 
 def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
     """Number of partitions of each topic.
@@ -40,7 +43,8 @@ def matching_topics(spark: SparkSession, patterns: Collection[str], kafka: Kafka
     if not patterns:
         return {}
     found = _counts_by_client(kafka) if _has_client(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
-    return {name: count for name, count in sorted(found.items()) if any(matches(each, name) for each in patterns)}
+    named = {name: found[name] for name in sorted(found) if name not in _INTERNAL}
+    return {name: count for name, count in named.items() if any(matches(each, name) for each in patterns)}
 
 
 def _has_client(kafka: Kafka) -> bool:

@@ -131,14 +131,23 @@ def topics_of(sources: Sequence[SourceNode]) -> dict[str, frozenset[str]]:
     return found
 
 
-def begun_topics(spark: SparkSession, sources: Sequence[SourceNode], kafka: Kafka | None) -> dict[str, Begin]:
-    """The topics of each of Spark's Kafka sources, and the beginnings of topics that are added to it."""
+def begun_topics(
+    spark: SparkSession, sources: Sequence[SourceNode], kafka: Kafka | None, added: Collection[str]
+) -> dict[str, Begin]:
+    """The topics of each of Spark's Kafka sources, and the beginnings of topics that are added to it.
+
+    Parameters
+    ----------
+    added : names of the sources that are new. Another's pattern may match topics that were created since the last
+        batch: Spark finds these itself, and reads them from their beginning.
+    """
     if kafka is None:
         return {}
     own = [each.origin for each in sources if each.origin.begins_at is not None]
     starts = {TOPICS: (kafka.starting_offsets, own), GLOBAL_TOPICS: ("earliest", [])}
     given, patterns = topics_of(sources), frozenset(patterns_of(sources))
-    there = partial(matching_topics, spark, patterns, kafka)
+    new = frozenset(patterns_of(each for each in sources if each.name in added))
+    there = partial(matching_topics, spark, new, kafka)
     return {
         name: Begin(topics - patterns, partial(_beginnings, kafka, *starts[name]), topics & patterns, there)
         for name, topics in given.items()

@@ -115,9 +115,9 @@ def patterns_of(sources: Iterable[SourceNode]) -> list[str]:
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns: Sequence[str] = ()) -> dict[str, str]:
     """The options of Spark's Kafka source."""
     names = sorted(set(topics))
-    one = "|".join([*(name.replace(".", "[.]") for name in names), *(f"(?:{each})" for each in patterns)])
+    some = "|".join([*(name.replace(".", "[.]") for name in names), *(f"(?:{each})" for each in patterns)])
     return {
-        **({"subscribePattern": one} if patterns else {"subscribe": ",".join(names)}),
+        **({"subscribePattern": f"^(?:{some})$"} if patterns else {"subscribe": ",".join(names)}),
         "startingOffsets": kafka.starting_offsets,
         "maxOffsetsPerTrigger": str(kafka.max_records_per_batch),
         "includeHeaders": str(headers).lower(),
