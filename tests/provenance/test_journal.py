@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs, until
 from watersmeet.cli.commands import main
+from watersmeet.provenance import ask
 from watersmeet.provenance.answer import Why
 
 ORDERS, CUSTOMERS = "id long, customer string, amount double, ts long", "name string, city string, ts long"
@@ -114,6 +116,41 @@ def test_a_query_says_which_records_made_a_row_in_every_way_it_is_asked(
     )
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["causes"] == found.as_dict()["causes"]
+
+
+def test_an_answer_is_of_one_batch_while_the_query_goes_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(spark, tmp_path)
+    shop.customer("ann", "Bern", 1)
+    shop.order(42, "ann", 0.0, 2)
+    query = shop.start(explain=True)
+    amounts = [0.0]
+
+    def batch() -> None:
+        amounts.append(float(len(amounts)))
+        shop.order(42, "ann", amounts[-1], 2 + len(amounts))
+        query.processAllAvailable()
+
+    def and_a_batch(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **options: Any) -> Any:
+            found = call(*given, **options)
+            batch()
+            return found
+
+        return called
+
+    try:
+        query.processAllAvailable()
+        monkeypatch.setattr(ask, "read_state", and_a_batch(ask.read_state))
+        monkeypatch.setattr(ask.Journal, "of", and_a_batch(ask.Journal.of))
+        found = shop.why(42)
+    finally:
+        query.stop()
+    assert amounts == [0.0, 1.0, 2.0]
+    assert found.rows[0]["value"]["amount"] == found.batch
+    assert found.notes == ()
+    assert found.causes[-1].record.value["amount"] == found.batch
 
 
 def test_a_batch_that_was_broken_off_is_no_part_of_the_journal_until_it_is_run_again(

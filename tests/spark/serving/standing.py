@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,9 +96,10 @@ def served(
     token: str | None = None,
     tls: tuple[Path, Path] | None = None,
     failure: Exception | None = None,
+    why: Callable[[str, Any], Any] | None = None,
 ) -> Iterator[Servers]:
     """The replica's servers."""
-    servers = Servers(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure))
+    servers = Servers(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure), why)
     try:
         yield servers
     finally:

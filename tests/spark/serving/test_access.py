@@ -11,8 +11,10 @@ import subprocess
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +58,27 @@ def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: P
     with pytest.raises(ConfigError, match="must name two files"):
         Access.of("0.0.0.0:0", None, None, (tmp_path / "no.crt", tmp_path / "no.key"))
     assert TOKEN not in repr(Access.of("0.0.0.0:0", None, TOKEN, None))
+
+
+def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refused(replica: Replica) -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    def why(table: str, key: Any) -> Any:
+        begun.set()
+        assert told.wait(600)
+        return SimpleNamespace(as_dict=lambda: {"table": table, "key": key})
+
+    with served(replica, why=why) as servers, ThreadPoolExecutor(1) as asking:
+        first = asking.submit(ask, f"{servers.url}/why/t/1")
+        try:
+            assert begun.wait(600)
+            status, said = ask(f"{servers.url}/why/t/2")
+        finally:
+            told.set()
+        assert status == 503
+        assert "Ask again when it has its answer" in said["error"]
+        assert first.result() == (200, {"table": "t", "key": 1})
+        assert ask(f"{servers.url}/why/t/2") == (200, {"table": "t", "key": 2})
 
 
 def test_nothing_is_read_without_the_token(replica: Replica) -> None:

@@ -18,6 +18,7 @@ from watersmeet._spark.checkpoint.checkpoint import Checkpoint
 from watersmeet._spark.checkpoint.files import foreign
 from watersmeet._spark.checkpoint.offsets import TOPICS
 from watersmeet._spark.checkpoint.topic_ids import Ask, asking, check_inputs
+from watersmeet._spark.session.check import check_threads
 from watersmeet._spark.session.warned import warn
 from watersmeet._worker.pattern_topics import PROPERTY, as_property
 from watersmeet.errors import ConfigError, SourceError
@@ -82,6 +83,7 @@ class TopicNumbers:
         *,
         allow_recreated: bool,
     ) -> None:
+        check_threads("wm.TopicPattern(...)")
         self._place, self._kafka, self._guard = place, kafka, guard
         self._inputs = {s.name: (n, s.origin) for n, s in enumerate(sources) if s.origin.pattern is not None}
         self._named = {s.origin.topic for s in sources if s.origin.pattern is None}

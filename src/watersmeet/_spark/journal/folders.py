@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from watersmeet._spark.checkpoint.files import Folder
@@ -26,6 +27,12 @@ def folders(journal: Path) -> list[tuple[int, Path]]:
     """The folders of batches, in order of their numbers, those that do not count among them."""
     found = [(int(each.name), each) for each in journal.glob("[0-9]*") if each.name.isdecimal()]
     return sorted(found)
+
+
+def remove(folder: Path) -> None:
+    """Remove a batch: it does not count any more before the first of its files is gone."""
+    (folder / WHOLE).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def ended_ms(folder: Path) -> int | None:

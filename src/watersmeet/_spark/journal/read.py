@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet._spark.checkpoint.files import RESTORE, Folder
+from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.journal.folders import ended_ms, folder_of, folders
 from watersmeet._worker.packing.journaled import SUFFIX
 from watersmeet.errors import ConfigError, CorruptData
 
 _HINT = 'Start the topology with explain="1 day" (or True): the journal begins with the next batch.'
+_DAMAGED = "Remove this folder of the journal; the query does not need it."
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,29 @@ class JournalBatch:
     ended_ms: int
 
     def frames(self) -> Iterator[tuple[pa.Table, bool]]:
-        """The rows of each task, and whether they are a table's snapshot."""
+        """The rows of each task, and whether they are a table's snapshot.
+
+        Raises
+        ------
+        ConfigError : the batch was removed meanwhile.
+        CorruptData : a file is damaged.
+        """
         for file in sorted(self.folder.glob(f"*{SUFFIX}")):
             try:
                 with pa.ipc.open_file(str(file)) as reader:
                     yield reader.read_all(), file.name.startswith("snapshot")
+            except FileNotFoundError:
+                raise self._removed() from None
             except (pa.ArrowException, OSError) as error:
-                raise CorruptData("A file of the journal cannot be read.", given=str(file), hint=RESTORE) from error
+                raise CorruptData("A file of the journal cannot be read.", given=str(file), hint=_DAMAGED) from error
+        # a batch loses this mark before its files
+        if ended_ms(self.folder) != self.ended_ms:
+            raise self._removed()
+
+    def _removed(self) -> ConfigError:
+        return ConfigError(
+            f"Batch {self.number} left the journal while it was read.", given=str(self.folder), hint="Ask again."
+        )
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,18 @@ is run again, its folder begins anew.
 from __future__ import annotations
 
 import json
-import shutil
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.journal.folders import WHOLE, ended_ms, folder_of, folders
+from watersmeet._spark.journal.folders import WHOLE, ended_ms, folder_of, folders, remove
+from watersmeet._spark.session.check import check_threads
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._worker.packing.journaled import PROPERTY
 from watersmeet.errors import ConfigError
@@ -33,22 +35,29 @@ class JournalWriter:
     spark : the session.
     folder : the journal's.
     keep_ms : how long batches are kept; None: for ever.
+    guard : raises where the checkpoint is another query's.
     """
 
     spark: SparkSession
     folder: Path
     keep_ms: int | None
+    guard: Callable[[], None]
+    _kept: deque[tuple[int, Path]] = field(default_factory=deque)
 
     @classmethod
-    def joining(cls, place: Folder, explain: bool | Duration, barrier: StopBarrier) -> Callable[[StopBarrier], None]:
+    def joining(
+        cls, place: Folder, explain: bool | Duration, barrier: StopBarrier, guard: Callable[[], None]
+    ) -> Callable[[StopBarrier], None]:
         """Has a barrier call the journal's writer, beside a checkpoint's logs; nothing where the option asks for none.
 
         Raises
         ------
-        ConfigError : they are on no disk of this machine, or the query has no place where its batches are seen.
+        ConfigError : they are on no disk of this machine, the query has no place where its batches are seen, or
+            PySpark is set not to keep a thread of the JVM for each of Python's.
         """
         if explain is False:
             return lambda barrier: None
+        check_threads(f"explain={explain!r}")
         if not barrier.stands:
             raise ConfigError(
                 f"explain={explain!r} cannot see the batches of this query: its only output is one of Spark's "
@@ -63,32 +72,43 @@ class JournalWriter:
                 given=str(place),
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
-        return cls(place.spark, folder, None if explain is True else duration_ms(explain, "explain")).join
+        return cls(place.spark, folder, None if explain is True else duration_ms(explain, "explain"), guard).join
 
     def join(self, barrier: StopBarrier) -> None:
-        """Have the barrier call this object before and after each batch."""
+        """Have the barrier call this object before and after each batch, and remove what is too old."""
+        self._kept.extend(folders(self.folder))
+        self._expire()
         barrier.join(self._begin, self._end)
 
     def _begin(self, batch: int) -> None:
+        # who was passed by removes nothing: the batch is another query's now
+        self.guard()
         folder = self.folder / str(batch)
-        shutil.rmtree(folder, ignore_errors=True)
+        # one that was broken off
+        while self._kept and self._kept[-1][0] >= batch:
+            self._kept.pop()
+        remove(folder)
         folder.mkdir(parents=True)
         self.spark.sparkContext.setLocalProperty(PROPERTY, str(folder))
-        self._expire(batch)
+        self._expire()
 
     def _end(self, batch: int) -> None:
         folder = self.folder / str(batch)
         beside = folder / f".{WHOLE}.new"
         beside.write_text(json.dumps({"ended_ms": time.time_ns() // 1_000_000}), encoding="utf-8")
         beside.replace(folder / WHOLE)
+        self._kept.append((batch, folder))
 
-    def _expire(self, batch: int) -> None:
+    def _expire(self) -> None:
         """Remove the batches that are older than the journal is to be, the oldest first."""
         if self.keep_ms is None:
             return
         oldest = time.time_ns() // 1_000_000 - self.keep_ms
-        for number, folder in folders(self.folder):
+        while self._kept:
+            _, folder = self._kept[0]
             ended = ended_ms(folder)
-            if number >= batch or (ended is not None and ended >= oldest):
+            if ended is not None and ended >= oldest:
                 break
-            shutil.rmtree(folder, ignore_errors=True)
+            self._kept.popleft()
+            with suppress(OSError):
+                remove(folder)

@@ -19,13 +19,14 @@ from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
 from watersmeet._spark.query.as_html import as_html
-from watersmeet._spark.query.drain import LOOK_SECONDS, check_threads
+from watersmeet._spark.query.drain import LOOK_SECONDS
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
 from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
+from watersmeet._spark.session.check import check_threads
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -191,7 +192,7 @@ class Query:
                 f"The query serves tables already: {self._served!r}.",
                 hint="Name all tables in one call; or close() what query.serve(...) has given.",
             )
-        check_threads()
+        check_threads("query.serve(...)")
         servers = None
         if address is not None:
             check_packages()
@@ -344,7 +345,7 @@ class Query:
         WatersmeetError, StreamingQueryException : the query has failed, now or before.
         ConfigError : PySpark is set not to keep a thread of the JVM for each of Python's.
         """
-        check_threads()
+        check_threads("query.drain()")
         self._barrier.close(self.streaming.stop)
         with self._named():
             if not self._drained(None if timeout is None else time.monotonic() + timeout):

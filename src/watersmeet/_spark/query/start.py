@@ -275,7 +275,7 @@ class _Start:
                     plans=Plans.of(place, lease, planned),
                     secure=partial(self._secure, lease, found),
                 )
-            join_journal = JournalWriter.joining(place.place, self.options.explain, barrier)
+            join_journal = JournalWriter.joining(place.place, self.options.explain, barrier, lease.check)
             # everything has been checked
             self._hand_over(found, place, planned, given)
             self._record(place, lease, found)

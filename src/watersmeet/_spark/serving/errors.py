@@ -13,6 +13,10 @@ class Unknown(ConfigError):
     """There is no table of this name."""
 
 
+class Busy(ConfigError):
+    """So many questions of this kind are being answered already."""
+
+
 class TooEarly(WatersmeetError):
     """The replica has not reached the batch that is asked for.
 

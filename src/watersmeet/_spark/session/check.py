@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from watersmeet.errors import ConfigError
@@ -27,6 +28,27 @@ def check_session(given: Any, call: str) -> None:
         raise ConfigError(
             "The Spark session has been stopped: nothing can run in it any more.",
             hint=f"Make another, spark = wm.session('app'), and call {call}.",
+        )
+
+
+def check_threads(needed_by: str) -> None:
+    """Raise where PySpark does not keep a thread of the JVM for each of Python's.
+
+    Such a thread has the properties of its jobs, and can end its query without an interruption.
+
+    Parameters
+    ----------
+    needed_by : the call or the option that needs these threads.
+
+    Raises
+    ------
+    ConfigError : PYSPARK_PIN_THREAD is not true.
+    """
+    given = os.environ.get("PYSPARK_PIN_THREAD", "true")
+    if given.lower() != "true":
+        raise ConfigError(
+            f"{needed_by} does not work with PYSPARK_PIN_THREAD={given}: PySpark then shares threads of the JVM.",
+            hint="Leave that variable out.",
         )
 
 

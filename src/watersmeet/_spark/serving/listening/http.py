@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
-from watersmeet._spark.serving.errors import NotServed, TooEarly, Unknown
+from watersmeet._spark.serving.errors import Busy, NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, BodyTooSlow, Receive, Scope, Send, bounded
 from watersmeet._spark.serving.listening.lookups import KeyLookups
@@ -84,6 +84,7 @@ class HttpReplica:
         self._lookups = KeyLookups(replica)
         self._subscribers = anyio.CapacityLimiter(SUBSCRIBERS)
         self._readers = 0
+        self._explaining = anyio.CapacityLimiter(1)
         routes = [
             Route("/healthz", self._health),
             Route("/readyz", self._ready),
@@ -157,12 +158,19 @@ class HttpReplica:
         return await self._answered(_read(request, name, said))
 
     async def _why(self, request: Request) -> Response:
-        """The input records that a row comes from."""
+        """The input records that a row comes from; one question at a time, since each reads the whole journal."""
         name, why = request.path_params["name"], self._query.why
         kind = store_of(self._replica, name).key_type
         (key,) = keys_of(kind, [key_of_text(kind, request.path_params["key"])]).to_pylist()
         assert why is not None
-        found = await anyio.to_thread.run_sync(why, name, key)
+        try:
+            self._explaining.acquire_nowait()
+        except anyio.WouldBlock:
+            raise Busy("Another row is being explained.", hint="Ask again when it has its answer.") from None
+        try:
+            found = await anyio.to_thread.run_sync(why, name, key)
+        finally:
+            self._explaining.release()
         return JSONResponse(found.as_dict())
 
     async def _answered(self, read: TableQuestion) -> Response:
@@ -331,7 +339,7 @@ def _error(status: int, text: str) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    kinds = ((Unknown, 404), (NotServed, 410), (TooEarly, 504), (ConfigError, 400))
+    kinds = ((Unknown, 404), (NotServed, 410), (Busy, 503), (TooEarly, 504), (ConfigError, 400))
     return _error(next((status for kind, status in kinds if isinstance(error, kind)), 500), str(error))
 
 
