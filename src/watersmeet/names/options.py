@@ -9,7 +9,7 @@ _JOIN_KEY = "Records are joined by their keys: give both sides the key before, w
 _HOW = "The method says it: join, left_join or outer_join"
 _OWN_TIME = "timestamp=lambda value: value['at'], a timestamp or a long of milliseconds since 1970"
 _WINDOWS = "windows=wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
-_TTL = "The table expires: builder.table(..., ttl='1 day'), or table.to_stream().to_table(ttl='1 day'); two streams: windows="
+_TTL = "Tables: builder.table(..., ttl='1 day'), or table.to_stream().to_table(ttl='1 day'); streams: windows="
 _JOIN = {
     "on": _JOIN_KEY,
     **dict.fromkeys(("left_on", "right_on", "by"), _JOIN_KEY),
