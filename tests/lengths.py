@@ -23,7 +23,7 @@ LONG = TESTS / "long.txt"
 SECONDS = TESTS / "seconds.json"
 LEFT_OUT = {"long": "--long", "proof": "--proof"}
 """By mark, the option that asks for such tests."""
-SLOWEST = 15
+SLOWEST = 60
 """Files that are shown at the end of a run."""
 BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
