@@ -17,7 +17,7 @@ from watersmeet._spark.checkpoint.batches import _goes_back
     ],
 )
 def test_an_end_before_the_last_one_is_noticed(before: object, end: object) -> None:
-    assert _goes_back(before, end)
+    assert _goes_back(before, end, vanish=False)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,10 @@ def test_an_end_before_the_last_one_is_noticed(before: object, end: object) -> N
     ],
 )
 def test_any_other_end_is_left_to_spark(before: object, end: object) -> None:
-    assert not _goes_back(before, end)
+    assert not _goes_back(before, end, vanish=False)
+
+
+def test_topics_may_be_gone_where_that_is_accepted_and_the_others_do_not_go_back() -> None:
+    before = {"orders": {"0": 5}, "people": {"0": 3}}
+    assert not _goes_back(before, {"people": {"0": 3}}, vanish=True)
+    assert _goes_back(before, {"people": {"0": 2}}, vanish=True)
