@@ -155,7 +155,8 @@ def prepared(spark: SparkSession, made: wm.Topology, folder: Path) -> tuple[Hand
     found = look(start.folder)
     assert found.binding is not None
     place = start._place(found, found.binding.effects)
-    return start._handover(found, place, batches.last_planned(found.place, 0)), place
+    planned = batches.last_planned(found.place, 0)
+    return Handover(start.topology, found.place, found.binding, place, planned, {}), place
 
 
 def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_is_recorded_the_new_one(
