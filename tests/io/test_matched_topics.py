@@ -22,6 +22,7 @@ from watersmeet._spark.checkpoint.offsets import TOPICS, carried_offsets
 from watersmeet._spark.checkpoint.pattern_topics import KnownTopics, TopicNumbers
 from watersmeet._spark.query.kafka_failures import kafka_failure
 from watersmeet._spark.sources import partitions, sources
+from watersmeet._worker.writers import kafka_client
 
 KAFKA = wm.Kafka("host:1", starting_offsets="latest")
 READ: dict[str, Any] = {"key": "string", "value": "string"}
@@ -44,7 +45,7 @@ def plan_of(*inputs: Any) -> Plan:
 
 def test_a_topic_of_kafkas_own_matches_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"orders": 1, "__consumer_offsets": 50, "__transaction_state": 50, "__mine": 2}
-    monkeypatch.setattr(partitions, "_has_client", lambda kafka: True)
+    monkeypatch.setattr(kafka_client, "can_ask", lambda kafka: True)
     monkeypatch.setattr(partitions, "_counts_by_client", lambda kafka: there)
     spark: Any = None
     assert partitions.matching_topics(spark, [".*"], KAFKA) == {"orders": 1, "__mine": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from watersmeet._plan.nodes import patterns_of
 from watersmeet._plan.physical import Physical
 
 
@@ -20,6 +21,6 @@ def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins
         sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(kept.told_by)]
         counts = {1 if s.origin.topic is None else partitions.get(s.origin.topic) for s in sources}
         counts |= {1 for s in sources if s.name in begins}
-        if len(counts) > 1 or any(s.origin.pattern is not None for s in sources):
+        if len(counts) > 1 or patterns_of(sources):
             physical = physical.with_one_domain(operator.node)
     return physical

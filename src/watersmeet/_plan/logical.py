@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from watersmeet._plan.nodes import Node, SinkNode, SourceNode, UserFunction, sinks_among, sources_among
+from watersmeet._plan.nodes import Node, SinkNode, SourceNode, UserFunction, patterns_of, sinks_among, sources_among
 from watersmeet.errors import TopologyError
 from watersmeet.generation import Generation
 from watersmeet.io.policies import OperatorPolicies
@@ -146,6 +146,11 @@ class Plan:
         return sinks_among(self.nodes)
 
     @property
+    def patterns(self) -> list[str]:
+        """The patterns of topics that its inputs read."""
+        return patterns_of(self.sources)
+
+    @property
     def one_writer(self) -> bool:
         """Whether an output may be Spark's own sink: it is the only one, and nothing is done before each batch."""
-        return len(self.sinks) == 1 and all(source.origin.pattern is None for source in self.sources)
+        return len(self.sinks) == 1 and not self.patterns

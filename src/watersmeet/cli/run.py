@@ -33,7 +33,11 @@ _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve",
 
 @click.command(epilog=examples(*_EXAMPLES))
 @click.argument("topology", required=False)
-@click.option("--config", type=click.Path(path_type=Path), help="A file of TOML with all options; others win over it.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="A TOML file with all options; options of the command line override it.",
+)
 @click.option("--checkpoint", help="The folder from which the query continues after a restart.")
 @click.option("--kafka", metavar="SERVERS", help="The Kafka brokers, such as localhost:9092.")
 @click.option("--available-now", is_flag=True, default=None, help="Process what is there, and end.")

@@ -114,7 +114,7 @@ _OF_RUN: ContextVar[Policies | None] = ContextVar("policies of a run", default=N
 
 @contextmanager
 def policies_of_run(policies: Policies) -> Iterator[None]:
-    """Builders that are made meanwhile have these policies in place of their own, those that are not said excepted."""
+    """Builders that are made meanwhile take these policies in place of their own, and keep those that are not given."""
     token = _OF_RUN.set(policies)
     try:
         yield

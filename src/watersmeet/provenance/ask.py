@@ -65,12 +65,11 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     ConfigError : it cannot be replayed in this process.
     """
     check_session(spark, "topology.start(spark, checkpoint=...)")
-    patterns = [each.origin.pattern for each in physical.plan.sources if each.origin.pattern is not None]
-    if patterns:
+    if physical.plan.patterns:
         # its records have their topic's number in their positions, which an answer cannot show yet
         raise ConfigError(
             "A topology that reads topics by a pattern cannot be explained yet.",
-            given=", ".join(f"wm.TopicPattern({each!r})" for each in patterns),
+            given=", ".join(f"wm.TopicPattern({each!r})" for each in physical.plan.patterns),
             hint="Leave explain= out, or read each topic by its name.",
         )
     if physical.by_wall:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,8 @@ from watersmeet._engine.keys.keybytes import encode_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._plan.physical import Edge, Operator, Physical
-from watersmeet._worker.packing.packing import WireRow
-from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet.testing.in_process import Local, LocalRun
 from watersmeet.testing.piped import Piped
-from watersmeet.testing.records import Collected
 from watersmeet.testing.stores import StoredTable
 
 TableRow = tuple[tuple[tuple[Any, ...], Any], ...]
@@ -130,19 +127,7 @@ class WatchedRun(LocalRun):
         kinds = frozenset().union(*(each.kinds for each in found))
         return Arrivals(np.concatenate([each.steps for each in found]), keys, kinds)
 
-    def _through(self, wire: list[WireRow], drops: DeadLetterWriter) -> dict[tuple[int, str], list[Collected]]:
-        for level in self.topology.levels:
-            rows: list[WireRow] = []
-            by_label: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-            for label, port, content, _ in wire:
-                by_label[label].append((port, content or b""))
-            for label, blobs in by_label.items():
-                self._note(label, blobs)
-                rows += self._counted(level.ran(label, iter(blobs), partial(self._state, label)), drops)
-            wire = rows
-        return dict(self._collected(wire))
-
-    def _note(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
+    def _arrives(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
         target = self.topology.pack.common.labels.place(label)[0]
         for port, content in blobs:
             if port in self._edges:

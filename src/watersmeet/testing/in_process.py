@@ -235,9 +235,13 @@ class LocalRun:
         for level in self.topology.levels:
             rows: list[WireRow] = []
             for label, blobs in _by_label(wire).items():
+                self._arrives(label, blobs)
                 rows += self._counted(level.ran(label, iter(blobs), partial(self._state, label)), drops)
             wire = rows
         return dict(self._collected(wire))
+
+    def _arrives(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
+        """Called with the blobs of a label before its operator runs."""
 
     def _state(self, label: int) -> State:
         return State(self.stores[label], None)

@@ -55,15 +55,11 @@ class PipedFrame:
         fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("case", LongType())]
         fields += [(name, LongType()) for name in (*position, "ts")] + [("reason", ByteType())]
         fields += [("headers", HEADERS)] if self.headers else []
-        fields += [(TOPIC, StringType())] if self._patterns else []
+        fields += [(TOPIC, StringType())] if self.physical.plan.patterns else []
         for number, source in enumerate(self.physical.plan.sources):
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
             fields += [(column(number, "headers"), HEADERS)] if source.dead_letters_of is not None else []
         return StructType([StructField(name, kind, True) for name, kind in fields])
-
-    @property
-    def _patterns(self) -> bool:
-        return any(source.origin.pattern is not None for source in self.physical.plan.sources)
 
     def rows(self, cases: Sequence[Sequence[Piped]]) -> list[tuple[Any, ...]]:
         """The rows, case by case."""
@@ -74,7 +70,7 @@ class PipedFrame:
         paths = [0] * self.physical.slots
         row: list[Any] = [piped.source, case, piped.step, piped.place, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []
-        row += [piped.topic] if self._patterns else []
+        row += [piped.topic] if self.physical.plan.patterns else []
         for number, source in enumerate(self.physical.plan.sources):
             of, told = source.dead_letters_of, list(piped.headers)
             parts = [piped.key, piped.value, *([told] if of is not None else [])]

@@ -19,10 +19,10 @@ from tests.spark.checkpoints.killing import short_session
 from tests.spark.serving.kit import Inputs
 
 
-def topology(inputs: Inputs) -> wm.Topology:
-    """How many records each key has, and a table of the last ones."""
-    builder = wm.StreamsBuilder("killed")
-    frame = inputs.read("events", "k long, v string, ts long")
+def topology(inputs: Inputs, name: str = "killed", key: str = "long") -> wm.Topology:
+    """How many records each key has, and the last value of each; the value "fail" fails the query."""
+    builder = wm.StreamsBuilder(name)
+    frame = inputs.read("events", f"k {key}, v string, ts long")
     events = builder.stream(frame, name="events", key="k", value="v", timestamp="ts")
     checked = events.map_values(
         lambda value: F.when(value == "fail", F.raise_error(F.lit("told to fail")).cast("string")).otherwise(value)

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-import watersmeet as wm
 from dev.debian import ProgramMissing
 from tests.spark.serving.browser import chromium
 from tests.spark.serving.kit import Inputs, RunningQuery, until
+from tests.spark.serving.served_run import topology
 
 TOKEN = "a token of enough length"
 MOST_MS = 600_000
@@ -39,20 +38,6 @@ class Shown:
         self.page.on("request", lambda request: self.asked.append(request.url))
 
 
-def topology(inputs: Inputs) -> wm.Topology:
-    """How many records each key has, and the last value of each; the value "fail" fails the query."""
-    builder = wm.StreamsBuilder("seen")
-    frame = inputs.read("events", "k string, v string, ts long")
-    events = builder.stream(frame, name="events", key="k", value="v", timestamp="ts")
-    checked = events.map_values(
-        lambda value: F.when(value == "fail", F.raise_error(F.lit("told to fail")).cast("string")).otherwise(value)
-    )
-    nothing = wm.ForeachBatch(lambda frame, batch: frame.count())
-    checked.group_by_key().count(store="counts").to(nothing, name="counts-out")
-    checked.to_table(store="last").to(nothing, name="last-out")
-    return builder.build()
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     try:
@@ -68,7 +53,7 @@ def browser() -> Iterator[Browser]:
 
 def running(spark: SparkSession, folder: Path, token: str | None) -> tuple[RunningQuery, str]:
     made = RunningQuery(spark, folder, Inputs(spark, folder / "in"))
-    query = made.start(topology(made.inputs))
+    query = made.start(topology(made.inputs, "seen", key="string"))
     put(made, ("a", "first"), ("b", "other"), (None, "of no key"), (HOSTILE_KEY, HOSTILE_VALUE))
     query.processAllAvailable()
     served = query.serve("127.0.0.1:0", tables=["counts", "last"], token=token)

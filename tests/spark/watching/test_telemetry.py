@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs, RunningQuery
 from tests.spark.serving.standing import numbers
+from watersmeet import extras
 from watersmeet._spark.metrics import telemetry
 from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet.errors import ConfigError
@@ -96,8 +97,23 @@ def test_before_the_first_batch_there_is_no_trace_and_metrics_of_batches_come_wi
     assert points(reader)["watersmeet.process.rate"] == [({"application": "orders"}, 8.0)]
 
 
+def test_a_collection_reads_the_numbers_once_and_the_next_one_reads_them_anew() -> None:
+    tracers, _, meters, reader = in_memory()
+    reads: list[int] = []
+
+    def counted() -> Any:
+        reads.append(1)
+        return replace(numbers(), batches=len(reads))
+
+    sent = Telemetry("orders", counted, tracers, meters)
+    reads.clear()
+    seen = [points(reader)["watersmeet.batches"][0][1] for _ in range(3)]
+    assert (seen, len(reads)) == ([1, 2, 3], 3)
+    sent.close()
+
+
 def test_a_package_that_is_missing_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"(?s)opentelemetry.sdk, opentelemetry.exporter.*\[otel\]"):
         Telemetry("orders", numbers, None, None)
 

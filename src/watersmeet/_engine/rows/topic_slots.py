@@ -59,7 +59,7 @@ def _numbers(names: pa.Array, source: int) -> Int64s:
     found = pc.index_in(names.cast(pa.string()), value_set=known)
     if found.null_count:
         raise SourceError(
-            "A batch has a record of a topic that was not known before it.",
+            "A batch has a record of a topic that was not numbered before the batch.",
             given=f"topic {names.filter(found.is_null())[0].as_py()}",
             hint="Start the query again. If that does not help, this is a fault of watersmeet's: please report it.",
         )

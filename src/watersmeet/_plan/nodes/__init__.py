@@ -59,6 +59,7 @@ from watersmeet._plan.nodes.steps import (
     SourceNode,
     ToStreamNode,
     ToTableNode,
+    patterns_of,
     sinks_among,
     sources_among,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "WTableTableNode",
     "WTableWTableNode",
     "WindowAggregateNode",
+    "patterns_of",
     "sinks_among",
     "sources_among",
     "view_of",

@@ -255,6 +255,11 @@ def sources_among(nodes: Iterable[Node]) -> tuple[SourceNode, ...]:
     return tuple(node for node in nodes if isinstance(node, SourceNode))
 
 
+def patterns_of(sources: Iterable[SourceNode]) -> list[str]:
+    """The patterns of topics among what these inputs read."""
+    return [source.origin.pattern for source in sources if source.origin.pattern is not None]
+
+
 def sinks_among(nodes: Iterable[Node]) -> tuple[SinkNode, ...]:
     """The outputs among nodes."""
     return tuple(node for node in nodes if isinstance(node, SinkNode))

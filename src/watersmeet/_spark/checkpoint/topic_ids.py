@@ -6,11 +6,9 @@ the checkpoint goes on, and others before. Law 6: that is refused, where ids can
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from watersmeet._plan.nodes import SinkNode, SourceNode
@@ -43,11 +41,9 @@ def asking(kafka: Kafka, topics: Iterable[str]) -> Ask | None:
     answer.
     """
     names = sorted(set(topics))
-    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
-    if not names or find_spec("confluent_kafka") is None or java_alone:
+    if not names or not kafka_client.can_ask(kafka):
         return None
-    module, settings = importlib.import_module("confluent_kafka.admin"), kafka_client.client_settings(kafka)
-    admin = kafka_client.make(module.AdminClient, settings)
+    admin, settings = kafka_client.admin(kafka), kafka_client.client_settings(kafka)
     asked = kafka_client.client().TopicCollection(names)
 
     def ask() -> dict[str, str]:

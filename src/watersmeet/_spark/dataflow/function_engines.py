@@ -12,7 +12,7 @@ from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StringT
 from watersmeet._engine.aggregates.of_plan import how_it_runs
 from watersmeet._engine.rows.topic_slots import TOPIC
 from watersmeet._engine.rows.types import with_nulls
-from watersmeet._plan.nodes import Node, SourceNode
+from watersmeet._plan.nodes import Node, SourceNode, patterns_of
 from watersmeet._plan.physical import Flow, Physical
 from watersmeet._spark.dataflow.asked import NotFused
 from watersmeet._spark.dataflow.fusion import Fusion
@@ -133,7 +133,7 @@ def _schema(sources: tuple[SourceNode, ...], names: frozenset[str]) -> StructTyp
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("reason", ByteType())]
     fields += [("ts", LongType()), ("partition", IntegerType()), ("offset", LongType())]
     fields += [("headers", HEADERS)] if any(source.origin.keeps_headers for source in sources) else []
-    fields += [(TOPIC, StringType())] if any(source.origin.pattern is not None for source in sources) else []
+    fields += [(TOPIC, StringType())] if patterns_of(sources) else []
     for number, source in enumerate(sources):
         if source.name in names and source.dead_letters_of is None:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]

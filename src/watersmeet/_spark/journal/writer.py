@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -47,8 +48,8 @@ class JournalWriter:
     @classmethod
     def joining(
         cls, place: Folder, explain: bool | Duration, barrier: StopBarrier, guard: Callable[[], None]
-    ) -> Callable[[StopBarrier], None]:
-        """Has a barrier call the journal's writer, beside a checkpoint's logs; nothing where the option asks for none.
+    ) -> Callable[[], None]:
+        """The function that has a barrier call the journal's writer; it does nothing where the option asks for none.
 
         Raises
         ------
@@ -56,7 +57,7 @@ class JournalWriter:
             PySpark is set not to keep a thread of the JVM for each of Python's.
         """
         if explain is False:
-            return lambda barrier: None
+            return lambda: None
         check_threads(f"explain={explain!r}")
         if not barrier.stands:
             raise ConfigError(
@@ -72,7 +73,8 @@ class JournalWriter:
                 given=str(place),
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
-        return cls(place.spark, folder, None if explain is True else duration_ms(explain, "explain"), guard).join
+        keep_ms = None if explain is True else duration_ms(explain, "explain")
+        return partial(cls(place.spark, folder, keep_ms, guard).join, barrier)
 
     def join(self, barrier: StopBarrier) -> None:
         """Have the barrier call this object before and after each batch, and remove what is too old."""

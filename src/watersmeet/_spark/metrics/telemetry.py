@@ -12,13 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.metrics.prometheus import families
+from watersmeet._spark.metrics.prometheus import Sample, families
 from watersmeet.errors import ConfigError
-from watersmeet.extras import installing
+from watersmeet.extras import installing, missing
 
 LOG = logging.getLogger("watersmeet.telemetry")
 SCOPE = "watersmeet"
@@ -48,6 +47,8 @@ class Telemetry:
         check(own=tracers is None or meters is None)
         self._application, self._read = application, read
         self._closed = False
+        self._samples: dict[str, list[Sample]] = {}
+        self._lock = threading.Lock()
         self._own = []
         if tracers is None:
             tracers = _tracers(application)
@@ -102,12 +103,18 @@ class Telemetry:
         def observed(options: Any) -> Iterable[Any]:
             if self._closed:
                 return
-            samples = next(some for each, _, _, some in families(self._read()) if each == name)
-            for values, value in samples:
+            for values, value in self._taken(name):
                 said = {"application": self._application, **dict(zip(labels, values, strict=True))}
                 yield Observation(value, said)
 
         return observed
+
+    def _taken(self, name: str) -> list[Sample]:
+        """The numbers of one name; a collection asks for each name once, and all numbers are read for the first."""
+        with self._lock:
+            if name not in self._samples:
+                self._samples = {each: some for each, _, _, some in families(self._read())}
+            return self._samples.pop(name)
 
 
 def _shut_down(provider: Any) -> None:
@@ -139,20 +146,13 @@ def check(*, own: bool) -> None:
     ConfigError : one is missing.
     """
     needed = ["opentelemetry.sdk", *(["opentelemetry.exporter.otlp.proto.http"] if own else [])]
-    missing = [name for name in needed if not _is_there(name)]
-    if missing:
+    lacking = missing(needed)
+    if lacking:
         raise ConfigError(
-            f"query.telemetry() needs packages that are not installed: {', '.join(missing)}.",
+            f"query.telemetry() needs packages that are not installed: {', '.join(lacking)}.",
             given="query.telemetry()",
             hint=f"{installing('otel')}.",
         )
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _otel_name(name: str) -> tuple[str, str]:

@@ -135,8 +135,8 @@ class _Start:
         effects |= wall_clock.begun(self.topology, found.binding.effects if found.binding else {})
         place = self._place(found, effects)
         logs = found.place
-        patterns = any(each.origin.pattern is not None for each in self.topology.plan.sources)
-        planned = batches.last_planned(logs, 0 if place.change else self.topology.levels, patterns=patterns)
+        levels, patterns = 0 if place.change else self.topology.levels, bool(self.topology.plan.patterns)
+        planned = batches.last_planned(logs, levels, patterns=patterns)
         if place.change is not None:
             check_change(place, place.change, unfinished=is_unfinished(logs))
         elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
@@ -280,7 +280,7 @@ class _Start:
             self._hand_over(found, place, planned, given)
             self._record(place, lease, found)
             barrier.passing = (kept := LifetimeTotals(place, metrics)).before_commit
-            join_journal(barrier)
+            join_journal()
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
                 lease.query = writer.start()

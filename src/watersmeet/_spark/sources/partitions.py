@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Collection, Sequence
-from importlib.util import find_spec
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,7 +28,7 @@ def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
     ------
     ConfigError : a topic is not there.
     """
-    if not _has_client(kafka):
+    if not kafka_client.can_ask(kafka):
         return _counts_by_spark(spark, topics, kafka)
     kafka_client.check_topics(kafka, topics)
     counts = _counts_by_client(kafka)
@@ -42,20 +39,16 @@ def matching_topics(spark: SparkSession, patterns: Collection[str], kafka: Kafka
     """The topics that some pattern matches now, and how many partitions each has; asked as above."""
     if not patterns:
         return {}
-    found = _counts_by_client(kafka) if _has_client(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
+    found = (
+        _counts_by_client(kafka) if kafka_client.can_ask(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
+    )
     named = {name: found[name] for name in sorted(found) if name not in _INTERNAL}
     return {name: count for name, count in named.items() if any(matches(each, name) for each in patterns)}
 
 
-def _has_client(kafka: Kafka) -> bool:
-    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
-    return find_spec("confluent_kafka") is not None and not java_alone
-
-
 def _counts_by_client(kafka: Kafka) -> dict[str, int]:
-    settings = kafka_client.client_settings(kafka)
-    admin: Any = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
-    found = admin.list_topics(timeout=kafka_client.seconds(settings)).topics
+    wait = kafka_client.seconds(kafka_client.client_settings(kafka))
+    found = kafka_client.admin(kafka).list_topics(timeout=wait).topics
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.nodes import SourceNode, patterns_of
 from watersmeet._spark.analysis.analysed_plan import streams_in
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
@@ -27,7 +27,7 @@ from watersmeet._spark.sources.partitions import matching_topics, partition_coun
 from watersmeet._spark.sources.rows import row_types, rows_of
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._spark.sources.starting_offsets import starting_offsets
-from watersmeet._spark.sources.topics import patterns_of, read_topics
+from watersmeet._spark.sources.topics import read_topics
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ConfigError
 from watersmeet.io.inputs import Origin

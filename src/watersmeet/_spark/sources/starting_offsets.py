@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.nodes import SourceNode, patterns_of
 from watersmeet._spark.sources.bootstrap import Recorded
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError
@@ -64,7 +64,7 @@ def starting_offsets(
                 given=f"{names.count(topic)} inputs",
                 hint="Read it once and use the handle twice: table.to_stream(), stream.to_table().",
             )
-    patterns = {source.origin.pattern for _, source in topics if source.origin.pattern is not None}
+    patterns = {*patterns_of(source for _, source in topics)}
     named = {topic: (topic, partitions[topic]) for topic in names if topic not in patterns}
     for topic, count in matching(patterns, kafka).items() if patterns else ():
         named[topic] = (next(each for each in sorted(patterns) if matches(each, topic)), count)
@@ -103,7 +103,7 @@ def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
     kafka_client.check_topics(kafka, [topic])
     settings = kafka_client.client_settings(kafka)
     client: Any = importlib.import_module("confluent_kafka")
-    admin = kafka_client.make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
+    admin = kafka_client.admin(kafka)
     partitions = [client.TopicPartition(topic, number) for number in range(count)]
     timeout = kafka_client.seconds(settings)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from watersmeet._engine.rows.topic_slots import MOST_PARTITIONS, TOPIC
-from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.nodes import SourceNode, patterns_of
 from watersmeet._spark.formats import columns as of_columns
 from watersmeet._spark.session.connector import kafka_package
 from watersmeet._spark.session.origins import unnamed
@@ -105,11 +105,6 @@ def read_topics(
             hint=f"wm.session(kafka=True), or spark.jars.packages = {kafka_package()} for a new session.",
         ) from None
     return topic_rows(records, topics, headers, partitions, letters or {}, dropped)
-
-
-def patterns_of(sources: Iterable[SourceNode]) -> list[str]:
-    """The patterns among what these sources read."""
-    return [source.origin.pattern for source in sources if source.origin.pattern is not None]
 
 
 def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns: Sequence[str] = ()) -> dict[str, str]:

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from watersmeet._worker.background import TookTooLong, call_with_timeout
@@ -99,6 +100,23 @@ def make(kind: Any, settings: Mapping[str, Any]) -> Any:
         ) from None
 
 
+def can_ask(kafka: Kafka) -> bool:
+    """Whether the client is installed, and has what it needs to log in: not where settings for Java alone say it."""
+    java_alone = any(name.startswith(("sasl.", "ssl.", "security.")) for name in kafka.consumer)
+    return find_spec("confluent_kafka") is not None and not java_alone
+
+
+def admin(kafka: Kafka) -> Any:
+    """A client that asks about topics.
+
+    Raises
+    ------
+    ConfigError : the client is not installed, or does not take the connection's settings.
+    """
+    client()
+    return make(importlib.import_module("confluent_kafka.admin").AdminClient, client_settings(kafka))
+
+
 def check_topics(kafka: Kafka, topics: Iterable[str]) -> None:
     """Raise unless the cluster answers and has all these topics.
 
@@ -107,12 +125,9 @@ def check_topics(kafka: Kafka, topics: Iterable[str]) -> None:
     ConfigError : a topic is missing.
     SinkError : no broker answers.
     """
-    module = client()
-    settings = client_settings(kafka)
-    admin = make(importlib.import_module("confluent_kafka.admin").AdminClient, settings)
     try:
-        found = admin.list_topics(timeout=seconds(settings)).topics
-    except module.KafkaException as error:
+        found = admin(kafka).list_topics(timeout=seconds(client_settings(kafka))).topics
+    except client().KafkaException as error:
         raise explained(error.args[0], f"the servers {kafka.bootstrap_servers}") from None
     missing = sorted(set(topics) - set(found))
     if missing:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError
-from watersmeet.extras import installing
+from watersmeet.extras import installing, missing
 
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
@@ -75,10 +74,10 @@ def check_packages() -> None:
     ------
     ConfigError : so it is.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
+    lacking = missing(_NEEDED)
+    if lacking:
         raise ConfigError(
-            f"Serving tables needs packages that are not installed: {', '.join(missing)}.",
+            f"Serving tables needs packages that are not installed: {', '.join(lacking)}.",
             hint=f"{installing('serve')}; or leave the address out and ask in this process.",
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import socket
 
 from watersmeet._worker.writers import kafka_client
@@ -29,9 +28,7 @@ def checked_brokers(kafka: Kafka) -> str:
             hint="Start Kafka, or correct the address and the port; in a container `localhost` is the container "
             "(docs/runbook.md#kafka).",
         )
-    admin = kafka_client.make(
-        importlib.import_module("confluent_kafka.admin").AdminClient, kafka_client.client_settings(kafka)
-    )
+    admin = kafka_client.admin(kafka)
     try:
         found = admin.list_topics(timeout=2 * _SECONDS)
     except module.KafkaException as error:
