@@ -47,6 +47,7 @@ from watersmeet._engine.rows.columns import (
 )
 from watersmeet._engine.rows.position import position_tuples, sort_by_position
 from watersmeet._engine.rows.types import HEADERS
+from watersmeet._engine.state.carry import CarriedTables, divide, put_together
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.physical import Flow, Operator, Physical
@@ -150,6 +151,22 @@ class EngineDriver:
                 if not kept.appended:
                     count += sum(len(rows) for rows in operator_table(context, state, number).scan())
         return count
+
+    def rescale(self, shards: int) -> None:
+        """Divide the state over another number of shards, as a start with `shards=` and `evolve=True` does."""
+        parts: dict[tuple[int, int], list[MemoryChunkStore]] = defaultdict(list)
+        for (operator, shard), store in sorted(self.stores.items()):
+            if store.manifest is not None:
+                tables = CarriedTables(tuple((t.name, t) for t in self.layout.settings[operator].kept), scalars=True)
+                made: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
+                divide(store, tables, shard, (self.shards, shards), made.__getitem__)
+                for number, part in sorted(made.items()):
+                    parts[operator, number] += [part] if part.manifest is not None else []
+        self.stores, self.shards = defaultdict(MemoryChunkStore), shards
+        for place, found in parts.items():
+            chunks = {name: chunk for part in found for name, chunk in part.chunks.items()}
+            manifest = put_together([part.manifest for part in found if part.manifest is not None])
+            self.stores[place] = MemoryChunkStore(manifest, chunks)
 
     def new_batch(self) -> EngineBatch:
         """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""

@@ -39,6 +39,7 @@ class Case:
         (`sequence`). Else all records are one partition, in the order in which they are piped.
     clock : what the wall clock shows, in ms, and behind how many records; a batch ends there.
     idle_after : how long the input rests until time goes on with the wall clock, in ms; 0: it does not.
+    rescaled : by turns behind each batch, over how many shards the state is divided anew; 0: it stays as it is.
     """
 
     blueprint: Blueprint
@@ -50,6 +51,7 @@ class Case:
     partitioned: bool = False
     clock: tuple[tuple[int, int], ...] = ()
     idle_after: int = 0
+    rescaled: tuple[int, ...] = ()
 
     def batches(self, cuts: Sequence[int] | None = None) -> Iterator[tuple[tuple[Input, ...], int | None]]:
         """The records of each batch, and what the wall clock shows at its end; `cuts`: in place of its own."""
@@ -88,6 +90,7 @@ def to_json(case: Case) -> dict[str, Any]:
         "partitioned": case.partitioned,
         "clock": [list(shown) for shown in case.clock],
         "idle_after": case.idle_after,
+        "rescaled": list(case.rescaled),
     }
 
 
@@ -103,4 +106,5 @@ def of_json(data: Mapping[str, Any]) -> Case:
         data.get("partitioned", False),
         tuple((place, wall) for place, wall in data.get("clock", ())),
         data.get("idle_after", 0),
+        tuple(data.get("rescaled", ())),
     )

@@ -232,6 +232,7 @@ def driver_of(case: Case, topology: Topology) -> RoughDriver:
         shuffle=case.shuffle,
         partitioned=case.partitioned,
         idle_after_ms=case.idle_after,
+        rescaled=case.rescaled,
     )
 
 

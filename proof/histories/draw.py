@@ -39,7 +39,7 @@ _INNER = {
 def case_of(seed: int, number: int) -> Case:
     """The case of a seed and a number; a few cases in succession share a blueprint."""
     blueprint = _blueprint_of(f"{seed}/blueprint/{number // CASES_PER_BLUEPRINT}")
-    return draw_case(Dice(f"{seed}/case/{number}"), blueprint)
+    return with_rescaling(Dice(f"{seed}/rescaled/{number}"), draw_case(Dice(f"{seed}/case/{number}"), blueprint))
 
 
 @lru_cache(maxsize=1)
@@ -132,6 +132,13 @@ def draw_case(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> Case
         shuffle=choices.number(0, 999),
     )
     return with_clock(choices, with_partitions(choices, case))
+
+
+def with_rescaling(choices: Choices, case: Case) -> Case:
+    """Perhaps with state that goes on over other numbers of shards; the limits of buffers hold for each shard."""
+    if is_limited(case.blueprint) or not choices.chance(30):
+        return case
+    return replace(case, rescaled=tuple(choices.pick((0, 1, 2, 3, 5, 8, 64)) for _ in range(choices.number(1, 4))))
 
 
 def draw_records(choices: Choices, blueprint: Blueprint, *, most: int = 24) -> tuple[Input, ...]:

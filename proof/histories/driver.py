@@ -5,7 +5,8 @@ Owns the promise that a replayed batch gives identical bytes, results and state 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -64,6 +65,7 @@ class RoughDriver(EngineDriver):
     replay : whether a batch is run, undone as a crash before the commit undoes it, and run again.
     shuffle : seed of the order of blobs.
     partitioned, idle_after_ms, record_cache : as for `EngineDriver`.
+    rescaled : by turns behind each batch, over how many shards the state is divided anew; 0: it stays as it is.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class RoughDriver(EngineDriver):
         partitioned: bool = False,
         idle_after_ms: int = 0,
         record_cache: bool = False,
+        rescaled: Sequence[int] = (),
     ) -> None:
         super().__init__(
             topology, shards=shards, partitioned=partitioned, idle_after_ms=idle_after_ms, record_cache=record_cache
@@ -83,16 +86,22 @@ class RoughDriver(EngineDriver):
         self._replay = replay
         self._random = Random(shuffle)
         self._batch: RoughBatch | None = None
+        self._rescaled = cycle(rescaled or (0,))
 
     def new_batch(self) -> EngineBatch:
         self._batch = RoughBatch(self, self._random, remembers=self._replay)
         return self._batch
 
     def run_batch(self) -> None:
-        """Process what was piped as one micro-batch; once more if the driver replays."""
-        if not self._replay:
+        """Process what was piped as one micro-batch; once more if the driver replays. Then divide the state anew."""
+        if self._replay:
+            self._run_twice()
+        else:
             super().run_batch()
-            return
+        if shards := next(self._rescaled):
+            self.rescale(shards)
+
+    def _run_twice(self) -> None:
         piped, before, wall, begun = list(self._piped), self.content(), self._wall_clock, self._begun
         results, drops = {name: list(rows) for name, rows in self._results.items()}, self.drops.copy()
         super().run_batch()

@@ -30,6 +30,8 @@ def page(found: Difference) -> str:
     )
     if case.partitioned:
         lines.append(f"of partitions {[record.partition for record in case.records]}, merged by time")
+    if case.rescaled:
+        lines.append(f"behind batches the state is divided over, by turns, {case.rescaled} shards; 0: as it is")
     if case.clock and case.idle_after:
         shown = ", ".join(f"{wall} ms behind {place} records" for place, wall in case.clock)
         lines.append(f"the wall clock shows {shown}; the input rests after {case.idle_after} ms")

@@ -98,6 +98,8 @@ def _onto(case: Case, blueprint: Blueprint) -> Iterator[Case]:
 def _simpler_run(case: Case) -> Iterator[Case]:
     if case.replay:
         yield replace(case, replay=False)
+    if case.rescaled:
+        yield replace(case, rescaled=())
     if case.shards > 1:
         yield replace(case, shards=1)
     if case.partitioned:

@@ -105,8 +105,9 @@ class Topology:
         checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
             restart with the same folder goes on where it stopped.
         kafka : the connection, where the topology reads or writes topics.
-        shards : shards of each operator, fixed at the first start; default 2 per task.
-        tasks : tasks of each exchange, fixed at the first start; default Spark's parallelism (the cores).
+        shards : shards of each operator; default 2 per task, then as recorded. Another number needs ``evolve=True``.
+        tasks : tasks of each exchange; default Spark's parallelism (the cores), then as recorded. Another number needs
+            ``evolve=True``.
         trigger : processing interval, a duration ("1 second"); None: one batch follows the other.
         available_now : process what is there, in batches of the rate limit, and stop.
         local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
@@ -117,7 +118,8 @@ class Topology:
         allow_recreated_topics : go on at the recorded offsets although a topic that is read has another id than before:
             it was deleted and made anew, or lies in another cluster.
         evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
-            empty or is dropped. `plan_change` says what this does; what cannot go on is refused.
+            empty or is dropped. `plan_change` says what this does; what cannot go on is refused. With another number of
+            shards or tasks the state is divided anew.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
@@ -248,6 +250,8 @@ def plan_change(
     topology: Topology,
     *,
     kafka: Kafka | None = None,
+    shards: int | None = None,
+    tasks: int | None = None,
     allow_changed_functions: bool = False,
 ) -> Change:
     """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
@@ -257,7 +261,7 @@ def plan_change(
     checkpoint : the folder that the query was started with; the query may run meanwhile.
     topology : as it is to be from now on.
     kafka : the connection: how many partitions topics have is then asked, and not taken from the checkpoint.
-    allow_changed_functions : as in `Topology.start`.
+    shards, tasks, allow_changed_functions : as in `Topology.start`.
 
     Returns
     -------
@@ -280,7 +284,7 @@ def plan_change(
     if spark is None:
         raise ConfigError("There is no Spark session.", hint="Make one first: spark = watersmeet.session(...).")
     check_topology(topology, "wm.plan_change(checkpoint, {})")
-    options = StartOptions(kafka=kafka, allow_changed_functions=allow_changed_functions)
+    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allow_changed_functions)
     return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
 

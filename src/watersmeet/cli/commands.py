@@ -89,6 +89,8 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 @click.argument("checkpoint")
 @click.argument("topology")
 @click.option("--kafka", metavar="SERVERS", help="The Kafka brokers: asked how many partitions topics have.")
+@click.option("--shards", type=int, help="Shards from now on.")
+@click.option("--tasks", type=int, help="Tasks from now on.")
 @click.option("--allow-changed-functions", is_flag=True, help="As in Topology.start.")
 @MASTER
 @AS_JSON
@@ -97,6 +99,8 @@ def diff(
     checkpoint: str,
     topology: str,
     kafka: str | None,
+    shards: int | None,
+    tasks: int | None,
     allow_changed_functions: bool,
     master: str | None,
     as_json: bool,
@@ -106,7 +110,14 @@ def diff(
     check_started(checkpoint)
     check_named(topology)
     made = made_topology(topology, session(master=master))
-    change = plan_change(checkpoint, made, kafka=connection, allow_changed_functions=allow_changed_functions)
+    change = plan_change(
+        checkpoint,
+        made,
+        kafka=connection,
+        shards=shards,
+        tasks=tasks,
+        allow_changed_functions=allow_changed_functions,
+    )
     click.echo(json.dumps(change.as_dict(), indent=2) if as_json else str(change))
     if not change.possible:
         raise click.exceptions.Exit(1)

@@ -25,6 +25,15 @@ def shard_of(hashes: Int64s, shards: int) -> Int64s:
     return ((upper * np.uint64(shards)) >> _HALF).view(np.int64)
 
 
+def lowest_of(shard: int, shards: int) -> int:
+    """The smallest hash of a shard; of the shard behind the last one the number behind the largest hash.
+
+    >>> lowest_of(1, 2), lowest_of(0, 3) == -(2**63), lowest_of(3, 3) == 2**63
+    (0, True, True)
+    """
+    return -(-(shard << 32) // shards << 32) - (1 << 63)
+
+
 def in_shards(shard: Int64s, hashes: Int64s | None) -> Int64s:
     """The order of rows by their shards; by their hashes where these are given, which is the same in finer steps.
 

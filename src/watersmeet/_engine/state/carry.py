@@ -1,17 +1,26 @@
 """A shard's state made of what other operators, or the same, had there before the topology was changed.
 
-Runs are taken over as they are: their ids depend on their content alone, not on the shard. Only where stored values are
-to be read as wider types, or rows begin or end to have headers, are rows written anew (law 9: some megabytes at a
-time). Law 10: who gets what is said by names.
+Runs are taken over as they are: their ids depend on their content alone, not on the shard. Rows are written anew where
+stored values are to be read as wider types, where rows begin or end to have headers, and where there are other numbers
+of shards (law 9: some megabytes at a time). Law 10: who gets what is said by names.
+
+Shards are contiguous ranges of the hash (`exchange.shards`), and runs are sorted by it. So each old shard gives each
+new shard that overlaps it one stretch of its rows (`divide`), without a look at any other shard, and a new shard puts
+the stretches that it gets one behind the other (`put_together`). Law 1: results do not depend on the number of shards,
+so what a shard knows beside its rows (times, clocks) is the same in all of them, or the largest counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from watersmeet._engine.exchange.shards import lowest_of, shard_of
+from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import TableLayout, declared
@@ -20,6 +29,9 @@ from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import ChunkStore
 from watersmeet._engine.state.table import Table
 from watersmeet._plan.operators.spec import TableSchema
+
+ADDED = frozenset({"held"})
+"""Scalars that say how much there is; of all others the largest counts."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +85,116 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache
 
 
 def _write_wider(state: State, before: Table, table: TableSchema) -> None:
-    """All rows of a table, with the columns that they have from now on; what they never had is null."""
+    """All rows of a table, with the columns that they have from now on."""
     target = state.table(table)
     for rows in before.scan():
-        columns = {
+        target.put(with_columns_of(rows, target))
+        state.finish_part()
+
+
+def with_columns_of(rows: pa.Table, table: Table) -> pa.Table:
+    """Rows with the columns that a table has; what they never had is null."""
+    return pa.table(
+        {
             field.name: rows.column(field.name).cast(field.type)
             if field.name in rows.column_names
             else pa.nulls(len(rows), field.type)
-            for field in target.schema
+            for field in table.schema
         }
-        target.put(pa.table(columns))
-        state.finish_part()
+    )
+
+
+def overlapping(shard: int, of: int, to: int) -> range:
+    """The shards among `to` with hashes of a shard among `of`.
+
+    >>> overlapping(1, 2, 5), overlapping(1, 5, 2)
+    (range(2, 5), range(0, 1))
+    """
+    edges = np.array([lowest_of(shard, of), lowest_of(shard + 1, of) - 1])
+    first, last = shard_of(edges, to).tolist()
+    return range(first, last + 1)
+
+
+def divide(
+    store: ChunkStore,
+    carried: CarriedTables,
+    shard: int,
+    shards: tuple[int, int],
+    made: Callable[[int], ChunkStore],
+    cache: RunCache | None = None,
+) -> None:
+    """Give each shard that overlaps an old one its part of the old one's state.
+
+    Parameters
+    ----------
+    store : of the old shard, with a manifest.
+    carried : the tables, and whether the times that the shard knows, go on.
+    shard : number of the old shard.
+    shards : how many there are until now, and from now on.
+    made : gives the store of a new shard's part, which is empty.
+    cache : where runs lie meanwhile; without it they are held in memory.
+    """
+    of, to = shards
+    before, reader = mf.read(store.get_manifest() or b""), RunReader(store, cache)
+    targets = {each: State(made(each)) for each in overlapping(shard, of, to)}
+    for name, table in carried.tables:
+        entry = before.tables.get(name)
+        if entry is None:
+            continue
+        source = Table(declared(name, entry.schema), entry.layers, reader)
+        # of what every shard has whole, a new one takes one copy
+        owners = [each for each in targets if shard_of(np.array([lowest_of(each, to)]), of)[0] == shard]
+        for rows in source.scan():
+            made_of = with_columns_of(rows, targets[min(targets)].table(table))
+            parts = [(each, made_of) for each in owners] if table.everywhere else _by_shard(made_of, to)
+            for each, part in parts:
+                targets[each].table(table).put(part)
+                targets[each].finish_part()
+    for target in targets.values():
+        for name, value in before.scalars.items() if carried.scalars else ():
+            target.set_scalar(name, value)
+        target.commit()
+
+
+def put_together(parts: Sequence[bytes]) -> bytes:
+    """The manifest of a shard that is made of parts, each with its manifest, in the order of their hashes."""
+    tables: dict[str, mf.TableEntry] = {}
+    scalars: dict[str, Any] = {}
+    for part in map(mf.read, parts):
+        for name, entry in part.tables.items():
+            tables[name] = _behind(tables[name], entry) if name in tables else entry
+        scalars = _combined(scalars, part.scalars)
+    return mf.write(mf.Manifest(1, tables, scalars))
+
+
+def _by_shard(rows: pa.Table, shards: int) -> Iterable[tuple[int, pa.Table]]:
+    """The stretches of rows, which are sorted by hash, that belong to one shard."""
+    shard = shard_of(ints(rows, "hash"), shards)
+    begins = np.flatnonzero(np.diff(shard, prepend=-1)).tolist()
+    for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
+        yield int(shard[begin]), rows.slice(begin, end - begin)
+
+
+def _behind(first: mf.TableEntry, second: mf.TableEntry) -> mf.TableEntry:
+    """A table and one with higher hashes, as one: a single commit wrote each, as one layer."""
+    if not first.levels or not second.levels:
+        return first if first.levels else second
+    (low,), (high,) = first.levels[0].layers, second.levels[0].layers
+    return replace(first, levels=(mf.RunLayer(((*low, *high),)),))
+
+
+def _combined(one: Any, other: Any, name: str = "") -> Any:
+    """Two values of one scalar: numbers, in lists and by names."""
+    if isinstance(one, Mapping):
+        names = dict.fromkeys([*one, *other])
+        return {
+            n: _combined(one[n], other[n], name or n) if n in one and n in other else one.get(n, other.get(n))
+            for n in names
+        }
+    if isinstance(one, list):
+        both = max(len(one), len(other))
+        return [
+            _combined(one[n], other[n], name) if n < min(len(one), len(other)) else [*one, *other[len(one) :]][n]
+            for n in range(both)
+        ]
+    return one + other if name in ADDED else max(one, other)

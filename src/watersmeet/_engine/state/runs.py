@@ -157,9 +157,12 @@ class State:
             runs = {run.id: run for run in entry.runs()}
             retired += [runs[run_id] for run_id in gone if run_id in runs]
             tables[table.name] = replace(entry, levels=writer.store_levels(levels))
+        live = {run.id: run for entry in tables.values() for run in entry.runs()}
+        # tables with the same rows, that were filled from one, may have runs in common
+        retired = [run for run in retired if run.id not in live]
         for run in retired:
             remove(self._store, run)
-        writer.remove_unused(run for entry in tables.values() for run in entry.runs())
+        writer.remove_unused(live.values())
         scalars = copy.deepcopy(self._scalars)
         manifest = Manifest(self._manifest.commit + 1, tables, scalars, tuple(run.id for run in retired))
         self._store.put_manifest(mf.write(manifest))

@@ -1,4 +1,4 @@
-"""Where the bytes of one shard's state lie: the contract of a chunk store, and the one in memory.
+"""Where the bytes of one shard's state lie: the contract of a chunk store, one in memory, one of files.
 
 A store belongs to one (operator, shard). It holds one manifest and chunks under (run, chunk), and knows
 nothing of what they mean (law 5: bulk verbs, plain bytes). It need not write through: what is put must be
@@ -15,8 +15,9 @@ b'rows'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
@@ -119,3 +120,49 @@ class MemoryChunkStore:
     def _wrote(self, blob: bytes) -> None:
         was = self.traffic
         self.traffic = replace(was, writes=was.writes + 1, bytes_written=was.bytes_written + len(blob))
+
+
+@dataclass
+class FolderChunkStore:
+    """A store of files in a folder of its own: for state on its way into or out of a checkpoint.
+
+    Attributes
+    ----------
+    folder : where chunks lie; it exists.
+    manifest : what lists them, held in memory.
+    """
+
+    folder: Path
+    manifest: bytes | None = None
+
+    def get_manifest(self) -> bytes | None:
+        """See `ChunkStore`."""
+        return self.manifest
+
+    def put_manifest(self, manifest: bytes) -> None:
+        """See `ChunkStore`."""
+        self.manifest = manifest
+
+    def get_chunk(self, run: str, chunk: int) -> bytes:
+        """See `ChunkStore`."""
+        try:
+            return self._file(run, chunk).read_bytes()
+        except FileNotFoundError:
+            raise KeyError((run, chunk)) from None
+
+    def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
+        """See `ChunkStore`."""
+        self._file(run, chunk).write_bytes(blob)
+
+    def remove_chunk(self, run: str, chunk: int) -> None:
+        """See `ChunkStore`."""
+        self._file(run, chunk).unlink(missing_ok=True)
+
+    def chunks(self) -> Iterator[tuple[str, int, bytes]]:
+        """All chunks, one at a time: (run, chunk, content)."""
+        for file in sorted(self.folder.glob("*-*")):
+            run, _, chunk = file.name.rpartition("-")
+            yield run, int(chunk), file.read_bytes()
+
+    def _file(self, run: str, chunk: int) -> Path:
+        return self.folder / f"{run}-{chunk}"

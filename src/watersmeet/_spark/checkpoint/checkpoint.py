@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from typing import Any
@@ -20,10 +20,12 @@ from watersmeet._plan.change.change import Change, Item
 from watersmeet._plan.change.compare import compare, other_columns
 from watersmeet._spark.checkpoint import topic_ids
 from watersmeet._spark.checkpoint.facts import (
+    REASONS,
     CheckpointFacts,
     carried_over,
     changed_function,
     changed_functions,
+    changed_layout,
     changed_settings,
 )
 from watersmeet._spark.checkpoint.files import Folder, foreign
@@ -39,20 +41,6 @@ _ANEW = (
     "that began it."
 )
 _STAYS = "with allow_changed_functions=True: old results stay in the state, and the new function adds to them."
-_REASONS = {
-    "topology": ("another topology", "State, plans and outputs belong to its nodes by their names."),
-    "generation": ("another generation of semantics", "The state follows the rules of its generation."),
-    "shards": ("another number of shards", "Rows of state lie by shard: leave shards= out, it is then as recorded."),
-    "tasks": (
-        "another number of tasks",
-        "Shards are spread over tasks once: leave tasks= out, it is then as recorded.",
-    ),
-    "clock": (
-        "another clock",
-        "The clock of idle_after= and of timers by the wall clock is a source of the query, which its plans must find "
-        "again: how long a rest is may change, whether there is a clock may not.",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -139,6 +127,11 @@ class CheckpointFiles:
         """The facts that hold; None where nothing has begun."""
         return self.last.facts if self.last and self.last.begun else None
 
+    def addresses(self, shards: int, tasks: int) -> Mapping[str, Mapping[str, Sequence[int]]]:
+        """The labels of tables that hold for so many shards and tasks; none where there are others until now."""
+        same = self.binding is not None and (shards, tasks) == (self.binding.shards, self.binding.tasks)
+        return self.binding.addresses if same and self.binding else {}
+
     def fitting(
         self,
         facts: CheckpointFacts,
@@ -213,7 +206,11 @@ class CheckpointFiles:
                 hint="Start it once with the topology that it has.",
             )
         changed = old.topology != facts.topology or old.described != facts.described or old.inputs != facts.inputs
-        return compare(old.described, facts.described) if changed else None
+        spread = changed_layout(old, facts)
+        if not changed and not spread:
+            return None
+        found = compare(old.described, facts.described)
+        return replace(found, items=(*found.items, *spread))
 
     def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
         """The effects of a change to these facts, with other reasons against it; `kept` as in `fitting`."""
@@ -243,7 +240,7 @@ class CheckpointFiles:
                 new,
                 "Start it with the version that began it; or begin a new checkpoint, which reads the inputs anew.",
             )
-        found = [reason for name, reason in _REASONS.items() if getattr(old, name) != getattr(new, name)]
+        found = [reason for name, reason in REASONS.items() if getattr(old, name) != getattr(new, name)]
         if found:
             whats, whys = zip(*found, strict=True)
             message = f"The checkpoint belongs to {', '.join(whats)}."

@@ -16,6 +16,25 @@ _FORMS = {
     "marks": str,
 }
 """What JSON has of a fact; of all others an object."""
+REASONS = {
+    "topology": ("another topology", "State, plans and outputs belong to its nodes by their names."),
+    "generation": ("another generation of semantics", "The state follows the rules of its generation."),
+    "shards": (
+        "another number of shards",
+        "Rows of state lie by shard: leave shards= out, it is then as recorded; or start it once with evolve=True, "
+        "which divides the state anew.",
+    ),
+    "tasks": (
+        "another number of tasks",
+        "Shards are spread over tasks: leave tasks= out, it is then as recorded; or start it once with evolve=True.",
+    ),
+    "clock": (
+        "another clock",
+        "The clock of idle_after= and of timers by the wall clock is a source of the query, which its plans must find "
+        "again: how long a rest is may change, whether there is a clock may not.",
+    ),
+}
+"""By fact what another value of it means, and why a start refuses it."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +118,19 @@ def changed_functions(old: CheckpointFacts, new: CheckpointFacts) -> dict[tuple[
 
 
 def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
-    """The facts that still bind when the topology changes: settings, and the nodes of both topologies."""
+    """The facts that still bind when topology, shards or tasks change: settings, and the nodes of both topologies."""
     topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
     functions = {
         node: {role: old.functions.get(node, {}).get(role, text) for role, text in texts.items()}
         for node, texts in new.functions.items()
     }
-    return replace(old, topology=new.topology, partitions=topics, functions=functions)
+    spread = replace(old, shards=new.shards, tasks=new.tasks)
+    return replace(spread, topology=new.topology, partitions=topics, functions=functions)
 
 
 def changed_settings(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
     """The facts that may not change with a topology either."""
-    differ = [name for name in ("generation", "shards", "tasks", "clock", "formats") if _differ(old, new, name)]
+    differ = [name for name in ("generation", "clock", "formats") if _differ(old, new, name)]
     return [
         Item(
             "settings",
@@ -120,6 +140,15 @@ def changed_settings(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
             hint="Leave it as it was.",
         )
         for name in differ
+    ]
+
+
+def changed_layout(old: CheckpointFacts, new: CheckpointFacts) -> list[Item]:
+    """How state is divided otherwise than before."""
+    return [
+        Item("settings", name, "changed", reason=f"was {getattr(old, name)}, is {getattr(new, name)}")
+        for name in ("shards", "tasks")
+        if _differ(old, new, name)
     ]
 
 

@@ -55,6 +55,14 @@ def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: M
     return "\n".join([version, said, *found])
 
 
+def with_tasks(plan: str, tasks: int) -> str:
+    """The plan of a batch of so many tasks: Spark takes their number from there, not from the session."""
+    version, said, *ends = plan.split("\n")
+    told = json.loads(said)
+    told.setdefault("conf", {})["spark.sql.shuffle.partitions"] = str(tasks)
+    return "\n".join([version, json.dumps(told, separators=(",", ":")), *ends])
+
+
 @dataclass(frozen=True)
 class Begin:
     """The topics of a source.

@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.carry import CarriedTables, carry
+from watersmeet._engine.state.carry import CarriedTables, carry, put_together
 from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.state import SparkChunkStore
@@ -36,7 +36,11 @@ PIECE = StructType(
         StructField("content", BinaryType(), True),
     ]
 )
-"""A chunk and the label and level under which it lies from now on; a shard without chunks has a row without one."""
+"""A chunk and the label and level under which it lies from now on.
+
+A shard without chunks has a row without one. A manifest of a shard's part has no run; the number of its chunk gives the
+order of the parts (`rescaling`).
+"""
 
 
 class TakesOver(StatefulProcessor):
@@ -61,6 +65,7 @@ class TakesOver(StatefulProcessor):
         """Keep the chunks of a shard of this level; pass on those of the others."""
         settle()
         label, store, mine = int(key[0]), self._store, False
+        manifests: dict[int, list[bytes]] = {}
         assert store is not None
         for frame in rows:
             if frame["level"].iloc[0] != self._level:
@@ -70,9 +75,16 @@ class TakesOver(StatefulProcessor):
             for run, chunk, content in zip(frame["run"], frame["chunk"], frame["content"], strict=True):
                 if run is not None:
                     store.put_chunk(run, int(chunk), bytes(content))
-        if mine:
+                elif content is not None:
+                    manifests.setdefault(int(chunk), []).append(bytes(content))
+        if manifests:
+            # the parts of one old shard, of several operators, have tables of their own
+            in_order = [part for number in sorted(manifests) for part in sorted(manifests[number])]
+            store.put_manifest(put_together(in_order))
+        elif mine:
             with tempfile.TemporaryDirectory(prefix="watersmeet-change-") as folder:
                 carry(store, self._parts[label], RunCache(Path(folder) / "runs"))
+        if mine:
             give_back()
 
     def close(self) -> None:

@@ -24,8 +24,9 @@ from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, source_indexes
+from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, source_indexes, with_tasks
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
+from watersmeet._spark.dataflow.rescaling import OldShard, Rescales
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import StateReader
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -93,12 +94,56 @@ class Handover:
 
     def gather(self) -> None:
         """Write the chunks that go on, each under the label that it gets."""
-        spark = self.source.spark
-        nothing = spark.createDataFrame([(_NOBODY, 0, None, None, None)], PIECE)
-        begun = [(label, level, None, None, None) for level, parts in self._parts.items() for label in parts]
-        frames = [nothing, *([spark.createDataFrame(begun, PIECE)] if begun else []), *self._chunks()]
-        pieces = reduce(DataFrame.unionByName, frames)
+        nothing = self.source.spark.createDataFrame([(_NOBODY, 0, None, None, None)], PIECE)
+        frames = self._divided() if self._rescales else self._as_they_are()
+        pieces = reduce(DataFrame.unionByName, frames, nothing)
         pieces.write.parquet(self._pieces.path)
+
+    @property
+    def _rescales(self) -> bool:
+        return self.old.shards != self.place.facts.shards
+
+    def _as_they_are(self) -> Iterator[DataFrame]:
+        """Chunks for as many shards as before."""
+        begun = [(label, level, None, None, None) for level, parts in self._parts.items() for label in parts]
+        if begun:
+            yield self.source.spark.createDataFrame(begun, PIECE)
+        yield from self._chunks()
+
+    def _divided(self) -> Iterator[DataFrame]:
+        """Chunks and manifests for another number of shards."""
+        old = self._old_shards
+        if old:
+            spark, chunk = self.source.spark, "old int, run string, chunk int, content binary"
+            frames = [self._all_chunks(level).filter(F.col("old").isin(*old)) for level in self._reading.levels()]
+            begun = spark.createDataFrame([(label, None, None, None) for label in old], chunk)
+            chunks = reduce(DataFrame.unionByName, frames, begun)
+            # a megabyte each
+            with alone(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "16"}):
+                by_shard = chunks.repartition(len(old), "old").sortWithinPartitions("old")
+                yield by_shard.mapInArrow(Rescales((self.old.shards, self.place.facts.shards), old), PIECE)
+
+    @cached_property
+    def _old_shards(self) -> dict[int, OldShard]:
+        """The shards with state until now, by label, and what of them goes where."""
+        found: dict[int, dict[tuple[int, ...], tuple[int, CarriedTables]]] = {}
+        numbers = {}
+        for taken, operator, table in self._takings:
+            labels = tuple(self.place.facts.addresses[taken.node][taken.table])
+            for number, old in enumerate(self.old.addresses[taken.from_node][taken.from_table]):
+                if old in self._manifests:
+                    to, numbers[old] = found.setdefault(old, {}), number
+                    _, before = to.get(labels, (0, CarriedTables((), scalars=False)))
+                    tables = (*before.tables, (taken.from_table, table))
+                    to[labels] = operator.level, CarriedTables(tables, before.scalars or taken.scalars)
+        return {
+            old: OldShard(
+                numbers[old],
+                self._manifests[old][2],
+                [(level, labels, tables) for labels, (level, tables) in to.items()],
+            )
+            for old, to in found.items()
+        }
 
     @property
     def _pieces(self) -> Folder:
@@ -112,13 +157,16 @@ class Handover:
         schema = "old int, run string, label int, level int"
         places = F.broadcast(self.source.spark.createDataFrame(wanted, schema))
         for level in self._reading.levels():
-            chunks = self._reading.state(level, CHUNKS).select(
-                F.col("key.label").alias("old"),
-                "user_map_key.run",
-                "user_map_key.chunk",
-                F.col("user_map_value.content").alias("content"),
-            )
-            yield chunks.join(places, ["old", "run"]).select(*PIECE.names)
+            yield self._all_chunks(level).join(places, ["old", "run"]).select(*PIECE.names)
+
+    def _all_chunks(self, level: int) -> DataFrame:
+        """The chunks of a level: (old, run, chunk, content)."""
+        return self._reading.state(level, CHUNKS).select(
+            F.col("key.label").alias("old"),
+            "user_map_key.run",
+            "user_map_key.chunk",
+            F.col("user_map_value.content").alias("content"),
+        )
 
     def _wanted(self) -> Iterator[tuple[int, str, int, int]]:
         """(label until now, run, label, level) of the runs that go on; each once."""
@@ -178,7 +226,7 @@ class Handover:
         spark = self.source.spark
         with alone(spark, _WHOLE_STATE):
             pieces = spark.readStream.schema(PIECE).parquet(self._pieces.path)
-            frame = Carry(self.physical.levels, self._parts).over(pieces)
+            frame = Carry(self.physical.levels, {} if self._rescales else self._parts).over(pieces)
             writer = frame.writeStream.format("noop").outputMode("append").trigger(once=True)
             query = writer.option("checkpointLocation", self.target.path).start()
             query.awaitTermination()
@@ -207,6 +255,7 @@ class Handover:
             disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)
         files = self.source.contents(f"offsets/{self.batch}")
         plan = carried_offsets(next(iter(files.values())).decode(), self.old.inputs, new, self.topics)
+        plan = with_tasks(plan, self.place.facts.tasks)
         for number in range(max(self.batch - 1, 0), self.batch + 1):
             # Spark reads the last two; the one before went as far, so that nothing is read again
             disk.write(self.target.below(f"offsets/{number}").path, plan)

@@ -359,7 +359,7 @@ class _Start:
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
         shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
-        known = found.binding.addresses if found.binding else {}
+        known = found.addresses(shards, tasks)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)

@@ -156,7 +156,8 @@ def layout_of(options: StartOptions, stored: CheckpointFacts | None, parallelism
     ------
     ConfigError : there are more tasks than shards.
     """
-    tasks = options.tasks or (stored.tasks if stored else min(parallelism, options.shards or parallelism))
+    before = stored.tasks if stored else parallelism
+    tasks = options.tasks or min(before, options.shards or before)
     shards = options.shards or (stored.shards if stored else 2 * tasks)
     if shards < tasks:
         raise ConfigError(

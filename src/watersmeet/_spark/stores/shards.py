@@ -18,45 +18,9 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.layout import declared
 from watersmeet._engine.state.runs import State
+from watersmeet._engine.state.store import FolderChunkStore
 from watersmeet._spark.stores.keys import AskedKeys
 from watersmeet._worker.process import give_back, settle
-
-
-@dataclass(frozen=True)
-class FolderStore:
-    """A ChunkStore that is read: the manifest at hand, chunks as files of a folder.
-
-    Parameters
-    ----------
-    folder : of its own.
-    manifest : what lists the chunks.
-    """
-
-    folder: Path
-    manifest: bytes
-
-    def get_manifest(self) -> bytes:
-        """See `ChunkStore`."""
-        return self.manifest
-
-    def get_chunk(self, run: str, chunk: int) -> bytes:
-        """See `ChunkStore`."""
-        try:
-            return (self.folder / f"{run}-{chunk}").read_bytes()
-        except FileNotFoundError:
-            raise KeyError((run, chunk)) from None
-
-    def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
-        """See `ChunkStore`."""
-        (self.folder / f"{run}-{chunk}").write_bytes(blob)
-
-    def put_manifest(self, manifest: bytes) -> None:
-        """It stays as it is."""
-        raise NotImplementedError
-
-    def remove_chunk(self, run: str, chunk: int) -> None:
-        """Chunks stay."""
-        raise NotImplementedError
 
 
 class RowsView(Protocol):
@@ -101,20 +65,20 @@ class StoreRows:
                 yield from self._rows(chunks, folder / "runs", None if self.keys is None else self.keys[label])
         give_back()
 
-    def _stores_in(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderStore]:
+    def _stores_in(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderChunkStore]:
         """The ranges with chunks in the folder now, by label, each in one of its own."""
-        found: dict[int, FolderStore] = {}
+        found: dict[int, FolderChunkStore] = {}
         for batch in batches:
             for at, label in enumerate(batch.column("label").to_pylist()):
                 if label not in found:
-                    found[label] = FolderStore(folder / str(label), self.manifests[label])
+                    found[label] = FolderChunkStore(folder / str(label), self.manifests[label])
                     found[label].folder.mkdir()
                 run, chunk, content = (batch.column(name)[at] for name in ("run", "chunk", "content"))
                 found[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
         return found
 
-    def _rows(self, chunks: FolderStore, runs: Path, keys: AskedKeys | None) -> Iterator[pa.RecordBatch]:
-        entry = mf.read(chunks.manifest).tables[self.store]
+    def _rows(self, chunks: FolderChunkStore, runs: Path, keys: AskedKeys | None) -> Iterator[pa.RecordBatch]:
+        entry = mf.read(chunks.manifest or b"").tables[self.store]
         state = State(chunks, RunCache(runs))
         table = state.table(declared(self.store, entry.schema))
         if keys is None:

@@ -1,7 +1,8 @@
 """A program for `test_changed_topology`: a topology is changed, and the driver kills itself while it is handed over.
 
 Called with a folder and the moment: behind a step of the handover ("gather", "take_over", "write_logs"), when the first
-shard's state has been "moved" to its number, or when the change is "recorded".
+shard's state has been "moved" to its number, or when the change is "recorded". With a number of shards the topology
+stays, and its state is divided anew.
 """
 
 from __future__ import annotations
@@ -38,20 +39,23 @@ def topology(spark: SparkSession, folder: Path, *, more: bool) -> wm.Topology:
     return b.build()
 
 
-def run(spark: SparkSession, folder: Path, *, more: bool, **options: Any) -> None:
+def run(spark: SparkSession, folder: Path, *, more: bool, shards: int = 4, tasks: int = 2, **options: Any) -> None:
     """All that there is."""
     made = topology(spark, folder, more=more)
-    query = made.start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=4, tasks=2, **options)
+    query = made.start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=shards, tasks=tasks, **options)
     query.awaitTermination()
 
 
-def main(folder: Path, moment: str) -> None:
+def main(folder: Path, moment: str, shards: int | None = None) -> None:
     """Run until the kill."""
     owner: Any = {"recorded": Checkpoint, "moved": Disk}.get(moment, Handover)
     name = {"recorded": "record", "moved": "move"}.get(moment, moment)
     setattr(owner, name, killing(getattr(owner, name), first=False))
-    run(short_session(), folder, more=True, evolve=True)
+    if shards is None:
+        run(short_session(), folder, more=True, evolve=True)
+    else:
+        run(short_session(), folder, more=False, shards=shards, tasks=1, evolve=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))

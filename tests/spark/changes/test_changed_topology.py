@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from tests.spark.checkpoints import killed_change
+from tests.spark.changes import killed_change
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 from watersmeet._spark.checkpoint import batches
