@@ -84,8 +84,8 @@ format: setup ## puts style and format right where a program can
 	@$(PY) -m ruff check --fix-only .
 	@$(PY) -m ruff format .
 
-demo: setup ## the demo on real flights, from files; KAFKA=1: through a real broker
-	@$(PY) demo/flights.py $(if $(KAFKA),--kafka) $(ARGS)
+demo: setup ## the demo on real flights, from files; KAFKA=1: through a real broker; LIVE=1: with a page to watch
+	@$(PY) demo/flights.py $(if $(KAFKA),--kafka) $(if $(LIVE),--live) $(ARGS)
 
 bench: jars ## the benchmarks
 	@$(PY) bench/run.py $(ARGS)
