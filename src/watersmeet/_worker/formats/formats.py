@@ -130,7 +130,7 @@ def refuses(form: Format) -> bool:
     return family_of(form).refuses(form)
 
 
-def stands_alone(form: Format) -> bool:
+def writes_without_registry(form: Format) -> bool:
     """Whether it writes without asking a Schema Registry."""
     inner = getattr(form, "inner", None)
-    return getattr(form, "registry", None) is None and (not isinstance(inner, Format) or stands_alone(inner))
+    return getattr(form, "registry", None) is None and (not isinstance(inner, Format) or writes_without_registry(inner))

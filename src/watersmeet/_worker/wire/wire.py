@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from watersmeet._plan.dead_letters import WITHIN, letter_sources
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 from watersmeet._plan.physical import Physical
-from watersmeet._worker.formats.formats import refuses, stands_alone
+from watersmeet._worker.formats.formats import refuses, writes_without_registry
 from watersmeet.io.formats import Format, FormatName
 
 WIRE = StructType(
@@ -229,7 +229,7 @@ def encoded_parts(physical: Physical, *, failing: bool = False) -> dict[str, tup
 
 
 def _may_refuse(given: Format | FormatName | None, *, registered: bool) -> bool:
-    return given is not None and refuses(Format.of(given)) and (registered or stands_alone(Format.of(given)))
+    return given is not None and refuses(Format.of(given)) and (registered or writes_without_registry(Format.of(given)))
 
 
 def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
