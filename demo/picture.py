@@ -11,7 +11,7 @@ import pandas as pd
 LEAST = 10
 """Departures of a bar."""
 WIDTH, BAR, GAP = 760, 18, 6
-_LEFT, _TOP = 190, 46
+_LEFT, _TOP = 204, 46
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#333}.title{font-size:16px;font-weight:600}.bar{fill:#00897b}"
     ".n{fill:#777}@media(prefers-color-scheme:dark){svg{background:#1e1e1e}text{fill:#ddd}.n{fill:#999}}"
