@@ -1,7 +1,8 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test test-all check proof mutants conformance soak chaos versions lint docs format demo bench lock clean
+.PHONY: help setup jars test test-all check proof mutants conformance soak chaos versions release \
+	release-check lint docs format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -20,6 +21,8 @@ WORKERS ?= 2
 RUNNER ?= spark
 # make chaos KILLS=200 SEED=7: so many kills of running queries, of the same seed
 KILLS ?= 1000
+# make release REPOSITORY=https://host/owner/watersmeet: where it is published
+REPOSITORY ?=
 # make lock UPGRADE=1: to the newest versions that pyproject.toml allows
 UPGRADE ?=
 
@@ -63,6 +66,12 @@ chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out;
 versions: setup ## the other versions of Python and PySpark that are claimed, each in an environment of its own
 	@$(PY) dev/versions.py $(ARGS)
 
+release: setup ## sdist and wheel of the last commit into dist/, built twice; REPOSITORY=https://... for their URLs
+	@$(PY) dev/release/build.py $(if $(REPOSITORY),--repository $(REPOSITORY)) $(ARGS)
+
+release-check: setup ## the wheel in dist/ in empty environments of each Python and PySpark; ARGS="--python 3.11" for one
+	@$(PY) dev/release/check.py $(ARGS)
+
 lint: setup ## style, format and types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -75,8 +84,8 @@ format: setup ## puts style and format right where a program can
 	@$(PY) -m ruff check --fix-only .
 	@$(PY) -m ruff format .
 
-demo: setup ## the demo on real flights, from files; KAFKA=1: through a real broker
-	@$(PY) demo/flights.py $(if $(KAFKA),--kafka) $(ARGS)
+demo: setup ## the demo on real flights, from files; KAFKA=1: through a real broker; LIVE=1: with a page to watch
+	@$(PY) demo/flights.py $(if $(KAFKA),--kafka) $(if $(LIVE),--live) $(ARGS)
 
 bench: jars ## the benchmarks
 	@$(PY) bench/run.py $(ARGS)
@@ -85,6 +94,6 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
 
 clean: ## removes what the other commands have made
-	rm -rf .venv .versions .jars .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .versions .release .jars .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/watersmeet.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

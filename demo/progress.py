@@ -6,6 +6,7 @@ progress: how many records each batch took, and how many tasks of the batch unde
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -14,17 +15,22 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from watersmeet._spark.metrics.live import running_stages
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOOK_EVERY = 0.2
-START = ("reading the flights", "starting Spark", "building the topology", "starting the query", "planning the batch")
+START = (
+    *("importing Spark", "starting Spark", "reading the flights", "building the topology", "starting the query"),
+    "planning the batch",
+)
 """What is waited for before the first batch runs."""
 _STEPS_OF_A_BATCH = 6
+_USUAL = 3.0
+"""Seconds that a step takes, about: the bar moves towards the next step, and slower the longer it takes."""
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
 
 
@@ -73,6 +79,7 @@ class Display:
         total = len(START) + _STEPS_OF_A_BATCH
         self._bar = self._made(total=total, bar_format=_FORMAT, leave=False)
         self._bar.start_t -= time.perf_counter() - began
+        self._at, self._since = 0, began
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._draw, daemon=True)
@@ -89,7 +96,9 @@ class Display:
         with self._lock:
             if self._counting:
                 return
-            self._bar.n = max(self._bar.n, START.index(step) if at is None else at)
+            reached = START.index(step) if at is None else at
+            if reached > self._at:
+                self._at, self._since = reached, time.perf_counter()
             self._bar.set_description_str(step, refresh=False)
 
     def batch(self, ended: int, of: int) -> None:
@@ -124,7 +133,18 @@ class Display:
     def _draw(self) -> None:
         while not self._ended.wait(_LOOK_EVERY):
             with self._lock:
+                if not self._counting:
+                    self._bar.n = self._at + moved(time.perf_counter() - self._since)
                 self._bar.refresh()
+
+
+def moved(seconds: float) -> float:
+    """How far the bar is within a step that has taken so many seconds: it always moves, and never reaches the next.
+
+    >>> [round(moved(seconds), 2) for seconds in (0, 1, 3, 30)]
+    [0.0, 0.28, 0.63, 1.0]
+    """
+    return 1 - math.exp(-seconds / _USUAL)
 
 
 @contextmanager
@@ -137,7 +157,9 @@ def display(began: float) -> Iterator[Display]:
         shown.close()
 
 
-def follow(spark: SparkSession, query: Any, run: Run, shown: Display, records: int, began: float) -> None:
+def follow(
+    spark: SparkSession, query: Any, run: Run, shown: Display, records: int, began: float, *, stays: bool = False
+) -> None:
     """Keep the bar going until the query has read all there is, and add what it did to `run`.
 
     Raises whatever the query failed with; an interrupt stops the query first.
@@ -147,6 +169,7 @@ def follow(spark: SparkSession, query: Any, run: Run, shown: Display, records: i
     spark : its session.
     records : how many there are in all.
     began : `time.perf_counter()` when the demo began.
+    stays : whether the query goes on when it has read all.
     """
     begin = time.perf_counter()
     seen: set[int] = set()
@@ -165,16 +188,23 @@ def follow(spark: SparkSession, query: Any, run: Run, shown: Display, records: i
                         run.first_result = time.perf_counter() - began
                         shown.counts(records)
                     shown.took(run.records, f"batch {run.batches}")
+            ended = ended or (stays and run.records >= records)
             if not ended:
                 _look_in(spark, run, shown, last)
         run.drops.update(query.drops)
+    except BaseException:
+        stays = False
+        raise
     finally:
-        query.stop()
+        if not stays:
+            query.stop()
         run.seconds += time.perf_counter() - begin
 
 
 def _look_in(spark: SparkSession, run: Run, shown: Display, size: int) -> None:
     """Show how far the batch under way is, if it is about as large as the last one."""
+    from watersmeet._spark.metrics.live import running_stages  # late, as the bar is there before Spark is imported
+
     stages, ended = running_stages(spark)
     if not run.batches:
         if stages:

@@ -18,6 +18,8 @@ from demo.inputs import TABLES
 
 OUTPUTS = ("departures", "flights-by-plane", "flights")
 ENRICH = "departures-with-planes"
+SERVED = ("flights", "schedule-with-actual")
+"""Names of the tables that `--live` serves."""
 
 KEYS = {"schedule": "flight", "actual": "flight", "planes": "tailnum", "airlines": "carrier"}
 """The name of each input's key, a string."""

@@ -16,6 +16,9 @@ compile() {
 
 compile bootstrap.txt --group bootstrap "$@"
 compile lock.txt --group lock "$@"
+compile release.txt --group release "$@"
 compile dev.txt pyproject.toml --all-extras --group dev --group docs "$@"
+# what users install, in the versions that the tests run with
+compile runtime.txt pyproject.toml --all-extras --constraint requirements/dev.txt
 
 .venv/bin/python dev/fetch_jars.py --relock

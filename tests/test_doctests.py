@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE, PROOF = ROOT / "src" / "watersmeet", ROOT / "proof"
 MODULES = sorted([*PACKAGE.rglob("*.py"), *PROOF.rglob("*.py")])
 WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")]
+HANDLES = PACKAGE / "handles"
+"""Their examples need a session, and are run in tests/spark/session/test_examples_of_handles.py."""
 
 
 def name_of(path: Path) -> str:
@@ -23,7 +25,7 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(above).with_suffix("").parts).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("name", [name_of(path) for path in WITH_EXAMPLES])
+@pytest.mark.parametrize("name", [name_of(path) for path in WITH_EXAMPLES if HANDLES not in path.parents])
 def test_the_examples_in_docstrings_give_what_they_say(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 

@@ -17,6 +17,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from dev.docs.llms import written
+
 ROOT = Path(__file__).resolve().parents[2]
 SINGLE = {
     "README.md": "index.md",
@@ -51,7 +53,7 @@ def page_of(path: str) -> str | None:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put all pages of a folder where the menu names the folder alone (`golden/`)."""
-    config.nav = _expanded(config.nav)
+    config.nav = expanded(config.nav)
     return config
 
 
@@ -89,25 +91,35 @@ def with_pictures(markdown: str, page: str) -> str:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Refuse a page that loads anything from elsewhere."""
+    """Refuse a page that loads anything from elsewhere, and put the page as Markdown beside it, for `llms.txt`."""
     found = LOADED.search(output)
     if found is not None:
         raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {found[0]}")
+    beside = Path(config.site_dir) / page.file.src_uri
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    beside.write_text(page.markdown or "", encoding="utf-8")
     return output
 
 
-def _expanded(entries: Any) -> list[Any]:
-    expanded: list[Any] = []
+def on_post_build(config: MkDocsConfig) -> None:
+    """List the pages for programs that read (`llms.txt`)."""
+    text = written(config.site_name, config.site_description or "", config.nav or [], outside())
+    (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
+
+
+def expanded(entries: Any) -> list[Any]:
+    """The menu, with all pages of a folder where it names the folder alone."""
+    found: list[Any] = []
     for entry in entries:
         if isinstance(entry, str) and entry.endswith("/"):
-            expanded += _pages(entry)
+            found += _pages(entry)
         elif isinstance(entry, dict):
             ((title, below),) = entry.items()
             named = isinstance(below, str) and not below.endswith("/")
-            expanded.append({title: below if named else _expanded([below] if isinstance(below, str) else below)})
+            found.append({title: below if named else expanded([below] if isinstance(below, str) else below)})
         else:
-            expanded.append(entry)
-    return expanded
+            found.append(entry)
+    return found
 
 
 def _pages(folder: str) -> list[str]:

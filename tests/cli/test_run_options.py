@@ -82,6 +82,13 @@ def test_the_command_line_wins_over_the_file_option_by_option(folder: Path) -> N
     assert found.start == {"trigger": "1 second", "shards": 2, "progress": True, "evolve": True}
 
 
+def test_a_run_that_ends_takes_no_interval_from_the_file(folder: Path) -> None:
+    read = read_config(written(folder, WHOLE))
+    found = read.with_given(start={"available_now": True, "trigger": None})
+    assert "trigger" not in found.start
+    assert read.with_given(start={"available_now": True, "trigger": "2 seconds"}).start["trigger"] == "2 seconds"
+
+
 @pytest.mark.parametrize(
     ("text", "first", "hint"),
     [

@@ -8,14 +8,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from demo import picture, progress
 from demo.check import DEPARTURE, FLIGHT, FLOWN, differences, expected_by_plane, expected_departures, expected_flights
-from demo.flights import judge
 from demo.inputs import TABLES, Inputs, load, write_files
+from demo.run import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = 3000
@@ -176,3 +178,21 @@ def test_a_difference_is_shown_and_ends_the_demo_with_status_1(capsys: pytest.Ca
     assert judge({"the table": [], "the stream": []}) == 0
     assert judge({"the table": [], "the stream": ["2 rows, 3 by pandas"]}) == 1
     assert "DIFFERS: the stream\n    2 rows, 3 by pandas" in capsys.readouterr().out
+
+
+def test_the_bar_moves_within_a_step_and_never_reaches_the_next() -> None:
+    ways = [progress.moved(seconds) for seconds in (0.2, 1, 5, 60, 600)]
+    assert ways == sorted(ways)
+    assert 0 < ways[0] < ways[2] < 1
+    assert ways[-1] <= 1
+
+
+def test_the_picture_has_a_bar_for_each_airline_and_hour(inputs: Inputs) -> None:
+    drawn = picture.delays(expected_flights(inputs))
+    root = ElementTree.fromstring(drawn)
+    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Envoy Air", "United Air Lines Inc.", "06 h", "17 h"} <= set(texts)
+    assert "03 h" not in texts
+    bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("class") == "bar"]
+    assert len(bars) == (len(texts) - 2) / 2
+    assert all(0 < float(each.get("width", "0")) < picture.WIDTH for each in bars)

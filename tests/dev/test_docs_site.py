@@ -81,3 +81,13 @@ def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
 def test_a_page_that_loads_something_from_elsewhere_is_noticed(part):
     assert hooks.LOADED.search(part)
     assert not hooks.LOADED.search('<script src="assets/x.js"></script><a href="https://cwiki/KIP-77">KIP-77</a>')
+
+
+def test_the_comparison_is_dated_and_each_system_has_its_better_sides_and_sources():
+    page = (ROOT / "docs" / "comparison.md").read_text()
+    assert re.search(r"^As of \w+ 20\d\d\.", page, re.MULTILINE)
+    sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert len(sections) == 8
+    del sections["What fits"]
+    wanted = (r"\*\*Better there:\*\* ", r"\*\*Better here:\*\* ", r"Sources: \[[^\]]+\]\(https://")
+    assert [(name, part) for name, text in sections.items() for part in wanted if not re.search(part, text)] == []

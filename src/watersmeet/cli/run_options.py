@@ -64,7 +64,8 @@ class RunOptions:
         changed: dict[str, Any] = {}
         for name, value in given.items():
             if isinstance(value, Mapping):
-                changed[name] = {**getattr(self, name), **{each: of for each, of in value.items() if of is not None}}
+                wanted = {each: of for each, of in value.items() if of is not None}
+                changed[name] = {**_beside(getattr(self, name), wanted), **wanted}
             else:
                 changed[name] = value or getattr(self, name)
         return RunOptions(**{**self.__dict__, **changed})
@@ -102,6 +103,12 @@ class RunOptions:
             read = {name: self.serve.get(name) for name in ("flight_port", "token", "tls")}
             Access.of(self.serve["address"], read["flight_port"], read["token"], read["tls"])
         check_named(self.topology)
+
+
+def _beside(read: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the file that the command line does not exclude: a run that ends does not wait."""
+    excluded = ("trigger", "idle_after") if given.get("available_now") else ()
+    return {name: value for name, value in read.items() if name not in excluded}
 
 
 def policy(option: str, text: str) -> Any:

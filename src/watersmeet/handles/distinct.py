@@ -46,13 +46,15 @@ class Deduplicating(Handle):
 
         Examples
         --------
-        Orders that a producer may have sent twice, told apart by a field of theirs:
+        One order of each customer in half an hour, told apart by a field of theirs:
 
-        >>> orders.distinct(lambda order: order["id"], within="10 minutes")  # doctest: +SKIP
+        >>> first = orders.distinct(lambda order: order["customer"], within="30 minutes")
 
         And as a table, which has the first order of each customer:
 
-        >>> orders.distinct().to_table(store="first-orders")  # doctest: +SKIP
+        >>> amounts = orders.map(lambda id, order: (order["customer"], order["amount"]))
+        >>> results(amounts.distinct().to_table(store="first-orders"))
+        [('ann', 30.0), ('bob', 5.0)]
         """
         kept = _duration_ms(within)
         construction = self._construction

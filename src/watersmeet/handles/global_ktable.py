@@ -38,6 +38,13 @@ class GlobalKTable(Handle):
         Raises
         ------
         TopologyError : `other` is no global table, this one is a view, or the key is of another type than the other's.
+
+        Examples
+        --------
+        >>> priced = countries.join(currencies, lambda country, currency: currency, key=lambda code, country: code)
+        >>> country_of = lambda customer: customer["country"]
+        >>> results(customers.join(priced, lambda customer, currency: currency, foreign_key=country_of))
+        [('ann', 'euro'), ('ann', None)]
         """
         return self._view(other, Join("inner", joiner, name, key=key))
 
@@ -48,6 +55,14 @@ class GlobalKTable(Handle):
         """Left join as a view: a row for each of this table's; right may be null.
 
         Parameters as for `GlobalKTable.join`.
+
+        Examples
+        --------
+        >>> either = lambda country, currency: F.coalesce(currency, country)
+        >>> named = countries.left_join(currencies, either, key=lambda code, country: code)
+        >>> country_of = lambda customer: customer["country"]
+        >>> results(customers.join(named, lambda customer, found: found, foreign_key=country_of))
+        [('ann', 'euro'), ('bob', 'Germany'), ('ann', 'Germany')]
         """
         return self._view(other, Join("left", joiner, name, key=key))
 

@@ -27,17 +27,35 @@ class Handle(NoValue):
 
     @property
     def name(self) -> str:
-        """Name of the operator behind this handle."""
+        """Name of the operator behind this handle.
+
+        Examples
+        --------
+        >>> orders.filter(lambda order: order["amount"] > 10, name="large").name
+        'large'
+        """
         return self._node.name
 
     @property
     def key_type(self) -> Any:
-        """Type of the keys."""
+        """Type of the keys.
+
+        Examples
+        --------
+        >>> customers.key_type
+        StringType()
+        """
         return self._node.shape.key
 
     @property
     def value_type(self) -> Any:
-        """Type of the values."""
+        """Type of the values.
+
+        Examples
+        --------
+        >>> payments.value_type
+        DoubleType()
+        """
         return self._node.shape.value
 
     def __repr__(self) -> str:

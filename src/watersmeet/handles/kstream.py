@@ -48,11 +48,23 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
     """A stream of records: what `StreamsBuilder.stream` and `KTable.to_stream` return."""
 
     def filter(self, predicate: Function, *, name: str | None = None) -> KStream:
-        """The records for which the predicate, a Column function of (value) or (key, value), holds."""
+        """The records for which the predicate, a Column function of (value) or (key, value), holds.
+
+        Examples
+        --------
+        >>> results(payments.filter(lambda amount: amount > 10))
+        [(1, 30.0)]
+        """
         return KStream(self._construction, self._filtered(predicate, negate=False, name=name, store=None))
 
     def filter_not(self, predicate: Function, *, name: str | None = None) -> KStream:
-        """The records for which the predicate does not hold."""
+        """The records for which the predicate does not hold.
+
+        Examples
+        --------
+        >>> results(payments.filter_not(lambda amount: amount > 10))
+        [(7, 8.0)]
+        """
         return KStream(self._construction, self._filtered(predicate, negate=True, name=name, store=None))
 
     def map_values(self, mapper: Function, *, nulls: bool = False, name: str | None = None) -> KStream:
@@ -67,7 +79,9 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
 
         Examples
         --------
-        >>> stream.map_values(lambda v: F.coalesce(v["name"], F.lit("deleted")), nulls=True)  # doctest: +SKIP
+        >>> french = customers.filter(lambda customer: customer["country"] == "FR").to_stream()
+        >>> results(french.map_values(lambda customer: F.coalesce(customer["name"], F.lit("gone")), nulls=True))
+        [('ann', 'Ann'), ('bob', 'gone'), ('ann', 'gone')]
         """
         make = MapEachNode if nulls else MapValuesNode
         return KStream(self._construction, self._mapped_values(mapper, make, name=name, store=None))
@@ -78,6 +92,11 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         Parameters
         ----------
         mapper : function of (value) or (key, value) that returns a pair of Columns (key, value).
+
+        Examples
+        --------
+        >>> results(orders.map(lambda id, order: (order["customer"], order["amount"])))
+        [('ann', 30.0), ('bob', 5.0), ('ann', 12.0)]
         """
         mapper = adapt(mapper, ("key", "value"), "mapper", self._construction.functions, pair=True, sees_record=True)
         key, value = self._construction.functions.pair_type(mapper, types_for(mapper, self._types()), "mapper")
@@ -100,8 +119,9 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
 
         Examples
         --------
-        >>> visits = builder.stream("visits", key="string", value="string", headers=True)  # doctest: +SKIP
-        >>> visits.map_headers(lambda v, record: F.slice(record["headers"], 1, 1))  # doctest: +SKIP
+        >>> visits = builder.stream("visits", key="string", value="string", headers=True)
+        >>> visits.map_headers(lambda v, record: F.slice(record["headers"], 1, 1))
+        KStream('map_headers-1', key=string, value=string)
         """
         check_headers(self._construction.nodes)
         functions, role = self._construction.functions, "header mapper"
@@ -112,7 +132,13 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         return KStream(self._construction, self._attach(node))
 
     def select_key(self, selector: Function, *, name: str | None = None) -> KStream:
-        """Each record under a new key: a Column function of (value) or (key, value)."""
+        """Each record under a new key: a Column function of (value) or (key, value).
+
+        Examples
+        --------
+        >>> results(orders.select_key(lambda order: order["customer"]).map_values(lambda order: order["amount"]))
+        [('ann', 30.0), ('bob', 5.0), ('ann', 12.0)]
+        """
         selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
         types = types_for(selector, self._types())
         key = self._construction.functions.value_type(selector, types, "key selector")
@@ -129,15 +155,33 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         ----------
         mapper : Column function of (value) or (key, value) that gives an array of structs of two fields,
             the key and the value; a null or empty array gives no record.
+
+        Examples
+        --------
+        >>> both = lambda id, amount: F.transform(F.array(id, -id), lambda each: F.struct(each, amount))
+        >>> results(payments.flat_map(both))
+        [(1, 30.0), (-1, 30.0), (7, 8.0), (-7, 8.0)]
         """
         return self._flat(mapper, name, values_only=False)
 
     def flat_map_values(self, mapper: Function, *, name: str | None = None) -> KStream:
-        """None, one or many records of each, all under its key: a Column function that gives an array."""
+        """None, one or many records of each, all under its key: a Column function that gives an array.
+
+        Examples
+        --------
+        >>> results(payments.flat_map_values(lambda amount: F.array(amount, -amount)))
+        [(1, 30.0), (1, -30.0), (7, 8.0), (7, -8.0)]
+        """
         return self._flat(mapper, name, values_only=True)
 
     def merge(self, other: KStream, *, name: str | None = None) -> KStream:
-        """The records of both streams (types must be the same)."""
+        """The records of both streams (types must be the same).
+
+        Examples
+        --------
+        >>> results(orders.map_values(lambda order: order["amount"]).merge(payments))
+        [(1, 30.0), (1, 30.0), (2, 5.0), (7, 8.0), (3, 12.0)]
+        """
         right = _merged(self._side, other)
         node = MergeNode(self._construction.name(name, "merge"), (self.name, right.name), self._node.shape)
         return KStream(self._construction, self._attach(node))
@@ -156,6 +200,12 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         Returns
         -------
         The stream of each branch, by name.
+
+        Examples
+        --------
+        >>> branches = payments.split({"large": lambda amount: amount > 10}, default="small")
+        >>> results(branches["small"])
+        [(7, 8.0)]
         """
         check_branches(branches)
         if not branches and default is None:
@@ -187,6 +237,14 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         With a parameter `record` behind these it gets the record's time, headers and place, too, as a dictionary. It
         runs in Spark's Python workers, once for each time a batch is computed, on plain Python values. `on_error` of
         the builder and its inputs says what becomes of a record for which it raises.
+
+        Examples
+        --------
+        >>> seen = payments.peek(lambda key, amount: print("seen:", key, amount))
+        >>> results(seen)
+        seen: 1 30.0
+        seen: 7 8.0
+        [(1, 30.0), (7, 8.0)]
         """
         name = self._construction.name(name, "peek")
         if asks_for_record(action, ("key", "value"), "action", allowed=True):
@@ -211,6 +269,11 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
         ttl, since : for how long a row lasts, as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> results(payments.to_table())
+        [(1, 30.0), (7, 8.0)]
         """
         shape = Shape("table", self.key_type, self.value_type)
         above = expiring(self._construction, self._node, ttl, since, history=history)

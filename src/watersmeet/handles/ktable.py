@@ -37,11 +37,22 @@ class KTable(TableJoins, TableOutputs):
         ----------
         predicate : Column function of (value) or (key, value) that gives a boolean; null counts as false.
         name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> results(discounts.filter(lambda percent: percent > 10))
+        [('ann', 20), ('carl', None)]
         """
         return KTable(self._construction, self._filtered(predicate, negate=False, name=name, store=store))
 
     def filter_not(self, predicate: Function, *, name: str | None = None, store: str | None = None) -> KTable:
-        """The rows for which the predicate does not hold."""
+        """The rows for which the predicate does not hold.
+
+        Examples
+        --------
+        >>> results(discounts.filter_not(lambda percent: percent > 10))
+        [('ann', None), ('carl', 5)]
+        """
         return KTable(self._construction, self._filtered(predicate, negate=True, name=name, store=store))
 
     def map_values(self, mapper: Function, *, name: str | None = None, store: str | None = None) -> KTable:
@@ -51,6 +62,11 @@ class KTable(TableJoins, TableOutputs):
         ----------
         mapper : Column function of (value) or (key, value).
         name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> results(customers.map_values(lambda customer: customer["country"]))
+        [('ann', 'FR'), ('bob', 'DE'), ('ann', 'DE')]
         """
         return KTable(self._construction, self._mapped_values(mapper, name=name, store=store))
 
@@ -93,8 +109,10 @@ class KTable(TableJoins, TableOutputs):
         ...     def transform(self, record, context):
         ...         self.times.put((self.times.get() or 0) + 1)
         ...         return None if record.value is None else f"{record.value}, change {self.times.get()}"
-        >>> times = wm.ValueStore("times", "long")  # doctest: +SKIP
-        >>> users.transform_values(Times, value="string", stores=[times])  # doctest: +SKIP
+        >>> countries_of = customers.map_values(lambda customer: customer["country"])
+        >>> times = wm.ValueStore("times", "long")
+        >>> results(countries_of.transform_values(Times, value="string", stores=[times]))
+        [('ann', 'FR, change 1'), ('bob', 'DE, change 1'), ('ann', 'DE, change 2')]
         """
         side = self._side
         return transformed(side, transformer, value=value, stores=stores, tables=tables, name=name, store=store)
@@ -107,6 +125,11 @@ class KTable(TableJoins, TableOutputs):
         key : a new key of each record: a Column function of (value) or (key, value), which sees null values, too; None:
             the row's.
         name : name of the operator.
+
+        Examples
+        --------
+        >>> results(customers.to_stream().map_values(lambda customer: customer["name"]))
+        [('ann', 'Ann'), ('bob', 'Bob'), ('ann', 'Ann')]
         """
         stream = made.stream(self._construction, changes_of(self._side, name))
         return stream if key is None else stream.select_key(key, name=f"{stream.name}-key")
@@ -119,6 +142,11 @@ class KTable(TableJoins, TableOutputs):
         selector : function of (value) or (key, value) that returns a pair of Columns: the group, and what is grouped;
             where one of them is null, the row is in no group.
         name : name of the operator.
+
+        Examples
+        --------
+        >>> results(customers.group_by(lambda name, customer: (customer["country"], name)).count())
+        [('FR', 1), ('DE', 1), ('FR', 0), ('DE', 2)]
         """
         return regrouped(self._side, selector, name)
 
@@ -133,5 +161,11 @@ class KTable(TableJoins, TableOutputs):
         Raises
         ------
         TopologyError : the table has no windows that close.
+
+        Examples
+        --------
+        >>> last = wm.Suppressed.until_time_limit("1 hour", wm.BufferConfig.unbounded())
+        >>> results(by_customer.count().suppress(last))
+        [('ann', 1), ('bob', 1)]
         """
         return KTable(self._construction, suppress_node(self._side, suppressed, name))

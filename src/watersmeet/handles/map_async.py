@@ -70,6 +70,13 @@ class Asynchronous(Handle):
 
         Examples
         --------
+        >>> async def length(order):
+        ...     return len(order["customer"])
+        >>> results(orders.map_async(length, returns="long"))
+        [(1, 3), (2, 3), (3, 3)]
+
+        With a client of a web service:
+
         >>> async def rating(order, client):
         ...     answer = await client.get(f"https://ratings.example/{order['customer']}")
         ...     return answer.json()["rating"]

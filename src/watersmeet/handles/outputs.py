@@ -105,8 +105,9 @@ class StreamOutputs(Handle):
 
         Examples
         --------
-        >>> to = lambda value: F.concat(F.lit("orders-"), value["country"])  # doctest: +SKIP
-        >>> orders.to(to, topics=["orders-de", "orders-fr"])  # doctest: +SKIP
+        >>> orders.to("all-orders", value="json")
+        >>> to = lambda order: F.concat(F.lit("orders-"), order["customer"])
+        >>> orders.to(to, topics=["orders-ann", "orders-bob"])
         """
         more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
         options = {"key": key, "value": value, "delivery": delivery, **more}
@@ -146,12 +147,23 @@ class StreamOutputs(Handle):
         """Write the stream out as `to` does, and go on with it, partitioned by its key.
 
         Parameters as for `KStream.to`.
+
+        Examples
+        --------
+        >>> results(payments.through("all-payments").filter(lambda amount: amount > 10))
+        [(1, 30.0)]
         """
         written(self._side, target, {"key": key, "value": value, "delivery": delivery}, name)
         return self.repartition(name=None if name is None else f"{name}-repartition")
 
     def repartition(self, *, name: str | None = None) -> KStream:
-        """The records at the shard of their key; null keys end here unless a join below takes them."""
+        """The records at the shard of their key; null keys end here unless a join below takes them.
+
+        Examples
+        --------
+        >>> results(payments.repartition())
+        [(1, 30.0), (7, 8.0)]
+        """
         node = RepartitionNode(self._construction.name(name, RepartitionNode.stem), (self.name,), self._node.shape)
         return made.stream(self._construction, self._attach(node))
 
@@ -204,6 +216,11 @@ class TableOutputs(Handle):
             for the others.
 
         Other parameters as for `KStream.to`.
+
+        Examples
+        --------
+        >>> customers.to("customers-as-json", value="json")
+        >>> customers.to(wm.DatabaseTable("sqlite:////data/shop.db", table="customers", key="name_key", create=True))
         """
         more = {"partitioner": partitioner, "on_invalid_partition": on_invalid_partition, "feedback": feedback}
         written(self._side, target, {"key": key, "value": value, "delivery": delivery, **more}, name)

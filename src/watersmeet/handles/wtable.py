@@ -58,11 +58,22 @@ class WTable(WindowJoins):
         predicate : Column function of (value) or (key, value) that gives a boolean; null counts as false. The key is
             the struct of key, start and end.
         name : name of the operator.
+
+        Examples
+        --------
+        >>> results(hourly.filter(lambda key, n: key["key"] == "ann").to_stream(key="key"))
+        [('ann', 1), ('ann', 1)]
         """
         return self._like(self._filtered(predicate, negate=False, name=name, store=None))
 
     def filter_not(self, predicate: Function, *, name: str | None = None) -> WTable:
-        """The rows for which the predicate does not hold."""
+        """The rows for which the predicate does not hold.
+
+        Examples
+        --------
+        >>> results(hourly.filter_not(lambda n: n > 1).to_stream(key="key"))
+        [('ann', 1), ('bob', 1), ('ann', 1)]
+        """
         return self._like(self._filtered(predicate, negate=True, name=name, store=None))
 
     def map_values(self, mapper: Function, *, name: str | None = None) -> WTable:
@@ -72,6 +83,11 @@ class WTable(WindowJoins):
         ----------
         mapper : Column function of (value) or (key, value). The key is the struct of key, start and end.
         name : name of the operator.
+
+        Examples
+        --------
+        >>> results(hourly.map_values(lambda n: n * 100).to_stream(key="key"))
+        [('ann', 100), ('bob', 100), ('ann', 100)]
         """
         return self._like(self._mapped_values(mapper, name=name, store=None))
 
@@ -91,6 +107,11 @@ class WTable(WindowJoins):
         -------
         How many users have seen a page in each hour, of views by user and hour:
         `hours.group_by(lambda key, views: (key["start"], views)).count()`.
+
+        Examples
+        --------
+        >>> results(hourly.group_by(lambda key, n: (key["start"], n)).count())
+        [(0, 1), (0, 2), (3600000, 1)]
         """
         return regrouped(self._side, selector, name)
 
@@ -105,6 +126,12 @@ class WTable(WindowJoins):
         Raises
         ------
         TopologyError : the table has no windows that close.
+
+        Examples
+        --------
+        >>> final = wm.Suppressed.until_window_closes(wm.BufferConfig.unbounded())
+        >>> results(hourly.suppress(final).to_stream(key="key"))
+        [('ann', 1), ('bob', 1)]
         """
         node = suppress_node(self._side, suppressed, name)
         return WTable(self._construction, node, self._windows, self._wait_ms + (suppressed.limit_ms or 0))
@@ -122,6 +149,11 @@ class WTable(WindowJoins):
         Raises
         ------
         TopologyError : no such key.
+
+        Examples
+        --------
+        >>> results(hourly.to_stream(key=lambda key, window: F.concat(key, F.lit("@"), window["start"])))
+        [('ann@0', 1), ('bob@0', 1), ('ann@3600000', 1)]
         """
         construction, node = self._construction, changes_of(self._side, name)
         if key is None:
@@ -143,6 +175,11 @@ class WTable(WindowJoins):
         Raises
         ------
         TopologyError : it is neither, or the name is taken.
+
+        Examples
+        --------
+        >>> kept = wm.DatabaseTable("sqlite:////data/shop.db", table="orders_by_hour", create=True)
+        >>> hourly.to(kept)
         """
         given: Any = target
         if not keeps_rows(given):

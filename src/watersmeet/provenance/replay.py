@@ -107,9 +107,6 @@ class Arrivals:
         return frozenset(self.steps.tolist())
 
 
-NOTHING = Arrivals(np.zeros(0, dtype=np.int64), pa.array([], pa.binary()), frozenset())
-
-
 class WatchedRun(LocalRun):
     """A run of one history that notes which rows each operator gets."""
 
@@ -122,7 +119,7 @@ class WatchedRun(LocalRun):
         """The rows of an operator."""
         found = self._arrived.get(operator)
         if not found:
-            return NOTHING
+            return Arrivals(np.zeros(0, dtype=np.int64), pa.array([], pa.binary()), frozenset())
         keys = pa.chunked_array([each.keys for each in found]).combine_chunks()
         kinds = frozenset().union(*(each.kinds for each in found))
         return Arrivals(np.concatenate([each.steps for each in found]), keys, kinds)

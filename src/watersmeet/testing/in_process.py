@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops
 from watersmeet._engine.exchange.watermark import clock_batches
+from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import AT_FIRST, held_keys, ints, position_columns, stacked
 from watersmeet._engine.rows.position import position_tuples
@@ -31,6 +32,7 @@ from watersmeet._spark.dataflow.function_engines import started_engines
 from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._spark.dataflow.roots import packed_stage, roots_of
+from watersmeet._spark.query.failures import raised
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
 from watersmeet._spark.sources.extracted import extractors_of
@@ -187,11 +189,19 @@ class LocalRun:
         return self._results
 
     def _advance(self, run: Callable[[DeadLetterWriter], _Found], ran: Sequence[int]) -> None:
-        """Run a batch, or leave everything as it was."""
+        """Run a batch, or leave everything as it was.
+
+        Raises
+        ------
+        FunctionError : a function raises for a record, as the query would end with it.
+        """
         before = {label: store.snapshot() for label, store in self.stores.items()}
         try:
             drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
             found = run(drops)
+        except EvaluationError as error:
+            self._restore(before)
+            raise raised(str(error)) from error
         except BaseException:
             self._restore(before)
             raise

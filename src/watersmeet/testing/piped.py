@@ -96,7 +96,7 @@ class Inlet:
                 f"{error.fault}.",
                 given=f"record {step}: key={key!r:.80}, value={value!r:.200}",
                 hint=f"ts: ms since 1970; key: {self.source.shape.key.simpleString():.120}; "
-                f"value: {self.source.shape.value.simpleString():.200}.",
+                f"value: {self.source.shape.value.simpleString():.200}.{_of_times(error)}",
             ) from None
         at = next((part.ts for part in parts if part.ts is not None), at)
         worst = next((part.error for part in reversed(parts) if part.error is not None), None)
@@ -157,3 +157,10 @@ class _PipedPart:
     reason: int = 0
     ts: int | None = None
     error: SourceError | None = None
+
+
+def _of_times(error: Unfit) -> str:
+    """How a time is given, if something else was."""
+    if not error.fault.endswith((", not timestamp", ", not date")):
+        return ""
+    return " A timestamp is a datetime: datetime(2026, 1, 31, 12, tzinfo=timezone.utc), a date date(2026, 1, 31)."

@@ -13,6 +13,20 @@ ROWS: list[Row] = [
     ("users.filter(lambda v: v.name == 'x')", _METHOD, "value['name']"),
     ("users.map_values(lambda v: F.when(v.name == 'x', 1))", _METHOD, "value['name']"),
     ("users.to_stream().map(lambda k, v: (v.name, v))", _METHOD, "value['name']"),
+    # a field that is set
+    (
+        "def twice(v):\n    v['user'] = v['user'] * 2\n    return v\nclicks.map_values(twice)",
+        "mapper sets a field .. v['user']",
+        "withField(",
+    ),
+    ("clicks.map_values(lambda v: v.withColumn('n', F.lit(1)))", "withColumn", "withField("),
+    ("clicks.map_values(lambda v: v.assign(n=F.lit(1)))", "assign", "withField("),
+    # structs of one array
+    (
+        "clicks.flat_map(lambda k, v: F.array(F.struct(k, v['user']), F.struct(-k, v['user'])))",
+        "mapper .. same type",
+        "F.struct(a.alias('key'), b.alias('value'))",
+    ),
     # nulls
     ("clicks.filter(lambda v: v['page'] == None)", "predicate .. None", "a.isNull()"),
     ("clicks.filter(lambda v: v['page'] != F.lit(None))", "predicate .. None", "a.isNotNull()"),

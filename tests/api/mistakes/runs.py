@@ -10,6 +10,19 @@ DRIVER = (
 START = "clicks.to('o')\nbuilder.build().start(spark, "
 ROWS: list[Row] = [
     (
+        DRIVER + "driver.pipe('clicks', key=1, value={'at': '2026-01-31T00:00:00Z'}, ts=0)",
+        "value.at .. timestamp",
+        "datetime(2026, 1, 31",
+    ),
+    (
+        "from watersmeet.testing import TopologyTestDriver\n"
+        "clicks.map_values(lambda v: 1 / (v['seconds'] - v['seconds'])).to('o')\n"
+        "driver = TopologyTestDriver(builder.build())\n"
+        "driver.pipe('clicks', key=1, value={'seconds': 1.0}, ts=0)\ndriver.read('o')",
+        "function raises .. DIVIDE_BY_ZERO",
+        'on_error="skip"',
+    ),
+    (
         "from watersmeet.testing import TopologyTestDriver\nTopologyTestDriver(builder)",
         "StreamsBuilder",
         "TopologyTestDriver(builder.build())",

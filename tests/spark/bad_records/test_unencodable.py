@@ -176,3 +176,26 @@ def test_nothing_is_written_twice_where_nothing_is_refused() -> None:
     assert batch.rows["value"].to_pylist() == [value.encode() for value in values[::2]]
     assert batch.rows["encoded_key"].to_pylist() == batch.rows["value"].to_pylist()
     assert batch.rows["key"].to_pylist() == values[::2]
+
+
+@pytest.mark.spark
+def test_a_driver_raises_what_ends_the_query_and_the_record_can_be_taken_back(spark: SparkSession) -> None:
+    builder = wm.StreamsBuilder("failing")
+    builder.stream("names", key="long", value="string").to("ids", value="uuid")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("names", key=1, value="ann", ts=0)
+    with pytest.raises(EncodingError, match="a text that is not a UUID"):
+        driver.read("ids")
+    assert driver.read("ids") == []
+    driver.pipe("names", key=1, value=UUID % 7, ts=1)
+    assert [record.value for record in driver.read("ids")] == [UUID % 7]
+
+
+@pytest.mark.spark
+def test_a_driver_asks_no_registry_where_a_refused_value_fails_the_query(spark: SparkSession) -> None:
+    builder = wm.StreamsBuilder("registered")
+    form = wm.avro(registry=wm.SchemaRegistry("http://127.0.0.1:9"))
+    builder.stream("names", key="long", value="string").to("texts", value=form)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("names", key=1, value="ann", ts=0)
+    assert [record.value for record in driver.read("texts")] == ["ann"]

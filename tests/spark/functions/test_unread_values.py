@@ -152,5 +152,5 @@ def test_a_division_by_zero_that_the_next_function_leaves_out_is_no_error_and_on
     divided.map_values(lambda v: F.lit(1)).to("looked_at")
     driver = TopologyTestDriver(builder.build())
     driver.pipe("in", "k", 0.0, ts=0)
-    with pytest.raises(EvaluationError, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(wm.FunctionError, match="DIVIDE_BY_ZERO"):
         driver.read("looked_at")

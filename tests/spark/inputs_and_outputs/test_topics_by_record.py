@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.functions.test_flat_maps import functions_in
-from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.testing import TopologyTestDriver
 
@@ -59,7 +58,7 @@ def test_a_name_that_is_none_of_the_topics_goes_by_on_error_with_its_text() -> N
     assert fed(sent, "us", "fr", None) == {"by-de": [], "by-fr": ["fr"]}
     told = [dict(letter.headers or ())["__streams.errors.message"] or b"" for letter in sent.read("bad")]
     assert [b"has this name: by-us; there are by-de, by-fr." in told[0], b": null;" in told[1]] == [True, True]
-    with pytest.raises(EvaluationError, match="No topic of topics= has this name: by-us"):
+    with pytest.raises(wm.FunctionError, match="No topic of topics= has this name: by-us"):
         fed(TopologyTestDriver(topology()), "us")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import pyarrow as pa
 
@@ -19,7 +20,12 @@ from watersmeet._engine.expressions.tree import Call, Expression, Literal, Opera
 Fields = Mapping[str, tuple[int, ...]]
 """Of struct columns, the numbers of the fields that are read; all of a column that is not named."""
 _LOOKS = ("GetStructField", "IsNotNull", "IsNull")
-_TRUE, _FALSE = (Literal(pa.scalar(each)) for each in (True, False))
+
+
+@cache
+def _constant(holds: bool) -> Literal:
+    """True or False. pyarrow imports pandas for its first scalar, so neither is made with the module."""
+    return Literal(pa.scalar(holds))
 
 
 def reduced(layers: Sequence[Columns], outputs: Sequence[str]) -> tuple[Columns, ...]:
@@ -81,7 +87,7 @@ def _looks(expression: Expression) -> Iterator[tuple[Call | None, Operand]]:
     if isinstance(expression, Operand):
         yield None, expression
     elif isinstance(expression, Call):
-        (first, *others) = expression.arguments or (_TRUE,)
+        (first, *others) = expression.arguments or (_constant(True),)
         if expression.function in _LOOKS and isinstance(first, Operand) and not others:
             yield expression, first
         else:
@@ -125,7 +131,7 @@ class _Looking:
             return None if inner is None else self._where(call, self.through(condition), inner)
         if isinstance(of, Call) and of.function == "CreateNamedStruct":
             if call.function != "GetStructField":
-                return _TRUE if call.function == "IsNotNull" else _FALSE
+                return _constant(call.function == "IsNotNull")
             part = self.through(of.arguments[2 * _ordinal(call) + 1])
             return part if type_of(part) == call.type else None
         return None
@@ -134,7 +140,7 @@ class _Looking:
         """A call that has a value where the condition is true, and `inner` as its value there."""
         if call.function == "GetStructField":
             return Call("CaseWhen", (condition, inner), call.type)
-        holds = Call("Coalesce", (condition, _FALSE), pa.bool_())
+        holds = Call("Coalesce", (condition, _constant(False)), pa.bool_())
         if call.function == "IsNotNull":
             return Call("And", (holds, inner), pa.bool_())
         return Call("Or", (Call("Not", (holds,), pa.bool_()), inner), pa.bool_())

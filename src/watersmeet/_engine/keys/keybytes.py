@@ -11,6 +11,7 @@ keys of one type share an encoding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,11 @@ import pyarrow.types as pt
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.keys import keyform as form
 
-_EMPTY = pa.scalar(b"", pa.large_binary())
+
+@cache
+def _empty() -> pa.Scalar:
+    """The separator of joined bytes. pyarrow imports pandas for its first scalar, so it is not made with the module."""
+    return pa.scalar(b"", pa.large_binary())
 
 
 def encode_keys(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -35,7 +40,7 @@ def windowed_bytes(keys: pa.Array, numbers: Sequence[pa.Array]) -> pa.Array:
     >>> windowed_bytes(pa.array(["a"]), [pa.array([258])]).to_pylist()
     [b'a\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02']
     """
-    return pc.binary_join_element_wise(encode_keys(keys), *map(encode_keys, numbers), _EMPTY)
+    return pc.binary_join_element_wise(encode_keys(keys), *map(encode_keys, numbers), _empty())
 
 
 def _encode(keys: pa.Array) -> pa.Array:
@@ -76,7 +81,7 @@ def _framed(values: pa.Array) -> pa.Array:
     heads[:, 0] = valid
     heads[:, 1:] = lengths.astype(">u4").view(np.uint8).reshape(len(values), 4)
     return pc.binary_join_element_wise(
-        _fixed(heads, None), values, _EMPTY, null_handling="replace", null_replacement=b""
+        _fixed(heads, None), values, _empty(), null_handling="replace", null_replacement=b""
     )
 
 
@@ -85,7 +90,7 @@ def _encode_structs(keys: pa.Array) -> pa.Array:
     is_null = form.nulls(keys)
     if not fields:
         return _binary(np.zeros(len(keys) + 1, dtype=np.int64), b"", is_null)
-    joined = fields[0] if len(fields) == 1 else pc.binary_join_element_wise(*fields, _EMPTY)
+    joined = fields[0] if len(fields) == 1 else pc.binary_join_element_wise(*fields, _empty())
     return joined if is_null is None else pc.if_else(pa.array(~is_null), joined, pa.scalar(None, joined.type))
 
 

@@ -35,7 +35,6 @@ _CONDITIONS = frozenset(
 _NUMBERS = {("GetStructField", "ordinal"), ("GetArrayStructFields", "ordinal"), ("GetArrayStructFields", "numFields")}
 """Parameters that are numbers: in other classes a number says which child it is."""
 _ANSI = ("failOnError", "ansiEnabled")
-_NO_ELEMENTS = pa.scalar([], pa.list_(pa.field("element", pa.null())))
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ class _PlanReader:
                 raise _NotRead(name)
             return Call(name, arguments, with_nulls(called.type), called=called)
         if name == "CreateArray" and not arguments:
-            return Literal(_NO_ELEMENTS)
+            return Literal(pa.scalar([], pa.list_(pa.field("element", pa.null()))))
         kind = _type(name, node, arguments, handle)
         if name == "Cast" and isinstance(arguments[0], Call) and arguments[0].function == "RaiseError":
             # it has a value of no type

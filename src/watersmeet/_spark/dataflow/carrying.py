@@ -10,9 +10,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -23,6 +22,9 @@ from watersmeet._engine.state.carry import CarriedTables, carry, put_together
 from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.state import SparkChunkStore
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Parts = Mapping[int, Sequence[tuple[bytes, CarriedTables]]]
 """By its label what a shard takes over: manifests, and what of each."""

@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -43,6 +42,9 @@ from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.wire import END, output_port
 from watersmeet.errors import WatersmeetError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""

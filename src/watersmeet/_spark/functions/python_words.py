@@ -59,6 +59,7 @@ BUILTINS = {
 METHODS = {
     "append": "F.array_append(array, a)",
     "apply": "F.transform(array, lambda each: ...), or F.udf(function, 'type')(a)",
+    "assign": "value.withField('field', value['other'] * 2): the record with one more field",
     "capitalize": "F.initcap(a)",
     "copy": "the Column itself; with another field: value.withField('name', ...)",
     "count": "F.size(array), or F.length(a)",
@@ -75,9 +76,8 @@ METHODS = {
     "isalnum": "a.rlike('^[A-Za-z0-9]+$')",
     "isalpha": "a.rlike('^[A-Za-z]+$')",
     "isdigit": "a.rlike('^[0-9]+$')",
-    "isnumeric": "a.rlike('^[0-9]+$')",
     "isna": "a.isNull()",
-    "notna": "a.isNotNull()",
+    "isnumeric": "a.rlike('^[0-9]+$')",
     "isoformat": "F.date_format(a, \"yyyy-MM-dd'T'HH:mm:ss\")",
     "items": "F.map_entries(map); the fields of a struct are value['field']",
     "join": "F.array_join(array, ',')",
@@ -85,6 +85,7 @@ METHODS = {
     "len": "F.length(a)",
     "ljust": "F.rpad(a, 10, ' ')",
     "lstrip": "F.ltrim(a)",
+    "notna": "a.isNotNull()",
     "pop": "value.dropFields('name'), or F.slice(array, 1, n)",
     "remove": "F.array_remove(array, a)",
     "replace": "F.replace(a, F.lit('old'), F.lit('new')), or F.regexp_replace(a, 'old', 'new')",
@@ -101,6 +102,7 @@ METHODS = {
     "update": "value.withField('name', ...)",
     "values": "F.map_values(map)",
     "weekday": "F.weekday(a)",
+    "withColumn": "value.withField('field', value['other'] * 2): the record with one more field",
     "zfill": "F.lpad(a, 10, '0')",
 }
 LIBRARIES = {
@@ -145,6 +147,7 @@ LIBRARIES = {
     "operator.itemgetter": "value['field']",
 }
 """By module and name."""
+WITH_FIELD = "value.withField('field', value['field'] * 2), which is the record with that field anew, and return it"
 ANYTHING = "the functions of pyspark.sql.functions; what they do not have, F.udf(function, 'type')(value['field'])"
 
 

@@ -128,6 +128,12 @@ def _routine(error: AnalysisException, said: Mapping[str, str], arguments: Argum
 
 def _mismatch(error: AnalysisException, said: Mapping[str, str], arguments: Arguments) -> Refusal:
     text = arguments.with_names(_message(error))
+    if "should all be the same type" in text and "STRUCT<" in text:
+        return (
+            f"does not fit its arguments. {text}",
+            "Give the fields of each struct the same names: F.array(F.struct(a.alias('key'), b.alias('value')), "
+            f"F.struct(c.alias('key'), d.alias('value'))). {arguments.hint}",
+        )
     return (
         f"does not fit its arguments. {text}",
         f"Take a field of the argument, or cast it: value['field'].cast('double'). {arguments.hint}",

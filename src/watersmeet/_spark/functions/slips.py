@@ -66,6 +66,8 @@ def slip_of(error: BaseException) -> Slip | None:
         return _slip(place, "iterates over", words.ITERATION)
     if isinstance(error, TypeError) and re.search(r"unhashable|indices", str(error)):
         return _slip(place, "looks up by", _LOOKUP)
+    if isinstance(error, TypeError) and "item assignment" in str(error):
+        return _slip(place, "sets a field of", words.WITH_FIELD)
     return _slip(place, "gives Python", words.ANYTHING)
 
 

@@ -95,6 +95,16 @@ def is_of_record(failure: Exception, sources: Collection[str]) -> bool:
     return found is not None and {*found[1].split(", ")} <= {*sources}
 
 
+def raised(why: str) -> FunctionError:
+    """The error of a function that has raised for a record.
+
+    Parameters
+    ----------
+    why : what it raised, and where.
+    """
+    return FunctionError("A function raises for a record.", given=why, hint=_ENDS)
+
+
 def named(failure: Exception, checkpoint: str) -> Exception:
     """The failure as an error of watersmeet, where it is one or comes from the checkpoint; else as it is.
 
@@ -107,9 +117,9 @@ def named(failure: Exception, checkpoint: str) -> Exception:
     own = _own(text)
     if own is not None:
         return own
-    raised = next((match for sign in _RAISED if (match := sign.search(text)) is not None), None)
-    if raised is not None:
-        return FunctionError("A function raises for a record.", given=raised["why"], hint=_ENDS)
+    of_function = next((match for sign in _RAISED if (match := sign.search(text)) is not None), None)
+    if of_function is not None:
+        return raised(of_function["why"])
     if any(sign in text for sign in _TWICE):
         return ConfigError(
             "Another query runs on this checkpoint: it has written a batch that this one was about to write.",

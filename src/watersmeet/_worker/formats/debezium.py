@@ -23,7 +23,7 @@ UNAVAILABLE = "__debezium_unavailable_value"
 """What stands for a value that the database has not told, by Debezium's `unavailable.value.placeholder`."""
 PAYLOAD = "payload"
 """Where Kafka Connect's JSON has what is meant, beside its schema."""
-_ROWS, _KNOWN = pa.array(["c", "r", "u"]), pa.array(["c", "r", "u", "d", "t", "m"])
+_ROWS, _KNOWN = ("c", "r", "u"), ("c", "r", "u", "d", "t", "m")
 Flaw = tuple[Bools, str]
 
 
@@ -104,7 +104,7 @@ class EnvelopeSerde:
         found = self.inner.read(raw)
         op, after, source = _opened(found.values, ("op", "after", "source"))
         there = _where(raw.is_valid()) & ~found.bad
-        ts, rows = _field(source, "ts_ms"), _where(pc.is_in(op, _ROWS)) & there
+        ts, rows = _field(source, "ts_ms"), _where(pc.is_in(op, pa.array(_ROWS))) & there
         flaws = [(found.bad, ""), *self._wrong_events(op, after, ts, there, rows)]
         after = pc.if_else(pa.array(rows), after, pa.scalar(None, after.type))
         if self.document is not None:
@@ -124,7 +124,7 @@ class EnvelopeSerde:
             (there & _where(op.is_null()), "there is no op: it is no change event of Debezium's"),
             (there & _where(pc.equal(op, "t")), "op t: the table was truncated, and its rows are unknown"),
             (there & _where(pc.equal(op, "m")), "op m: a message, which changes no row"),
-            (there & ~_where(pc.is_in(op, _KNOWN)), f"op {said!r}: there is no such operation"),
+            (there & ~_where(pc.is_in(op, pa.array(_KNOWN))), f"op {said!r}: there is no such operation"),
             (rows & ~has_row, f"op {said}: there is no row after it ({update})"),
             (there & _where(pc.equal(op, "d")) & has_row, "op d: there is a row after it"),
             (there & _where(ts.is_null()) & self.times, 'there is no source.ts_ms (time="record" needs none)'),

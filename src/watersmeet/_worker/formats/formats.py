@@ -128,3 +128,9 @@ def written_by_workers(form: Format, kind: DataType) -> bool:
 def refuses(form: Format) -> bool:
     """Whether there are values of its type that the format does not write, as a text that is no UUID."""
     return family_of(form).refuses(form)
+
+
+def writes_without_registry(form: Format) -> bool:
+    """Whether it writes without asking a Schema Registry."""
+    inner = getattr(form, "inner", None)
+    return getattr(form, "registry", None) is None and (not isinstance(inner, Format) or writes_without_registry(inner))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from watersmeet._engine.exchange.clock import Clock, refuse_far
@@ -40,6 +40,9 @@ from watersmeet._worker.wire.measures import Tally
 from watersmeet._worker.wire.peeks import PeekCall, rooted, show
 from watersmeet._worker.wire.sequence import SEQUENCE, Numbers
 from watersmeet._worker.wire.wire import DEAD_LETTER, END, Labels, operator_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
 PACK_ROWS = 65_536
@@ -366,6 +369,8 @@ def _wire_batch(rows: Sequence[WireRow]) -> pa.RecordBatch:
 
 
 def _wire_frame(rows: Sequence[WireRow]) -> pd.DataFrame:
+    import pandas as pd  # only a level needs it, and it takes a fifth of the time of `import watersmeet`
+
     label, port, content, count = zip(*rows, strict=True)
     numbers = {"label": np.array(label, dtype=np.int32), "port": np.array(port, dtype=np.int32)}
     return pd.DataFrame({**numbers, "blob": pd.Series(content, dtype=object), "count": np.array(count, dtype=np.int64)})

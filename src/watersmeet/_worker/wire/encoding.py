@@ -87,13 +87,13 @@ def encodings_of(physical: Physical, sinks: Iterable[SinkNode], *, ships: bool =
     Parameters
     ----------
     sinks : of the plan, with the schemas that were settled.
-    ships : whether bytes travel on.
+    ships : whether bytes travel on. Otherwise nothing writes them, and what a format refuses is found here alone.
 
     Raises
     ------
     TopologyError : a format that cannot write what its output gets.
     """
-    parts, found = encoded_parts(physical), dict[str, Encoding]()
+    parts, found = encoded_parts(physical, failing=not ships), dict[str, Encoding]()
     for sink in sinks:
         if sink.name in parts:
             serdes = {part: _serde(sink, part) for part in parts[sink.name]}

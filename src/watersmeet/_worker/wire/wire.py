@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from watersmeet._plan.dead_letters import WITHIN, letter_sources
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 from watersmeet._plan.physical import Physical
-from watersmeet._worker.formats.formats import refuses
+from watersmeet._worker.formats.formats import refuses, writes_without_registry
 from watersmeet.io.formats import Format, FormatName
 
 WIRE = StructType(
@@ -205,26 +205,31 @@ def _deal(queues: Sequence[list[int]], wanted: int, shards: int, fixed: Mapping[
     return labels
 
 
-def encoded_parts(physical: Physical) -> dict[str, tuple[str, ...]]:
+def encoded_parts(physical: Physical, *, failing: bool = False) -> dict[str, tuple[str, ...]]:
     """By the name of an output, key or value, if they are written before the last exchange (`encoding`).
 
     That is where the format may refuse one, and a row that it refuses is not to fail the query. Keys of one topic are
     all written at one place, so that those of several outputs lie in one column.
+
+    Parameters
+    ----------
+    failing : also where it is to fail the query, if the format has its schema itself: nothing writes for a test driver.
     """
     found: dict[str, tuple[str, ...]] = {}
     within = physical.plan.within
     for names in physical.exits:
         sinks = [physical.plan.by_name[name] for name in names]
-        ends = [sink for sink in sinks if sink.place.formats and within.outlives(sink.name)]
-        keys = ("key",) if any(_may_refuse(sink.place.formats["key"]) for sink in ends) else ()
+        ends = [sink for sink in sinks if sink.place.formats and (failing or within.outlives(sink.name))]
+        may = {sink.name: partial(_may_refuse, registered=within.outlives(sink.name)) for sink in ends}
+        keys = ("key",) if any(may[sink.name](sink.place.formats["key"]) for sink in ends) else ()
         for sink in sinks:
-            value = ("value",) if sink in ends and _may_refuse(sink.place.formats["value"]) else ()
+            value = ("value",) if sink in ends and may[sink.name](sink.place.formats["value"]) else ()
             found |= {sink.name: (*keys, *value)} if keys or value else {}
     return found
 
 
-def _may_refuse(given: Format | FormatName | None) -> bool:
-    return given is not None and refuses(Format.of(given))
+def _may_refuse(given: Format | FormatName | None, *, registered: bool) -> bool:
+    return given is not None and refuses(Format.of(given)) and (registered or writes_without_registry(Format.of(given)))
 
 
 def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:

@@ -33,7 +33,6 @@ from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format, FormatName
 
 _KEPT = frozenset(("key", ENCODED_KEY, "value", "ts", "headers", "topic", "prefix"))
-_LAST = pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
 
 def can_write_directly(plan: Plan, sinks: Iterable[SinkNode]) -> bool:
@@ -96,7 +95,7 @@ class WriteDirectly:
         for shard in shards:
             yield from self._sorted(shard)
         if shards.ended:
-            yield _LAST
+            yield pa.RecordBatch.from_pydict({"topic": pa.array([LAST], pa.int32())})
 
     def _sorted(self, shard: dict[int, list[pa.Table]]) -> Iterator[pa.RecordBatch]:
         """Records of one sink, or of all sinks of one topic."""

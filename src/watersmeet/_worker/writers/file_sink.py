@@ -32,7 +32,6 @@ _WRITTEN_ARROW = pa.schema([("sink", pa.int32()), ("file", pa.string())])
 GROUP_BYTES = 64 << 20
 """Of a row group in memory, about: what a task holds of an output until it writes."""
 _KEPT = frozenset(("key", "value", "ts", "headers"))
-_MICROS = pa.scalar(1_000, pa.int64())
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ class FilesFromColumns:
 
 def _visible(given: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """Rows as users see them (`Selection.visible`)."""
-    times = pc.multiply_checked(given["ts"].cast(pa.int64()), _MICROS)
+    times = pc.multiply_checked(given["ts"].cast(pa.int64()), pa.scalar(1_000, pa.int64()))
     given = {**given, "timestamp": times.cast(schema.field("timestamp").type)}
     columns = []
     for field in schema:

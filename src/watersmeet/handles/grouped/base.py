@@ -25,12 +25,24 @@ class Grouped(NoValue):
 
     @property
     def key_type(self) -> Any:
-        """Type of the groups' keys."""
+        """Type of the groups' keys.
+
+        Examples
+        --------
+        >>> orders.group_by_key().key_type
+        LongType()
+        """
         return self._group.key
 
     @property
     def value_type(self) -> Any:
-        """Type of what is grouped."""
+        """Type of what is grouped.
+
+        Examples
+        --------
+        >>> payments.group_by_key().value_type
+        DoubleType()
+        """
         return self._group.value
 
     def __repr__(self) -> str:

@@ -40,6 +40,13 @@ class CogroupedKStream(Grouped):
         ----------
         grouped : a grouped stream with the same type of key.
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
+
+        Examples
+        --------
+        >>> paid = payments.group_by_key().cogroup(lambda amount, n: n + 1)
+        >>> both = paid.cogroup(orders.group_by_key(), lambda order, n: n + 10)
+        >>> results(both.aggregate(lambda: F.lit(0)))
+        [(1, 10), (1, 11), (2, 10), (7, 1), (3, 10)]
         """
         group = None if isinstance(grouped, CogroupedKStream) else group_of(grouped)
         if group is None:
@@ -56,7 +63,14 @@ class CogroupedKStream(Grouped):
         return CogroupedKStream((*self._parts, (group, aggregator)))
 
     def windowed_by(self, windows: Windows) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
-        """The same by key and window."""
+        """The same by key and window.
+
+        Examples
+        --------
+        >>> counted = payments.group_by_key().cogroup(lambda amount, n: n + 1)
+        >>> results(counted.windowed_by(hours).aggregate(lambda: F.lit(0)).to_stream(key="key"))
+        [(1, 1), (7, 1)]
+        """
         return cogrouped_windows(self._parts, windows)
 
     def aggregate(
@@ -75,5 +89,11 @@ class CogroupedKStream(Grouped):
             plain value.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> counted = payments.group_by_key().cogroup(lambda amount, total: total + amount)
+        >>> results(counted.aggregate(lambda: F.lit(0.0)))
+        [(1, 30.0), (7, 8.0)]
         """
         return self._add(StreamAggregateNode, cogrouping(self._parts, initializer), name, "cogroup", store, history)

@@ -86,8 +86,10 @@ class Processing(Handle):
         ...         if self.seen.get(record.value) is None:
         ...             self.seen.put(record.value, True)
         ...             context.forward(record)
-        >>> seen = wm.MapStore("seen", "string", "boolean", ttl="10 minutes")  # doctest: +SKIP
-        >>> orders.process(Dedup, value="string", stores=[seen])  # doctest: +SKIP
+        >>> names = orders.map(lambda id, order: (F.lit("all"), order["customer"]))
+        >>> seen = wm.MapStore("seen", "string", "boolean", ttl="10 minutes")
+        >>> results(names.process(Dedup, value="string", stores=[seen]))
+        [('all', 'ann'), ('all', 'bob'), ('all', 'ann')]
         """
         functions = self._construction.functions
         sent = self.key_type if key is None else functions.named_type(key), functions.named_type(value)
@@ -118,6 +120,19 @@ class Processing(Handle):
         Parameters
         ----------
         processor, value, stores, tables, name : as `process` has them.
+
+        Examples
+        --------
+        >>> class Numbered:
+        ...     def init(self, context):
+        ...         self.count = context.get_store("count")
+        ...
+        ...     def process(self, record, context):
+        ...         self.count.put((self.count.get() or 0) + 1)
+        ...         context.forward(value=f"{record.value['amount']}, number {self.count.get()}")
+        >>> numbered = orders.select_key(lambda order: order["customer"])
+        >>> results(numbered.process_values(Numbered, value="string", stores=[wm.ValueStore("count", "long")]))
+        [('ann', '30.0, number 1'), ('bob', '5.0, number 1'), ('ann', '12.0, number 2')]
         """
         kind = self._construction.functions.named_type(value)
         types, kept = ((None, kind), kind), declared(self._construction, stores)

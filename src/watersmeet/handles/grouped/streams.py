@@ -26,11 +26,23 @@ class StreamGrouping(Processing):
     """The grouping of a stream: part of `KStream`."""
 
     def group_by_key(self) -> KGroupedStream:
-        """The records by their key."""
+        """The records by their key.
+
+        Examples
+        --------
+        >>> results(orders.group_by_key().count())
+        [(1, 1), (2, 1), (3, 1)]
+        """
         return KGroupedStream(Group(self._construction, (self.name,), *self._types()))
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedStream:
-        """The records by another key: a Column function of (value) or (key, value); null: left out, counted."""
+        """The records by another key: a Column function of (value) or (key, value); null: left out, counted.
+
+        Examples
+        --------
+        >>> results(orders.group_by(lambda order: order["customer"]).count())
+        [('ann', 1), ('bob', 1), ('ann', 2)]
+        """
         selector = adapt(selector, ("key", "value"), "key selector", self._construction.functions, sees_record=True)
         types = types_for(selector, self._types())
         key = self._construction.functions.value_type(selector, types, "key selector")
@@ -50,6 +62,13 @@ class KGroupedStream(Grouped):
         Parameters
         ----------
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next aggregate.
+
+        Examples
+        --------
+        >>> paid = payments.group_by_key().cogroup(lambda amount, total: total - amount)
+        >>> both = paid.cogroup(orders.group_by_key(), lambda order, total: total + order["amount"])
+        >>> results(both.aggregate(lambda: F.lit(0.0)))
+        [(1, 30.0), (1, 0.0), (2, 5.0), (7, -8.0), (3, 12.0)]
         """
         return CogroupedKStream(((self._group, aggregator),))
 
@@ -79,14 +98,21 @@ class KGroupedStream(Grouped):
 
         Examples
         --------
-        >>> def every_third(key, value, seen, context):
-        ...     return seen + 1, [value] if seen % 3 == 2 else []
-        >>> grouped.process(lambda: 0, every_third, state="long", returns="string")  # doctest: +SKIP
+        >>> def every_second(key, value, seen, context):
+        ...     return seen + 1, [value["amount"]] if seen % 2 == 1 else []
+        >>> results(by_customer.process(lambda: 0, every_second, state="long", returns="double"))
+        [('ann', 12.0)]
         """
         return stepped(self._group, init, step, state=state, returns=returns, name=name, store=store)
 
     def windowed_by(self, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
-        """The records by key and window: tumbling, hopping, sliding, session or unlimited windows."""
+        """The records by key and window: tumbling, hopping, sliding, session or unlimited windows.
+
+        Examples
+        --------
+        >>> results(by_customer.windowed_by(hours).count().to_stream(key="key"))
+        [('ann', 1), ('bob', 1), ('ann', 1)]
+        """
         return windowed(self._group, windows)
 
     def count(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
@@ -96,6 +122,11 @@ class KGroupedStream(Grouped):
         ----------
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> results(by_customer.count())
+        [('ann', 1), ('bob', 1), ('ann', 2)]
         """
         return self._add(StreamAggregateNode, counting(self._group), name, "count", store, history)
 
@@ -115,6 +146,11 @@ class KGroupedStream(Grouped):
             first value is taken as it is; null deletes.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> results(payments.group_by_key().reduce(lambda total, amount: total + amount))
+        [(1, 30.0), (7, 8.0)]
         """
         return self._add(StreamAggregateNode, reducing(self._group, reducer), name, "reduce", store, history)
 
@@ -136,6 +172,11 @@ class KGroupedStream(Grouped):
         aggregator : function of (value, aggregate) or (key, value, aggregate) that gives the next one; null deletes.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> results(by_customer.aggregate(lambda: F.lit(0.0), lambda order, total: total + order["amount"]))
+        [('ann', 30.0), ('bob', 5.0), ('ann', 42.0)]
         """
         folding = aggregating(self._group, initializer, aggregator)
         return self._add(StreamAggregateNode, folding, name, "aggregate", store, history)
@@ -156,6 +197,11 @@ class KGroupedStream(Grouped):
             before records are grouped. Null arguments are left out.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> results(by_customer.agg(n=wm.count(), total=wm.sum(lambda order: order["amount"])))
+        [('ann', Row(n=1, total=30.0)), ('bob', Row(n=1, total=5.0)), ('ann', Row(n=2, total=42.0))]
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name)

@@ -41,6 +41,12 @@ class KGroupedTable(Grouped):
         ----------
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> by_country = customers.group_by(lambda name, customer: (customer["country"], customer["name"]))
+        >>> results(by_country.count())
+        [('FR', 1), ('DE', 1), ('FR', 0), ('DE', 2)]
         """
         return self._add(TableAggregateNode, counting(self._group), name, "count", store, history)
 
@@ -62,6 +68,12 @@ class KGroupedTable(Grouped):
         subtractor : the same for a row that leaves it.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> together = discounts.group_by(lambda name, percent: (F.lit("all"), percent))
+        >>> results(together.reduce(lambda total, new: total + new, lambda total, old: total - old))
+        [('all', 20), ('all', 25)]
         """
         return self._add(TableAggregateNode, reducing(self._group, adder, subtractor), name, "reduce", store, history)
 
@@ -86,6 +98,13 @@ class KGroupedTable(Grouped):
         subtractor : the same for a row that leaves it.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> together = discounts.group_by(lambda name, percent: (F.lit("all"), percent))
+        >>> adding, taking = lambda new, total: total + new, lambda old, total: total - old
+        >>> results(together.aggregate(lambda: F.lit(100), adding, taking))
+        [('all', 120), ('all', 125)]
         """
         return self._add(
             TableAggregateNode,
@@ -112,6 +131,12 @@ class KGroupedTable(Grouped):
             take back what leaves the group; the others keep all its values.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
+
+        Examples
+        --------
+        >>> together = discounts.group_by(lambda name, percent: (F.lit("all"), percent))
+        >>> results(together.agg(n=wm.count(), total=wm.sum(lambda percent: percent)))
+        [('all', Row(n=1, total=20)), ('all', Row(n=2, total=25))]
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)

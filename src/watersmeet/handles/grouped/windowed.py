@@ -74,6 +74,12 @@ class Windowing(Grouped):
         ------
         TopologyError : this is no strategy; or results are to come once a window has closed, and the windows never
             close.
+
+        Examples
+        --------
+        >>> closed = by_customer.windowed_by(hours).emit_strategy(wm.EmitStrategy.on_window_close())
+        >>> results(closed.count().to_stream(key="key"))
+        [('ann', 1), ('bob', 1)]
         """
         if not isinstance(strategy, EmitStrategy):
             raise TopologyError(
@@ -112,11 +118,23 @@ class WindowedStream(Windowing):
         Parameters
         ----------
         name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> results(by_customer.windowed_by(hours).count().to_stream(key="key"))
+        [('ann', 1), ('bob', 1), ('ann', 1)]
         """
         return self._windowed(counting(self._group), name, "count", store)
 
     def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: AnyAggregate) -> WTable:
-        """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`."""
+        """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`.
+
+        Examples
+        --------
+        >>> largest = by_customer.windowed_by(hours).agg(largest=wm.max(lambda order: order["amount"]))
+        >>> results(largest.to_stream(key="key"))
+        [('ann', Row(largest=30.0)), ('bob', Row(largest=5.0)), ('ann', Row(largest=12.0))]
+        """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         merges = isinstance(self._windows, SessionWindows)
         return self._windowed(naming(self._group, aggregates, name, merges=merges), name, "agg", store)
@@ -127,7 +145,14 @@ class TimeWindowedKStream(WindowedStream):
     """Records by key and by tumbling, hopping, sliding or unlimited windows."""
 
     def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
-        """The records of each key and window made into one; see `KGroupedStream.reduce`."""
+        """The records of each key and window made into one; see `KGroupedStream.reduce`.
+
+        Examples
+        --------
+        >>> sums = payments.group_by_key().windowed_by(hours).reduce(lambda total, amount: total + amount)
+        >>> results(sums.to_stream(key="key"))
+        [(1, 30.0), (7, 8.0)]
+        """
         return self._windowed(reducing(self._group, reducer), name, "reduce", store)
 
     def aggregate(
@@ -138,7 +163,14 @@ class TimeWindowedKStream(WindowedStream):
         name: str | None = None,
         store: str | None = None,
     ) -> WTable:
-        """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`."""
+        """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`.
+
+        Examples
+        --------
+        >>> adding = lambda order, total: total + order["amount"]
+        >>> results(by_customer.windowed_by(hours).aggregate(lambda: F.lit(0.0), adding).to_stream(key="key"))
+        [('ann', 30.0), ('bob', 5.0), ('ann', 12.0)]
+        """
         return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
 
 
@@ -153,6 +185,13 @@ class SessionWindowedKStream(WindowedStream):
         ----------
         reducer : function of (aggregate, value) or (key, aggregate, value) that gives a value of the same type.
         name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> sessions = wm.SessionWindows.of_inactivity_gap_with_no_grace("30 minutes")
+        >>> sums = payments.group_by_key().windowed_by(sessions).reduce(lambda total, amount: total + amount)
+        >>> results(sums.to_stream(key="key"))
+        [(1, 30.0), (7, 8.0)]
         """
         return self._windowed(reducing(self._group, reducer, merges=True), name, "reduce", store)
 
@@ -173,6 +212,13 @@ class SessionWindowedKStream(WindowedStream):
         merger : function of (one, other) or (key, one, other) that gives the aggregate of two sessions that have grown
             together, the earlier one first.
         name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> sessions = by_customer.windowed_by(wm.SessionWindows.of_inactivity_gap_with_no_grace("2 hours"))
+        >>> count = sessions.aggregate(lambda: F.lit(0), lambda order, n: n + 1, lambda one, other: one + other)
+        >>> results(count.to_stream(key="key"))
+        [('ann', 1), ('bob', 1), ('ann', None), ('ann', 2)]
         """
         folding = aggregating(self._group, initializer, aggregator, merger=merger)
         return self._windowed(folding, name, "aggregate", store)
@@ -192,7 +238,14 @@ class TimeWindowedCogroupedKStream(CogroupedWindowing):
     """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
 
     def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> WTable:
-        """The records of each key and window, folded; see `CogroupedKStream.aggregate`."""
+        """The records of each key and window, folded; see `CogroupedKStream.aggregate`.
+
+        Examples
+        --------
+        >>> counted = payments.group_by_key().cogroup(lambda amount, n: n + 1)
+        >>> results(counted.windowed_by(hours).aggregate(lambda: F.lit(0)).to_stream(key="key"))
+        [(1, 1), (7, 1)]
+        """
         return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
 
 
@@ -208,7 +261,15 @@ class SessionWindowedCogroupedKStream(CogroupedWindowing):
         name: str | None = None,
         store: str | None = None,
     ) -> WTable:
-        """The records of each session, folded; `merger` as for `SessionWindowedKStream.aggregate`."""
+        """The records of each session, folded; `merger` as for `SessionWindowedKStream.aggregate`.
+
+        Examples
+        --------
+        >>> counted = payments.group_by_key().cogroup(lambda amount, n: n + 1)
+        >>> sessions = counted.windowed_by(wm.SessionWindows.of_inactivity_gap_with_no_grace("1 hour"))
+        >>> results(sessions.aggregate(lambda: F.lit(0), lambda one, other: one + other).to_stream(key="key"))
+        [(1, 1), (7, 1)]
+        """
         return self._windowed(cogrouping(self._parts, initializer, merger), name, "cogroup", store)
 
 

@@ -92,6 +92,12 @@ class StreamJoins(Handle):
         ------
         TopologyError : an option does not belong to a join with `other`, or is left out; or the two sides have
             different types of key.
+
+        Examples
+        --------
+        >>> within = wm.JoinWindows.of_time_difference_and_grace("10 minutes", "0 ms")
+        >>> results(orders.join(payments, lambda order, paid: order["amount"] - paid, within))
+        [(1, 0.0)]
         """
         options: dict[str, Any] = {"windows": windows, "generation": generation, "grace": grace}
         options |= {"match": None if match == "all" else match}
@@ -145,6 +151,12 @@ class StreamJoins(Handle):
         Of two streams, that result comes once the window and its grace have passed.
 
         Parameters as for `KStream.join`.
+
+        Examples
+        --------
+        >>> by_name = orders.select_key(lambda order: order["customer"])
+        >>> results(by_name.left_join(discounts, lambda order, percent: F.coalesce(percent, F.lit(0))))
+        [('ann', 20), ('bob', 0), ('ann', 20)]
         """
         options: dict[str, Any] = {"windows": windows, "generation": generation, "grace": grace}
         options |= {"match": None if match == "all" else match}
@@ -169,6 +181,12 @@ class StreamJoins(Handle):
         joiner : Column function of (left, right) or (key, left, right) that makes the value; one side may be null.
 
         Other parameters as for `KStream.join`.
+
+        Examples
+        --------
+        >>> within = wm.JoinWindows.of_time_difference_and_grace("10 minutes", "0 ms")
+        >>> results(orders.outer_join(payments, lambda order, paid: F.coalesce(paid, F.lit(0.0)), within))
+        [(1, 30.0), (2, 0.0), (7, 8.0)]
         """
         return self._join(other, Join("outer", joiner, name, windows=windows, generation=generation))
 

@@ -85,6 +85,12 @@ class TableJoins(Handle):
         Raises
         ------
         TopologyError : an option does not belong to a join with `other`, or is left out; or the types of key differ.
+
+        Examples
+        --------
+        >>> named = lambda order, customer: customer["country"]
+        >>> results(orders.to_table().join(customers, named, foreign_key=lambda order: order["customer"]))
+        [(1, 'FR'), (2, 'DE'), (1, 'DE'), (3, 'DE')]
         """
         options: dict[str, Any] = {"foreign_key": foreign_key, "window_of": window_of, "keep": keep}
         return self._join(other, Join("inner", joiner, name, store, **options))
@@ -138,6 +144,11 @@ class TableJoins(Handle):
         """Left join: a row for each of this table's keys; right may be null.
 
         Parameters as for `KTable.join`.
+
+        Examples
+        --------
+        >>> results(customers.left_join(discounts, lambda customer, percent: F.coalesce(percent, F.lit(0))))
+        [('ann', 0), ('bob', 0), ('ann', 20), ('ann', 20)]
         """
         options: dict[str, Any] = {"foreign_key": foreign_key, "window_of": window_of, "keep": keep}
         return self._join(other, Join("left", joiner, name, store, **options))
@@ -153,6 +164,11 @@ class TableJoins(Handle):
         other : a table with the same type of key.
 
         Other parameters as for `KTable.join`.
+
+        Examples
+        --------
+        >>> results(customers.outer_join(discounts, lambda customer, percent: F.coalesce(customer["name"], F.lit("?"))))
+        [('ann', 'Ann'), ('bob', 'Bob'), ('ann', 'Ann'), ('ann', 'Ann'), ('carl', '?')]
         """
         return self._join(other, Join("outer", joiner, name, store))
 
@@ -181,6 +197,13 @@ class TableJoins(Handle):
         Raises
         ------
         TopologyError : `many` is no table, or the key is of another type than this table's.
+
+        Examples
+        --------
+        >>> amount, customer_of = lambda customer, order: order["amount"], lambda order: order["customer"]
+        >>> both = lambda customer, order: F.concat(customer, F.lit("-"), order)
+        >>> results(customers.one_to_many_join(orders.to_table(), amount, key=customer_of, result_key=both))
+        [('ann-1', 30.0), ('bob-2', 5.0), ('ann-1', 30.0), ('ann-3', 12.0)]
         """
         return self._join(many, Join("inner", joiner, name, store, key=key, result_key=result_key), ONE_TO_MANY)
 

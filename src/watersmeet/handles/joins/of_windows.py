@@ -68,6 +68,12 @@ class WindowJoins(Handle):
         Raises
         ------
         TopologyError : the windows are not of one definition, or it is not known how long they are wanted.
+
+        Examples
+        --------
+        >>> shares = hourly.join(discounts, lambda n, percent: n * percent)
+        >>> results(shares.to_stream(key="key"))
+        [('ann', 20), ('ann', 20)]
         """
         return self._join(other, Join("inner", joiner, name, shift=shift, keep=keep))
 
@@ -105,6 +111,12 @@ class WindowJoins(Handle):
         """As `join`, and what meets none is joined with null.
 
         Parameters as for `WTable.join`.
+
+        Examples
+        --------
+        >>> change = lambda now, before: now - F.coalesce(before, F.lit(0))
+        >>> results(hourly.left_join(hourly, change, shift=wm.previous(1)).to_stream(key="key"))
+        [('ann', 1), ('bob', 1), ('ann', 0)]
         """
         return self._join(other, Join("left", joiner, name, shift=shift, keep=keep))
 
@@ -126,6 +138,13 @@ class WindowJoins(Handle):
         shift : none: a right row that meets none would have no window of this table to stand under.
 
         Other parameters as for `WTable.join`.
+
+        Examples
+        --------
+        >>> paid = payments.group_by(lambda amount: F.lit("ann")).windowed_by(hours).count()
+        >>> both = lambda n, m: F.coalesce(n, F.lit(0)) + F.coalesce(m, F.lit(0))
+        >>> results(hourly.outer_join(paid, both).to_stream(key="key"))
+        [('ann', 1), ('ann', 2), ('bob', 1), ('ann', 3), ('ann', 1)]
         """
         return self._join(other, Join("outer", joiner, name, shift=shift, keep=keep))
 

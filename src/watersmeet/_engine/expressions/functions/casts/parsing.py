@@ -19,7 +19,7 @@ from watersmeet._engine.rows.columns import valid
 
 _AROUND = "".join(map(chr, [*range(0x21), 0x7F]))
 _JAVA_AROUND = "".join(map(chr, range(0x21)))
-_TRUE, _FALSE = pa.array(["true", "t", "yes", "y", "1"]), pa.array(["false", "f", "no", "n", "0"])
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 _DECIMAL = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?$"
 _HEXADECIMAL = r"^[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?$"
 _NAMES = {"^[+]?inf(?:inity)?$": np.inf, "^-inf(?:inity)?$": -np.inf, "^nan$": np.nan}
@@ -55,7 +55,7 @@ def integer(call: Call, values: pa.Array) -> pa.Array:
 def boolean(call: Call, values: pa.Array) -> pa.Array:
     """Some words and digits, in letters of any case."""
     text = pc.ascii_lower(pc.utf8_trim(values, _AROUND))
-    true, false = flags(pc.is_in(text, _TRUE)), flags(pc.is_in(text, _FALSE))
+    true, false = (flags(pc.is_in(text, pa.array(words))) for words in (_TRUE, _FALSE))
     there = _refused(call, ~(true | false), all_valid(values))
     return pa.array(true, mask=None if there is None else ~there)
 

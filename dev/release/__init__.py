@@ -1,0 +1,1 @@
+"""A release: files that are the same bytes whoever builds them, and their trial without the clone."""
