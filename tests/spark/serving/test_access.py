@@ -93,6 +93,9 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
                 "/read",
                 "/status",
                 "/topology.svg",
+                "/topology.txt",
+                "/dead-letters",
+                "/why/t/1",
                 "/nothing",
             ):
                 assert ask(servers.url + path, token)[0] == 401, (token, path)

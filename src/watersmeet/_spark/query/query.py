@@ -30,6 +30,7 @@ from watersmeet._spark.session.check import check_threads
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
+from watersmeet.io.kafka import Kafka
 
 
 class Query:
@@ -51,8 +52,10 @@ class Query:
         rest: Callable[[], Query | None],
         spark: SparkSession,
         topology: Physical,
+        kafka: Kafka | None,
     ) -> None:
         self.streaming = streaming
+        self._kafka = kafka
         self._topology = topology
         self._lease = lease
         self._counts = counts
@@ -251,6 +254,7 @@ class Query:
             self._is_active,
             lambda: str(self.streaming.status["message"]),
             self.metrics,
+            self._kafka,
         )
 
     def _is_active(self) -> bool:

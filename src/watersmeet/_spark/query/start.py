@@ -152,16 +152,9 @@ class _Start:
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
         unfinished = partial(is_unfinished, place.place)
-        return Query(
-            streaming,
-            BatchCounts(streaming, metrics, before, kept),
-            self.folder.path,
-            lease,
-            barrier,
-            lambda: rest() if unfinished() else None,
-            self.spark,
-            self.topology,
-        )
+        counts = BatchCounts(streaming, metrics, before, kept)
+        running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
+        return Query(*running, self.spark, self.topology, self.options.kafka)
 
     def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
         """Have the lease, before anything is written."""
