@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from tests.spark.serving.standing import ask, numbers, served, standing, topology
 from watersmeet._plan.pictures.picture import picture_of
-from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json
+from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json, run_as_json
 from watersmeet._spark.metrics.metrics import OperatorMetrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
 from watersmeet._spark.serving.listening.servers import Servers
@@ -125,9 +125,12 @@ def test_the_status_has_the_numbers_of_the_query(servers: Servers) -> None:
         "tables": {"counts": {"rows": 6, "bytes": 240}},
         "drops": [{"operator": "count", "reason": "null_key", "records": 3}],
         "dead_letters": [{"topic": "bad", "of": "clicks", "records": 1}],
+        "restarts": 2,
+        "last_error": {"at_ms": 4_000, "error": "SinkError", "reason": "Kafka does not answer."},
         "served": {"tables": ["t"], "batch": 7, "error": None},
     }
     assert {name: said[name] for name in wanted} == wanted
+    assert said["batch"]["latency"]["clicks"] == {"p50": 0.49, "p99": 10.173, "buckets": {"72": 3, "107": 1}}
     assert said["batch"]["seconds"] == {"triggerExecution": 0.5, "addBatch": 0.4}
 
 
@@ -158,7 +161,7 @@ def test_an_arrow_has_what_the_box_above_it_has_given_or_what_the_output_below_h
 
 
 def test_the_numbers_come_back_from_json_as_they_were() -> None:
-    said = json.loads(json.dumps(metrics_as_json(numbers()) | {"active": True}))
+    said = json.loads(json.dumps(metrics_as_json(numbers()) | run_as_json(numbers()) | {"active": True}))
     assert metrics_of_json(said) == numbers()
 
 
@@ -170,14 +173,18 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
     assert said.output.splitlines() == [
         "q: running, 2 batches, checkpoint /cp",
         "lag 5 records; 3.0 s behind the clock; 8 records/s in the last batch",
+        "restarts: 2; last error at 1970-01-01T00:00:04.000+00:00: SinkError: Kafka does not answer.",
         "source clicks: 10 records; stream time 1970-01-01T00:00:07.000+00:00, records at most 0.020 s behind it",
+        "latency of clicks: half within 0.490 s, 99 percent within 10.173 s",
         "lag of clicks: 5 in partition 0, 0 in partition 1",
         "operator count: 9 in, 6 out",
         "table counts: 6 rows, 240 bytes",
         "sink output: 6 records",
         "sink clicks-dead-letters-sink: 1 records",
         "dropped 3 at count: null_key",
-        "batch 1: 4 records, began 1970-01-01T00:00:05.000+00:00, seconds: triggerExecution 0.50, addBatch 0.40",
+        "batch 1: 4 records, began 1970-01-01T00:00:05.000+00:00, seconds: triggerExecution 0.50, "
+        "addBatch 0.40, offsets 0.01, state 0.20, transactions 0.05",
+        "driver: 100.0 MB python, 600.0 MB jvm, 200.0 MB heap, 1,000.0 MB heap_limit",
         "memory: 1.0 MB of the largest worker, 2.0 MB of stores",
         "dead letters in bad: 1",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
@@ -53,9 +53,11 @@ class Query:
         spark: SparkSession,
         topology: Physical,
         kafka: Kafka | None,
+        facts: QueryFacts,
     ) -> None:
         self.streaming = streaming
-        self._kafka = kafka
+        self._kafka, self._facts = kafka, facts
+        counts.at_end(partial(facts.end, self.exception))
         self._topology = topology
         self._lease = lease
         self._counts = counts
@@ -108,8 +110,7 @@ class Query:
         It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
         batch that was committed.
         """
-        now = self._counts.metrics()
-        return replace(now, under_way_seconds=self._barrier.under_way_seconds) if now.active else now
+        return self._facts.complete(self._counts.metrics())
 
     def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `watersmeet.read_state`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,26 +14,13 @@ from watersmeet._plan.explain import explain
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.pictures.picture import Picture, picture_of
 from watersmeet._plan.pictures.svg import svg
-from watersmeet._spark.metrics.as_json import metrics_as_json
+from watersmeet._spark.metrics.as_json import metrics_as_json, run_as_json
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
+from watersmeet._spark.metrics.query_facts import reason_of
 from watersmeet._spark.serving.dead_letters import LetterTopics
 from watersmeet.io.kafka import Kafka
 from watersmeet.versions import own_version
-
-_RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception): +(\S.*)$", re.MULTILINE)
-
-
-def reason_of(text: str) -> str:
-    """The line of an error that says why: of what Spark says, with its tracebacks, the one that was raised first.
-
-    >>> reason_of("It failed:\\n  File 'x.py', line 7\\nValueError: no such page\\n\\tat org.apache.spark")
-    'no such page'
-    >>> reason_of("The topic has gone.\\nHint: make it again.")
-    'The topic has gone.'
-    """
-    raised = _RAISED.search(text) if "Traceback" in text or "\n\tat " in text else None
-    return raised[1] if raised else text.partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,7 @@ class QueryStatus:
             "error": None if failure is None else str(failure),
             "reason": None if failure is None else reason_of(str(failure)),
             **metrics_as_json(now),
-            "under_way_seconds": now.under_way_seconds,
+            **run_as_json(now),
             "rate": None if now.batch is None else now.batch.rate,
             "dead_letters": self._dead_letters(now),
             "picture": {
