@@ -24,11 +24,13 @@ from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json, 
 from watersmeet._spark.metrics.metrics import OperatorMetrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
 from watersmeet._spark.serving.listening.servers import Servers
+from watersmeet._spark.serving.page.files import MODULES, text_of_file
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
+SCRIPTS = [f"{name}.js" for name in (*MODULES, "start")]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -71,9 +73,9 @@ def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(serve
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     links = Links()
     links.feed(page)
-    assert sorted(links.found) == ["icon.svg", "page.css", "page.js"]
+    assert sorted(links.found) == ["icon.svg", "page.css", "start.js"]
     assert links.inline == []
-    kinds = {"icon.svg": "image/svg+xml", "page.css": "text/css", "page.js": "text/javascript"}
+    kinds = {"icon.svg": "image/svg+xml", "page.css": "text/css"} | dict.fromkeys(SCRIPTS, "text/javascript")
     for name, kind in kinds.items():
         text, said = read(f"{servers.url}/{name}")
         assert said["Content-Type"] == f"{kind}; charset=utf-8"
@@ -85,11 +87,18 @@ def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(serve
 def test_the_script_knows_each_element_by_the_name_that_the_page_gives_it_and_sets_no_markup(servers: Servers) -> None:
     links = Links()
     links.feed(read(f"{servers.url}/")[0])
-    script, _ = read(f"{servers.url}/page.js")
-    asked = set(re.findall(r"\$\(\"([\w-]+)\"\)", script)) | set(re.findall(r"fill\(\"([\w-]+)\"", script))
-    assert asked
+    scripts = [read(f"{servers.url}/{name}")[0] for name in SCRIPTS] + [text_of_file("widget.js")]
+    asked = {name for script in scripts for name in re.findall(r"\b(?:\$|at|getElementById)\(\"([\w-]+)\"\)", script)}
+    assert len(asked) > 20
     assert asked <= set(links.ids)
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+    for script in scripts:
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+
+
+def test_each_script_imports_only_those_that_stand_before_it() -> None:
+    for number, name in enumerate(MODULES):
+        found = re.findall(r'^import .* from "\./(\w+)\.js";$', text_of_file(f"{name}.js"), re.MULTILINE)
+        assert set(found) <= set(MODULES[:number]), name
 
 
 def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
     (built,) = tmp_path.glob("*.whl")
     with ZipFile(built) as wheel:
         names = [Path(name).name for name in wheel.namelist() if "/serving/page/" in name]
-    assert {"index.html", "page.css", "page.js", "icon.svg"} <= set(names)
+    assert {"index.html", "page.css", "icon.svg", "widget.js", *SCRIPTS} <= set(names)
 
 
 def test_a_page_of_another_site_gets_neither_the_page_nor_the_status(replica: Replica) -> None:

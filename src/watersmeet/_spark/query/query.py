@@ -18,12 +18,12 @@ from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
-from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
+from watersmeet._spark.serving.page.notebook import as_html, widget_of
 from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.session.check import check_threads
@@ -85,16 +85,7 @@ class Query:
         return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
 
     def _repr_html_(self) -> str:
-        last = self.streaming.lastProgress
-        said = {
-            "query": self.streaming.name or self.streaming.id,
-            "state": "active" if self.streaming.isActive else "ended",
-            "checkpoint": self._checkpoint,
-            "last batch": "none yet" if last is None else last["batchId"],
-            "its records": 0 if last is None else last["numInputRows"],
-            "dropped since the start": ", ".join(f"{n} {why} at {at}" for (at, why), n in self.drops.items()) or "none",
-        }
-        return as_html(said)
+        return as_html(self._status().as_json())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -223,6 +214,23 @@ class Query:
                 hint=f"Before, query.serve(tables=[{name!r}]); or query.state({name!r}) reads it from the checkpoint.",
             )
         return self._served.table(name)
+
+    def widget(self) -> Any:
+        """The page of the query (`serve`) as a widget: a notebook shows it as the last value of a cell.
+
+        It has the tables that are served; `serve(tables=[...])` without an address is enough.
+
+        Raises
+        ------
+        ConfigError : a package is missing.
+
+        Examples
+        --------
+        >>> query.widget()  # doctest: +SKIP
+        """
+        served = self._served
+        replica = None if served is None or served.is_closed else served._replica
+        return widget_of(self._status(), replica, self._why)
 
     def telemetry(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:
         """Send a trace of each batch, and the numbers of `metrics`, to OpenTelemetry until the query ends.
