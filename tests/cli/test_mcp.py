@@ -25,7 +25,7 @@ TOKEN = "a token of enough length"
 
 
 def explained(table: str, key: Any) -> Any:
-    return SimpleNamespace(as_dict=lambda: {"table": table, "key": key, "causes": ["t-0@1"]})
+    return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key, "causes": ["t-0@1"]}))
 
 
 @pytest.fixture(scope="module")

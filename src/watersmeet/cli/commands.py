@@ -177,7 +177,7 @@ def why(checkpoint: str, topology: str, table: str, key: str, form: str, master:
     (wanted,) = key_values(spark, checkpoint, table, [key])
     found = made.why(spark, checkpoint=checkpoint, table=table, key=wanted)
     if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=2))
+        click.echo(found.as_json())
     else:
         click.echo(found.to_svg() if form == "svg" else found.to_mermaid() if form == "mermaid" else str(found))
 

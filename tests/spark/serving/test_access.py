@@ -66,7 +66,7 @@ def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refuse
     def why(table: str, key: Any) -> Any:
         begun.set()
         assert told.wait(600)
-        return SimpleNamespace(as_dict=lambda: {"table": table, "key": key})
+        return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}))
 
     with served(replica, why=why) as servers, ThreadPoolExecutor(1) as asking:
         first = asking.submit(ask, f"{servers.url}/why/t/1")

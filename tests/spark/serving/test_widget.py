@@ -23,7 +23,7 @@ from watersmeet.errors import ConfigError
 
 
 def explained(table: str, key: Any) -> Any:
-    return SimpleNamespace(as_dict=lambda: {"table": table, "key": key}, to_svg=lambda: "<svg/>")
+    return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}), to_svg=lambda: "<svg/>")
 
 
 @pytest.fixture(scope="module")

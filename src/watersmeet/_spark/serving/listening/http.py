@@ -179,10 +179,10 @@ class HttpReplica:
             found = await anyio.to_thread.run_sync(why, name, key)
         finally:
             self._explaining.release()
-        said = found.as_dict()
+        text = found.as_json()
         if request.query_params.get("picture") == "true":
-            said["picture"] = found.to_svg()
-        return JSONResponse(said)
+            text = f'{text[:-1]}, "picture": {json.dumps(found.to_svg())}}}'
+        return Response(text, media_type=_JSON)
 
     async def _answered(self, read: TableQuestion) -> Response:
         now = self._replica.batch
