@@ -58,7 +58,8 @@ def test_records_of_a_pattern_are_named_by_their_topics_and_run_in_the_order_of_
         assert producer.flush(30) == 0
 
     builder = wm.StreamsBuilder("patterns")
-    visits = builder.table(wm.TopicPattern(f"{name}-.*"), key="string", value="string", name="visits", store="last")
+    source = wm.TopicPattern(f"{name}-.*")
+    visits = builder.stream(source, key="string", value="string", name="visits").to_table(store="last")
     visits.to_stream().to(wm.ForeachBatch(lambda rows, batch: rows.count()), name="out")
     topology = builder.build()
     # the one that joins later has the smaller name

@@ -153,6 +153,6 @@ def test_the_json_of_an_answer_has_values_as_topics_have_them() -> None:
     text = Why("table", b"k", 0, (row,), (), 0, 0, (), StructType(fields), node, "").as_json()
     assert json.loads(text)["key"] == "aw=="
     assert (
-        '"rows": [{"value":{"raw":"/w==","at":"1970-01-01T00:00:01.000Z","amount":12345678901234567890.5000000000,'
-        f'"share":"NaN","far":{2**62}}},"timestamp":"1970-01-01T00:00:01.000Z"}}]'
+        '"rows": [{"value":{"raw":"/w==","at":"1970-01-01T00:00:01.000000Z","amount":12345678901234567890.5000000000,'
+        f'"share":"NaN","far":{2**62}}},"timestamp":"1970-01-01T00:00:01.000000Z"}}]'
     ) in text
