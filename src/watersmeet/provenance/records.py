@@ -155,7 +155,7 @@ class JournalFrame:
     piped: pa.Table
 
     @property
-    def places(self) -> tuple[Int64s, Int64s]:
+    def positions(self) -> tuple[Int64s, Int64s]:
         """Source and partition, and the offset, of each record, as its position has them."""
         partition = ints(self.rows, "partition")
         if self.inlet.source.origin.pattern is not None:
@@ -230,7 +230,7 @@ def _in_order(read: Sequence[JournalFrame], topology: Local) -> tuple[Int64s, In
     lengths = [len(each.rows) for each in read]
     numbers = np.repeat(np.arange(len(read)), lengths)
     rows = np.concatenate([np.arange(length) for length in lengths])
-    srcpart, offset = (np.concatenate([each.places[at] for each in read]) for at in (0, 1))
+    srcpart, offset = (np.concatenate([each.positions[at] for each in read]) for at in (0, 1))
     sources = srcpart >> PARTITION_BITS
     by_log = np.lexsort((offset, srcpart))
     moves = _moves(pa.concat_tables([each.piped for each in read]).take(pa.array(by_log)), topology)

@@ -29,7 +29,7 @@ def selected(topology: Local, asked: AskedRow, history: History) -> Int64s | Non
 
     Time is left out: who has moved it when one of these came may have a part in the row, too.
     """
-    ways = _ways_to(topology.physical, asked)
+    ways = _operators_above(topology.physical, asked)
     if ways is None:
         return None
     first = WatchedRun(topology)
@@ -59,7 +59,7 @@ def _joined(parts: Iterable[Int64s]) -> Int64s:
 
 
 @dataclass
-class _Ways:
+class _OperatorsAbove:
     """The operators above a row, by their numbers.
 
     Attributes
@@ -73,13 +73,13 @@ class _Ways:
     referred: list[list[int]] = field(default_factory=list)
 
 
-def _ways_to(physical: Physical, asked: AskedRow) -> _Ways | None:
+def _operators_above(physical: Physical, asked: AskedRow) -> _OperatorsAbove | None:
     """The ways to a row; None where keys do not say what matters."""
-    ways = _Ways()
+    ways = _OperatorsAbove()
     return ways if _goes_up(physical, asked.table.context.operator, ways.by_key, ways) else None
 
 
-def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Ways) -> bool:
+def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _OperatorsAbove) -> bool:
     """Note an operator and those above it in a group with the same keys; False where keys do not say what matters."""
     if operator.id in group:
         return True
@@ -92,7 +92,7 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Wa
     return all(_follows(physical, edge, above, group, ways) for edge, above in edges_above(physical, operator))
 
 
-def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list[int], ways: _Ways) -> bool:
+def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list[int], ways: _OperatorsAbove) -> bool:
     if above is None or keeps_key(physical, edge):
         return above is None or _goes_up(physical, above, group, ways)
     if above.stem not in _REFERRED or not steps_keep_key(physical, edge):
@@ -104,7 +104,7 @@ def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list
     return all(_goes_up(physical, send, group, ways) for send in sends) and _goes_up(physical, above, referred, ways)
 
 
-def _refers(physical: Physical, operator: Operator, group: list[int], ways: _Ways) -> bool:
+def _refers(physical: Physical, operator: Operator, group: list[int], ways: _OperatorsAbove) -> bool:
     """The operators above the rows that are referred to; those of the rows that refer are noted by their results."""
     is_asked = group is ways.by_key
     others = [(e, each) for e, each in edges_above(physical, operator) if each is None or each.stem != _REFERS]

@@ -20,8 +20,8 @@ from watersmeet._plan.pictures.svg import svg
 from watersmeet._spark.serving.dead_letters import letter_of
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.page import widget as widgets
-from watersmeet._spark.serving.page.notebook import widget_of
+from watersmeet._spark.serving.notebook import widget as widgets
+from watersmeet._spark.serving.notebook.display import widget_of
 from watersmeet._spark.serving.page.status import QueryStatus
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"

@@ -16,8 +16,8 @@ import pytest
 from tests.spark.serving.kit import until
 from tests.spark.serving.standing import ask, served, standing, status_of
 from watersmeet import extras
-from watersmeet._spark.serving.page import widget as widgets
-from watersmeet._spark.serving.page.notebook import as_html, widget_of
+from watersmeet._spark.serving.notebook import widget as widgets
+from watersmeet._spark.serving.notebook.display import as_html, widget_of
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError
 

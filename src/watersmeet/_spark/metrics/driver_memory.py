@@ -15,7 +15,7 @@ from watersmeet._worker.process import resident_bytes
 
 
 def driver_bytes(spark: SparkSession) -> Mapping[str, int]:
-    """Bytes by `python`, `jvm`, `heap` and `heap_limit`; what the system or Spark does not say is missing."""
+    """Bytes by `python`, `jvm`, `heap` and `heap_limit`; sizes that the system or Spark does not say are missing."""
     found = {"python": resident_bytes(), **_of_jvm(spark)}
     return {part: size for part, size in found.items() if size}
 

@@ -165,7 +165,7 @@ class Metrics:
     latency : of the records of each source, from their timestamps to when all outputs had their batch; nothing where
         the only output is one of Spark's own sinks.
     driver_bytes : memory of the driver: resident memory of `python` and of the `jvm`; `heap`, what the JVM uses of its
-        heap, and `heap_limit`, how large that may become. What the system does not say is missing.
+        heap, and `heap_limit`, how large that may become. Sizes that the system does not say are missing.
     restarts : how often the checkpoint was started before this start.
     last_error : the last error that ended the query, in this start or before; None: none is known.
     """

@@ -1,4 +1,4 @@
-"""What a progress of Spark says of a batch: times, offsets, and what was observed."""
+"""The fields of a progress of Spark: times of a batch, offsets, and what was observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a query beside the counts of its batches: memory, restarts, errors, and how long Kafka took.
+"""Facts of a query beside the counts of its batches: memory, restarts, errors, and how long Kafka took.
 
 The last error lies in the checkpoint, as one of an earlier start is of interest, too. It is written when the end of the
 query is noticed; a process that was killed leaves none, and is seen by the number of restarts.

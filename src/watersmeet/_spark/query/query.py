@@ -23,7 +23,7 @@ from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
-from watersmeet._spark.serving.page.notebook import as_html, widget_of
+from watersmeet._spark.serving.notebook.display import as_html, widget_of
 from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.session.check import check_threads

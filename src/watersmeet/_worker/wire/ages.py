@@ -1,7 +1,7 @@
-"""How old records are when their batch begins, as a histogram: what their latency is made of behind the batch.
+"""How old records are when their batch begins, as a histogram, of which their latency is made behind the batch.
 
 A task that runs again has to count the same once more (`measures`), so no task asks its own clock: the driver says with
-a property of the job when the batch began. What lies between the begin and the outputs is added where this is known.
+a property of the job when the batch began. The time between the begin and the outputs is added where it is known.
 A bucket is an eighth of a doubling, so a latency is known to 5 percent.
 """
 

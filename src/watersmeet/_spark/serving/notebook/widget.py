@@ -1,6 +1,6 @@
 """The page of a query as a widget of a notebook: the files of the page, and the answers of served tables.
 
-What the page asks is answered by the application that answers over HTTP, in this process and without a port. The status
+The application that answers over HTTP answers the page here, too, in this process and without a port. The status
 is sent by a thread, so that it moves while a cell of the notebook runs.
 """
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a query: a table of its status, and the page as a widget."""
+"""A query as a notebook shows it: a table of its status, and the page as a widget."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def widget_of(status: QueryStatus, replica: Replica | None, why: Callable[[str, 
             hint=f"{installing('notebook')}.",
         )
     from watersmeet._spark.serving.listening.http import HttpReplica, QueryView
-    from watersmeet._spark.serving.page.widget import QueryWidget
+    from watersmeet._spark.serving.notebook.widget import QueryWidget
 
     served = Replica([], 1) if replica is None else replica
     view = QueryView(status, lambda: b"", 0, why)
