@@ -115,6 +115,8 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
     assert query.drops == {("in", "dead_letter"): 10}
     check_shown(query._status().last_dead_letters(), dead, name)
     now = query.metrics()
+    assert now.batch is not None
+    assert now.batch.writes["transactions"] > 0
     assert (now.consumed, now.drops, now.lag) == ({"in": 40}, query.drops, {name: dict.fromkeys(range(4), 0)})
     assert set(now.produced.values()) == {10, 30}
 
