@@ -58,6 +58,7 @@ WITH_JVM = frozenset(
     {
         "watersmeet._spark.analysis.analysed_plan",
         "watersmeet._spark.analysis.constants",
+        "watersmeet._spark.metrics.driver_memory",
         "watersmeet._spark.metrics.observed",
         "watersmeet._spark.checkpoint.disk",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -43,3 +44,40 @@ def test_records_of_topics_are_named_by_partition_and_offset(
     assert [record.value["amount"] for record in found.records] == [3, 4]
     assert found.notes == ()
     assert found.rows[0]["value"]["total"] == 7
+
+
+def test_records_of_a_pattern_are_named_by_their_topics_and_run_in_the_order_of_the_query(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name = f"shop-{uuid.uuid4().hex[:8]}"
+    topics = [f"{name}-{part}" for part in ("north", "east")]
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def put(topic: str, value: str, ts: int) -> None:
+        producer.produce(topic, key=b"ann", value=value.encode(), timestamp=ts, partition=0)
+        assert producer.flush(30) == 0
+
+    builder = wm.StreamsBuilder("patterns")
+    source = wm.TopicPattern(f"{name}-.*")
+    visits = builder.stream(source, key="string", value="string", name="visits").to_table(store="last")
+    visits.to_stream().to(wm.ForeachBatch(lambda rows, batch: rows.count()), name="out")
+    topology = builder.build()
+    # the one that joins later has the smaller name
+    for topic, ts in zip(topics, (5, 3), strict=True):
+        broker.create_topics([topic], partitions=2)
+        put(topic, f"first of {topic}", ts)
+        put(topic, f"second of {topic}", ts)
+        options = {"kafka": kafka, "shards": 2, "tasks": 2, "available_now": True, "explain": True}
+        query = topology.start(spark, checkpoint=tmp_path / "checkpoint", **options)
+        query.awaitTermination()
+    found = query.why("last", "ann")
+    query.stop()
+    assert found.notes == ()
+    assert found.rows[0]["value"] == f"second of {topics[1]}"
+    assert [record.place for record in found.records] == [f"{topics[1]}-0@1"]
+    assert {(cause.record.topic, cause.role) for cause in found.causes} == {
+        (topics[0], "replaced"),
+        (topics[1], "replaced"),
+        (topics[1], "made"),
+    }
+    assert f'"topic": "{topics[1]}"' in found.as_json()

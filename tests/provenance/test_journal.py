@@ -73,7 +73,14 @@ def check_http(query: Any, found: Why) -> None:
     query.serve("127.0.0.1:0", tables=["open-orders"])
     until(lambda: query._served.batch == found.batch)
     with urllib.request.urlopen(f"{query._served.url}/why/open-orders/42", timeout=600) as answer:
-        assert json.loads(answer.read())["causes"] == found.as_dict()["causes"]
+        said = json.loads(answer.read())
+    assert said == found.as_dict()
+    with urllib.request.urlopen(f"{query._served.url}/tables/open-orders/42", timeout=600) as answer:
+        (row,) = json.loads(answer.read())["rows"]
+    assert said["key"] == row.pop("key")
+    assert said["rows"] == [row]
+    with urllib.request.urlopen(f"{query._served.url}/why/open-orders/42?picture=true", timeout=600) as answer:
+        assert json.loads(answer.read())["picture"].startswith("<svg")
     with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(f"{query._served.url}/why/open-orders/x", timeout=60)
 

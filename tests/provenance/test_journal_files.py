@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import time
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import BinaryType, DecimalType, DoubleType, LongType, StructField, StructType, TimestampType
 
-import watersmeet as wm
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.journal.folders import WHOLE, remove
@@ -21,7 +23,6 @@ from watersmeet._spark.journal.writer import JournalWriter
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.provenance.answer import Why
-from watersmeet.provenance.ask import replayable
 
 SPARK: Any = SimpleNamespace(
     sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None), conf=None, createDataFrame=None
@@ -136,20 +137,22 @@ def test_a_journal_and_patterns_need_threads_of_their_own(tmp_path: Path, monkey
         TopicNumbers(nothing, [], nothing, nothing, allow_recreated=False)
 
 
-def test_a_topology_that_reads_topics_by_a_pattern_is_not_explained(tmp_path: Path) -> None:
-    builder = wm.StreamsBuilder("patterns")
-    stream = builder.stream(wm.TopicPattern("orders-.*"), key="string", value="string")
-    stream.group_by_key().count(store="counts").to_stream().to("out")
-    topology = builder.build()
-    with pytest.raises(ConfigError, match=r"by a pattern cannot be explained yet[\s\S]*each topic by its name"):
-        replayable(SPARK, topology.physical)
-    with pytest.raises(ConfigError, match="by a pattern cannot be explained yet"):
-        topology.start(SPARK, checkpoint=str(tmp_path), explain=True)
-
-
-def test_an_answer_with_numbers_that_json_does_not_have_is_json_nevertheless() -> None:
-    rows = ({"value": math.nan, "timestamp": [math.inf, -math.inf, 1.5]},)
-    found = Why("table", 1, 0, rows, (), 0, 0, (), None, "").as_dict()  # type: ignore[arg-type]
-    assert json.loads(json.dumps(found, allow_nan=False))["rows"] == [
-        {"value": "NaN", "timestamp": ["Infinity", "-Infinity", 1.5]}
-    ]
+def test_the_json_of_an_answer_has_values_as_topics_have_them() -> None:
+    kinds = {
+        "raw": BinaryType(),
+        "at": TimestampType(),
+        "amount": DecimalType(30, 10),
+        "share": DoubleType(),
+        "far": LongType(),
+    }
+    value = StructType([StructField(name, kind) for name, kind in kinds.items()])
+    fields = [StructField("key", BinaryType()), StructField("value", value), StructField("timestamp", TimestampType())]
+    at = dt.datetime.fromtimestamp(1, dt.UTC)
+    row = {"value": (b"\xff", at, Decimal("12345678901234567890.5"), math.nan, 2**62), "timestamp": at}
+    node: Any = None
+    text = Why("table", b"k", 0, (row,), (), 0, 0, (), StructType(fields), node, "").as_json()
+    assert json.loads(text)["key"] == "aw=="
+    assert (
+        '"rows": [{"value":{"raw":"/w==","at":"1970-01-01T00:00:01.000000Z","amount":12345678901234567890.5000000000,'
+        f'"share":"NaN","far":{2**62}}},"timestamp":"1970-01-01T00:00:01.000000Z"}}]'
+    ) in text

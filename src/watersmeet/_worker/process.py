@@ -48,11 +48,21 @@ def give_back() -> None:
 
 def own_bytes() -> int:
     """Resident memory of this process that is not mapped from files; 0 where the system does not say (not Linux)."""
+    resident, files = _pages("self")
+    return (resident - files) * os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes(process: int | None = None) -> int:
+    """Resident memory of a process, this one if none is named; 0 where the system does not say (not Linux)."""
+    return _pages("self" if process is None else str(process))[0] * os.sysconf("SC_PAGE_SIZE")
+
+
+def _pages(process: str) -> tuple[int, int]:
     try:
-        _, resident, files, *_ = Path("/proc/self/statm").read_text().split()
+        _, resident, files, *_ = Path(f"/proc/{process}/statm").read_text().split()
     except OSError:
-        return 0
-    return (int(resident) - int(files)) * os.sysconf("SC_PAGE_SIZE")
+        return 0, 0
+    return int(resident), int(files)
 
 
 @cache

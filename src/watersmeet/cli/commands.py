@@ -20,15 +20,16 @@ import click
 
 from watersmeet._spark.metrics.as_json import drops_as_json, metrics_as_json
 from watersmeet._spark.query import leases
-from watersmeet._spark.serving.remote import asked_of
+from watersmeet._spark.serving.remote import TableServerAddress
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
 from watersmeet.cli.checkpoints import check_started
 from watersmeet.cli.doctor import doctor
 from watersmeet.cli.init import init
+from watersmeet.cli.mcp_server import made_server
 from watersmeet.cli.numbers import drop_lines, metric_lines, numbers, span
 from watersmeet.cli.run import run
-from watersmeet.cli.shared import AS_JSON, BATCH, MASTER, examples, with_errors_as_text
+from watersmeet.cli.shared import AS_JSON, BATCH, MASTER, examples, of_served_query, with_errors_as_text
 from watersmeet.cli.top import status_lines
 from watersmeet.cli.topologies import check_named, made_topology
 from watersmeet.errors import ConfigError
@@ -187,7 +188,7 @@ def why(checkpoint: str, topology: str, table: str, key: str, form: str, master:
     (wanted,) = key_values(spark, checkpoint, table, [key])
     found = made.why(spark, checkpoint=checkpoint, table=table, key=wanted)
     if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=2))
+        click.echo(found.as_json())
     else:
         click.echo(found.to_svg() if form == "svg" else found.to_mermaid() if form == "mermaid" else str(found))
 
@@ -222,19 +223,18 @@ def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
 
 
 @main.command(epilog=examples("watersmeet top http://127.0.0.1:8815"))
-@click.argument("url")
-@click.option("--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN.")
-@click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
+@of_served_query
 @click.option("--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @click.option("--once", is_flag=True, help="Say them once, as where stdout is no terminal.")
 @AS_JSON
 @with_errors_as_text
 def top(url: str, token: str | None, tls_roots: str | None, every: float, once: bool, as_json: bool) -> None:
     """Watch the numbers of the query that serves its tables at URL, until Ctrl-C."""
+    address = TableServerAddress(url, token, tls_roots)
     once = once or as_json or not sys.stdout.isatty()
     with suppress(KeyboardInterrupt):
         while True:
-            said = asked_of(url, "status", token=token, tls_roots=tls_roots)
+            said = address.json("status")
             text = json.dumps(said, indent=2) if as_json else "\n".join(status_lines(said))
             if not once:
                 click.clear()
@@ -242,6 +242,14 @@ def top(url: str, token: str | None, tls_roots: str | None, every: float, once: 
             if once:
                 return
             time.sleep(every)
+
+
+@main.command(epilog=examples("watersmeet mcp http://127.0.0.1:8815"))
+@of_served_query
+@with_errors_as_text
+def mcp(url: str, token: str | None, tls_roots: str | None) -> None:
+    """Let a language model read the query that serves its tables at URL: an MCP server over stdin and stdout."""
+    made_server(TableServerAddress(url, token, tls_roots)).run()
 
 
 @main.command(epilog=examples("watersmeet reset /data/orders"))

@@ -46,6 +46,7 @@ def metric_lines(now: Metrics) -> Iterator[str]:
         time = now.stream_time_ms.get(source)
         told = "" if time is None else f"; stream time {at(time)}, records at most {late:,.3f} s behind it"
         yield f"source {source}: {count:,} records{told}"
+        yield from _latency_line(source, now)
     for topic, partitions in now.lag.items():
         yield f"lag of {topic}: " + ", ".join(f"{lag:,} in partition {part}" for part, lag in partitions.items())
     for name, operator in now.operators.items():
@@ -58,11 +59,20 @@ def metric_lines(now: Metrics) -> Iterator[str]:
     yield from drop_lines(now.drops)
     if now.batch is not None:
         yield _batch_line(now.batch)
+    if now.driver_bytes:
+        yield "driver: " + ", ".join(f"{size / 1e6:,.1f} MB {part}" for part, size in now.driver_bytes.items())
     yield f"memory: {now.worker_bytes / 1e6:,.1f} MB of the largest worker, {now.state_bytes / 1e6:,.1f} MB of stores"
 
 
+def _latency_line(source: str, now: Metrics) -> Iterator[str]:
+    found = now.latency.get(source)
+    half, most = (None, None) if found is None else (found.quantile(0.5), found.quantile(0.99))
+    if half is not None and most is not None:
+        yield f"latency of {source}: half within {half:,.3f} s, 99 percent within {most:,.3f} s"
+
+
 def _batch_line(batch: BatchMetrics) -> str:
-    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in batch.seconds.items())
+    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in (*batch.seconds.items(), *batch.writes.items()))
     return f"batch {batch.number}: {batch.records:,} records, began {at(batch.started_ms)}, seconds: {parts}"
 
 

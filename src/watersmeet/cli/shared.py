@@ -17,6 +17,15 @@ MASTER = click.option(
 )
 
 
+def of_served_query(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the address of a query that serves its tables, and what it asks of its readers."""
+    token = click.option(
+        "--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN."
+    )
+    roots = click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
+    return click.argument("url")(token(roots(command)))
+
+
 def with_errors_as_text(command: Callable[..., None]) -> Callable[..., None]:
     """The command, which ends with an error of watersmeet as a text and exit code 1."""
 

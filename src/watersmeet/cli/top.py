@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from watersmeet._spark.metrics.as_json import metrics_of_json
+from watersmeet._spark.metrics.log_line import at
 from watersmeet.cli.numbers import metric_lines
 
 
@@ -21,6 +22,10 @@ def status_lines(said: Mapping[str, Any]) -> Iterator[str]:
     told += [] if behind is None else [f"{behind / 1_000:,.1f} s behind the clock"]
     told += [] if now.batch is None else [f"{now.batch.rate:,.0f} records/s in the last batch"]
     yield "; ".join(told)
+    if now.restarts or now.last_error is not None:
+        error = now.last_error
+        last = "" if error is None else f"; last error at {at(error.at_ms)}: {error.error}: {error.reason}"
+        yield f"restarts: {now.restarts:,}{last}"
     yield from metric_lines(now)
     for letters in said["dead_letters"]:
         records = "not counted" if letters["records"] is None else f"{letters['records']:,}"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from pyspark.sql import Row
+from pyspark.sql.types import BinaryType, DataType, StructType
 
+from watersmeet._engine.rows.columns import array
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.pictures.mermaid import mermaid
 from watersmeet._plan.pictures.picture import Arrow, Box, Picture
 from watersmeet._plan.pictures.svg import svg
+from watersmeet._worker.formats.json_encode import encoded
 from watersmeet.provenance.causes import Cause
 from watersmeet.provenance.records import InputRecord
+from watersmeet.testing.values import arrow_rows
 
 _SHOWN = 120
 _ROLES = {
@@ -43,6 +46,7 @@ class Why:
     since_batch : the first batch of the journal.
     since_ms : when that batch was written, in ms since 1970.
     notes : what the journal does not know about the row; empty where it knows all.
+    schema : the columns of the table.
     """
 
     table: str
@@ -53,6 +57,7 @@ class Why:
     since_batch: int
     since_ms: int
     notes: tuple[str, ...]
+    schema: StructType
     _plan: Plan
     _node: str
 
@@ -65,18 +70,66 @@ class Why:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.table} {_text(self.key)}, batch {self.batch}"
-        for row in self.rows or ({},):
-            yield f"  = {_text(row) if row else 'nothing'}"
-        yield from _drawn([_branch(self._plan, self._node, self.causes)], "")
+        yield f"{self.table} {_short(self._key)}, batch {self.batch}"
+        for row in self._rows or ("nothing",):
+            yield f"  = {_short(row)}"
+        yield from _drawn([self._branch(self._node)], "")
         yield from (f"Note: {note}" for note in self.notes)
 
+    def as_json(self) -> str:
+        """The answer as JSON; rows, keys and values are written as topics and served tables have them."""
+        said = {
+            "table": json.dumps(self.table),
+            "key": self._key,
+            "batch": str(self.batch),
+            "rows": f"[{', '.join(self._rows)}]",
+            "causes": f"[{', '.join(map(self._cause, self.causes))}]",
+            "journal_since": json.dumps({"batch": self.since_batch, "ms": self.since_ms}),
+            "notes": json.dumps(self.notes),
+        }
+        return _object(said)
+
     def as_dict(self) -> dict[str, Any]:
-        """The answer as values that JSON has."""
-        causes = [_cause(each) for each in self.causes]
-        said = {"table": self.table, "key": _plain(self.key), "batch": self.batch, "rows": _plain(self.rows)}
-        since = {"batch": self.since_batch, "ms": self.since_ms}
-        return {**said, "causes": causes, "journal_since": since, "notes": list(self.notes)}
+        """The same as values of Python."""
+        found: dict[str, Any] = json.loads(self.as_json())
+        return found
+
+    @cached_property
+    def _key(self) -> str:
+        (text,) = json_texts(self.schema["key"].dataType, [self.key])
+        return text
+
+    @cached_property
+    def _rows(self) -> tuple[str, ...]:
+        fields = [field for field in self.schema.fields if field.name != "key"]
+        given = [tuple(row.get(field.name) for field in fields) for row in self.rows]
+        return tuple(json_texts(StructType(fields), given))
+
+    @cached_property
+    def _pairs(self) -> Mapping[str, tuple[str, str]]:
+        """The JSON of the key and the value of each record, by its place."""
+        given = [each for cause in self.causes for each in (cause.record, cause.waited_for) if each is not None]
+        found: dict[str, tuple[str, str]] = {}
+        for source in self._plan.sources:
+            mine = [record for record in given if record.input == source.input]
+            keys = json_texts(source.shape.key, [record.key for record in mine])
+            values = json_texts(source.shape.value, [record.value for record in mine])
+            found |= {record.place: pair for record, *pair in zip(mine, keys, values, strict=True)}  # type: ignore[misc]
+        return found
+
+    def _cause(self, cause: Cause) -> str:
+        waited = "null" if cause.waited_for is None else self._record(cause.waited_for, {})
+        drops = [{"operator": operator, "reason": reason} for operator, reason in cause.drops]
+        said = {"role": json.dumps(cause.role), "drops": json.dumps(drops), "waited_for": waited}
+        return self._record(cause.record, said)
+
+    def _record(self, record: InputRecord, more: Mapping[str, str]) -> str:
+        plain = {name: json.dumps(each) for name, each in vars(record).items() if name not in ("key", "value")}
+        key, value = self._pairs[record.place]
+        return _object({**plain, "place": json.dumps(record.place), "key": key, "value": value, **more})
+
+    def _pair(self, record: InputRecord) -> str:
+        return ": ".join(map(_short, self._pairs[record.place]))
 
     def to_mermaid(self) -> str:
         """The answer as a Mermaid flowchart: records, the operators behind them, and the row."""
@@ -90,7 +143,7 @@ class Why:
         return f'<div style="overflow:auto">{self.to_svg()}</div>'
 
     def _picture(self) -> Picture:
-        shown = [f"{_text(c.record.key)}: {_text(c.record.value)}; {_role(c)}"[:_SHOWN] for c in self.causes]
+        shown = [f"{self._pair(c.record)}; {_role(c)}"[:_SHOWN] for c in self.causes]
         records = zip(self.causes, shown, strict=True)
         boxes = [Box(cause.record.place, "input", about, "") for cause, about in records]
         arrows, number = list[Arrow](), dict[str, int]()
@@ -100,8 +153,8 @@ class Why:
             tails = [*(number[name] for name in node.inputs if name in number), *mine]
             arrows += [Arrow(tail, len(boxes)) for tail in tails]
             boxes.append(Box(node.name, "operator" if node.inputs else "step", node.stem.replace("_", " "), ""))
-        about = "; ".join(map(_text, self.rows)) or "nothing"
-        title = f"{self.table} {_text(self.key)}"
+        about = "; ".join(map(_short, self._rows)) or "nothing"
+        title = f"{self.table} {_short(self._key)}"
         arrows.append(Arrow(number[self._node], len(boxes)))
         boxes.append(Box(title, "output", about[:_SHOWN], ""))
         return Picture(f"Why {title}", tuple(boxes), tuple(arrows), (None,) * len(boxes))
@@ -114,6 +167,22 @@ class Why:
                 wanted.update(node.inputs)
         return [node for node in self._plan.nodes if node.name in wanted and (node.inputs or _input(node) in inputs)]
 
+    def _branch(self, name: str) -> _Branch:
+        """A node, and below it the nodes that it reads, down to the records; ways without records are left out."""
+        plan, node = self._plan, self._plan.by_name[name]
+        if not node.inputs:
+            mine = (cause for cause in self.causes if cause.record.input == _input(node))
+            return _Branch(name, tuple(_Branch(self._line(cause)) for cause in mine))
+        inputs = {cause.record.input for cause in self.causes}
+        # the old and the new half of a change come by the same way
+        ways = {(plan.by_name[each].stem, plan.ancestors[each]): each for each in node.inputs}
+        below = [each for each in ways.values() if inputs & {_input(plan.by_name[at]) for at in plan.ancestors[each]}]
+        return _Branch(f"{name} ({node.stem.replace('_', ' ')})", tuple(map(self._branch, below)))
+
+    def _line(self, cause: Cause) -> str:
+        record = cause.record
+        return f"{record.place}  {_moment(record.ts)}  {self._pair(record)}  {_role(cause)}"
+
 
 @dataclass(frozen=True)
 class _Branch:
@@ -121,25 +190,6 @@ class _Branch:
 
     text: str
     below: tuple[_Branch, ...] = ()
-
-
-def _branch(plan: Plan, name: str, causes: Sequence[Cause]) -> _Branch:
-    """A node, and below it the nodes that it reads, down to the records; ways without records are left out."""
-    node = plan.by_name[name]
-    if not node.inputs:
-        mine = (cause for cause in causes if cause.record.input == _input(node))
-        return _Branch(name, tuple(_Branch(_line(cause)) for cause in mine))
-    inputs = {cause.record.input for cause in causes}
-    # the old and the new half of a change come by the same way
-    ways = {(plan.by_name[each].stem, plan.ancestors[each]): each for each in node.inputs}
-    below = [each for each in ways.values() if inputs & {_input(plan.by_name[at]) for at in plan.ancestors[each]}]
-    return _Branch(f"{name} ({node.stem.replace('_', ' ')})", tuple(_branch(plan, each, causes) for each in below))
-
-
-def _line(cause: Cause) -> str:
-    record = cause.record
-    pair = f"{_text(record.key)}: {_text(record.value)}"
-    return f"{record.place}  {_moment(record.ts)}  {pair}  {_role(cause)}"
 
 
 def _drawn(branches: Sequence[_Branch], indent: str) -> Iterator[str]:
@@ -167,31 +217,28 @@ def _moment(ms: int) -> str:
         return f"{ms} ms"
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
-    waited = None if cause.waited_for is None else _record(cause.waited_for)
-    drops = [{"operator": operator, "reason": reason} for operator, reason in cause.drops]
-    return {**_record(cause.record), "role": cause.role, "drops": drops, "waited_for": waited}
+def json_texts(kind: DataType, values: Sequence[Any]) -> list[str]:
+    """The JSON of values of a type, as topics have it; bytes that could not be read as the type are written as bytes.
+
+    >>> from pyspark.sql.types import LongType
+    >>> json_texts(LongType(), [7, None, b"no number"])
+    ['7', 'null', '"bm8gbnVtYmVy"']
+    """
+    is_raw = [isinstance(each, bytes | bytearray) and not isinstance(kind, BinaryType) for each in values]
+    texts = ["null"] * len(values)
+    for of, wanted in ((kind, False), (BinaryType(), True)):
+        at = [n for n, each in enumerate(values) if is_raw[n] == wanted and each is not None]
+        if at:
+            column = array(arrow_rows([(values[n],) for n in at], [("value", of)]), "value")
+            for n, text in zip(at, encoded(column, of).to_pylist(), strict=True):
+                texts[n] = text.decode()
+    return texts
 
 
-def _record(record: InputRecord) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in vars(record).items()}
+def _object(said: Mapping[str, str]) -> str:
+    """An object, of the JSON of its values."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in said.items()) + "}"
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Row):
-        return _plain(value.asDict() if hasattr(value, "__fields__") else list(value))
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).decode("utf-8", "backslashreplace")
-    if isinstance(value, float) and not math.isfinite(value):
-        # JSON has no number for it: a word, as topics have it
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _text(value: Any) -> str:
-    text = json.dumps(_plain(value), ensure_ascii=False)
+def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

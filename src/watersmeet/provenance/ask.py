@@ -13,6 +13,7 @@ from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint.checkpoint import started_in
 from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.pattern_topics import KnownTopics
 from watersmeet._spark.journal.read import Journal
 from watersmeet._spark.session.check import check_session
 from watersmeet._spark.stores.read import read_state
@@ -21,6 +22,7 @@ from watersmeet.provenance.answer import Why
 from watersmeet.provenance.causes import MOST_TRIED, Found, causes_of
 from watersmeet.provenance.records import in_sequence, inlets_of
 from watersmeet.provenance.replay import AskedRow
+from watersmeet.provenance.selection import selected
 from watersmeet.testing.in_process import Local, NotInProcess, local
 
 _HINT = "Ask the topology that the query was started with."
@@ -40,7 +42,8 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
         raise ConfigError("The checkpoint belongs to another topology.", given=checkpoint, hint=_HINT)
     journal = Journal.of(begun.place)
     # of the same batch, while the query runs; an unknown table and a key of another type end here
-    stored = read_state(spark, checkpoint, table, batch=journal.committed, keys=[key]).collect()
+    frame = read_state(spark, checkpoint, table, batch=journal.committed, keys=[key])
+    stored = frame.collect()
     ready = replayable(spark, physical)
     if table not in ready.stores:
         raise ConfigError(
@@ -48,13 +51,18 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
             hint=f"Tables: {', '.join(sorted(ready.stores)) or 'none'}.",
         )
     kept = ready.stores[table]
-    records = in_sequence(journal, ready, inlets_of(physical.plan))
-    found = causes_of(ready, AskedRow(kept, kept.order_of(key)), records)
+    topics = KnownTopics.read(begun).topics if physical.plan.patterns else {}
+    history = in_sequence(journal, ready, inlets_of(physical.plan, topics))
     rows = tuple({name: row[name] for name in row.asDict() if name != "key"} for row in stored)
+    row = AskedRow(kept, kept.order_of(key))
+    steps = selected(ready, row, history)
+    found = causes_of(ready, row, history, steps)
+    if steps is not None and not _is_same(found, rows):
+        found = causes_of(ready, row, history)
     first = journal.batches[0]
     notes = tuple(_notes(journal, found, rows))
     given = (table, key, journal.committed, rows, found.causes, first.number, first.ended_ms, notes)
-    return Why(*given, physical.plan, kept.context.operator.node)
+    return Why(*given, frame.schema, physical.plan, kept.context.operator.node)
 
 
 def replayable(spark: SparkSession, physical: Physical) -> Local:
@@ -65,13 +73,6 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     ConfigError : it cannot be replayed in this process.
     """
     check_session(spark, "topology.start(spark, checkpoint=...)")
-    if physical.plan.patterns:
-        # its records have their topic's number in their positions, which an answer cannot show yet
-        raise ConfigError(
-            "A topology that reads topics by a pattern cannot be explained yet.",
-            given=", ".join(f"wm.TopicPattern({each!r})" for each in physical.plan.patterns),
-            hint="Leave explain= out, or read each topic by its name.",
-        )
     if physical.by_wall:
         raise ConfigError(
             "A topology with timers of the wall clock cannot be explained: a replay has another clock.",
@@ -91,7 +92,7 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
 def _notes(journal: Journal, found: Found, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The gaps of the journal that matter for the row, as text."""
     first, last = journal.batches[0].number, journal.batches[-1].number
-    is_same = _values(rows) == sorted(repr(value) for _, value in found.row)
+    is_same = _is_same(found, rows)
     made = f"{'; '.join(repr(value) for _, value in found.row) or 'nothing':.200}"
     if last < journal.committed:
         yield f"The journal ends with batch {last}; the row is of batch {journal.committed}."
@@ -114,6 +115,11 @@ def _notes(journal: Journal, found: Found, rows: Sequence[Mapping[str, Any]]) ->
             f"More than {MOST_TRIED} records may have a part in the row: all are named, and none was left out to see "
             "whether it has."
         )
+
+
+def _is_same(found: Found, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a replay makes the rows that the table has."""
+    return _values(rows) == sorted(repr(value) for _, value in found.row)
 
 
 def _values(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from watersmeet._plan.physical import Edge, Operator
-from watersmeet.provenance.records import InputRecord, JournaledRecord
-from watersmeet.provenance.replay import AskedRow, TableRow, WatchedRun, in_steps, keeps_key, operator_above, rows_of
-from watersmeet.testing.in_process import Local, LocalRun
+import numpy as np
+
+from watersmeet._engine.arrays import Int64s
+from watersmeet._plan.physical import Edge, Operator, Physical
+from watersmeet.provenance.records import History, InputRecord, JournaledRecord
+from watersmeet.provenance.replay import (
+    AskedRow,
+    QuietRun,
+    TableRow,
+    WatchedRun,
+    edges_above,
+    in_steps,
+    keeps_key,
+    rows_of,
+)
+from watersmeet.testing.in_process import Local
 from watersmeet.testing.piped import Piped
 
+_NEVER = np.iinfo(np.int64).min
 MOST_TRIED = 256
 """Records that are left out one by one; of more, all that may reach the row are named."""
 
@@ -58,33 +72,70 @@ class Found:
     tried: int
 
 
-def causes_of(topology: Local, asked: AskedRow, records: Sequence[JournaledRecord]) -> Found:
+def causes_of(topology: Local, asked: AskedRow, history: History, steps: Int64s | None = None) -> Found:
     """The records that a row comes from.
 
     Parameters
     ----------
-    records : all of the journal, in order.
+    history : all records of the journal.
+    steps : those that can have a part in the row, but for time (`selection`); None: all.
     """
+    movers = _Movers(history.ts(), is_timed(topology.physical, asked.table.context.operator))
+    replayed = np.arange(len(history)) if steps is None else np.union1d(steps, movers.before(steps))
     run = WatchedRun(topology)
-    run.run([[each.piped for each in records]])
+    run.take(history.frame(replayed))
     row, operator = asked.of(run, 0), asked.table.context.operator
     reaching = _Reaching(topology, run, asked)
     came, related = reaching.by_its_key(operator), reaching.through(operator, by_key=True)
-    tried = sorted(related | frozenset(_movers(reaching, related, records)))
-    chosen = [records[step] for step in tried]
+    mine = np.array(sorted(related), dtype=np.int64)
+    tried = np.union1d(mine, movers.before(mine))
+    chosen = history.records(tried.tolist())
     if rows_of(topology, asked, [_history(chosen)]) != [row]:
         # something has come by another way than keys say
-        chosen, related = list(records), frozenset(range(len(records)))
+        chosen, related = history.records(replayed.tolist()), frozenset(replayed.tolist())
     if len(chosen) > MOST_TRIED:
         return Found(row, tuple(Cause(each.record, "may") for each in chosen), one_by_one=False, tried=len(chosen))
-    needed, steps = _needed(topology, asked, chosen, row), _step_by_step(topology, asked, chosen)
-    told = zip(chosen, needed, steps, strict=True)
+    needed, told = _needed(topology, asked, chosen, row), _step_by_step(topology, asked, chosen)
     causes = (
         _cause(each, step, needs, each.piped.step in related)
-        for each, needs, step in told
+        for each, needs, step in zip(chosen, needed, told, strict=True)
         if needs or each.piped.step in came
     )
     return Found(row, tuple(causes), one_by_one=True, tried=len(chosen))
+
+
+def is_timed(physical: Physical, operator: Operator) -> bool:
+    """Whether the operator, or one above, goes by time."""
+    above = (each for _, each in edges_above(physical, operator) if each is not None)
+    return operator.time is not None or any(is_timed(physical, each) for each in above)
+
+
+@dataclass(frozen=True)
+class _Movers:
+    """The records that have moved time.
+
+    Parameters
+    ----------
+    ts : of all records; the lowest number for those that do not pass.
+    matters : whether anything goes by time.
+    """
+
+    ts: Int64s
+    matters: bool
+
+    @cached_property
+    def _last(self) -> Int64s:
+        """By step the last record up to it that has moved time; -1: none."""
+        before = np.concatenate([[_NEVER], np.maximum.accumulate(self.ts)[:-1]])
+        found: Int64s = np.maximum.accumulate(np.where(self.ts > before, np.arange(len(self.ts)), -1))
+        return found
+
+    def before(self, steps: Int64s) -> Int64s:
+        """For each of these records the one that had moved time last when it came, and the last one of all."""
+        if not self.matters or not len(self.ts):
+            return np.zeros(0, dtype=np.int64)
+        found = np.append(self._last[steps[steps > 0] - 1], self._last[-1])
+        return np.unique(found[found >= 0])
 
 
 def _history(chosen: Sequence[JournaledRecord]) -> list[Piped]:
@@ -122,29 +173,9 @@ class _Reaching:
             found |= self.through(above, by_key=by_key and keeps_key(physical, edge))
         return frozenset(found)
 
-    def is_timed(self, operator: Operator) -> bool:
-        """Whether the operator, or one above, goes by time."""
-        return operator.time is not None or any(self.is_timed(above) for _, above in self._above(operator))
-
     def _above(self, operator: Operator) -> Iterator[tuple[Edge, Operator]]:
-        for edge in self.topology.physical.edges:
-            above = operator_above(self.topology.physical, edge) if edge.target == operator.id else None
-            if above is not None:
-                yield edge, above
-
-
-def _movers(reaching: _Reaching, steps: frozenset[int], records: Sequence[JournaledRecord]) -> Iterator[int]:
-    """For each of these records the one that had moved time last when it came, and the last one of all."""
-    if not reaching.is_timed(reaching.asked.table.context.operator):
-        return
-    latest: int | None = None
-    for step, each in enumerate(records):
-        if step in steps and latest is not None:
-            yield latest
-        if not each.piped.reason and (latest is None or each.piped.ts > records[latest].piped.ts):
-            latest = step
-    if latest is not None:
-        yield latest
+        found = edges_above(self.topology.physical, operator)
+        return ((edge, above) for edge, above in found if above is not None)
 
 
 def _needed(topology: Local, asked: AskedRow, chosen: Sequence[JournaledRecord], row: TableRow) -> list[bool]:
@@ -171,7 +202,7 @@ class _Step:
 
 def _step_by_step(topology: Local, asked: AskedRow, chosen: Sequence[JournaledRecord]) -> list[_Step]:
     """The effect of each record."""
-    run, history = LocalRun(topology), _history(chosen)
+    run, history = QuietRun(topology), _history(chosen)
     before: TableRow = ()
     dropped, found = dict(run.drops), list[_Step]()
     for end in range(1, len(history) + 1):

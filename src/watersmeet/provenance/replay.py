@@ -7,9 +7,9 @@ or one after the other, with the same results.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.keys.keybytes import encode_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._plan.physical import Edge, Operator, Physical
-from watersmeet.testing.in_process import Local, LocalRun
+from watersmeet._worker.packing.packing import WireRow
+from watersmeet._worker.wire.dead_letters import DeadLetterWriter
+from watersmeet.testing.in_process import Local, LocalRun, by_label
 from watersmeet.testing.piped import Piped
+from watersmeet.testing.records import Collected
 from watersmeet.testing.stores import StoredTable
 
 TableRow = tuple[tuple[tuple[Any, ...], Any], ...]
@@ -51,15 +55,14 @@ class AskedRow:
 
     def of(self, run: LocalRun, case: int) -> TableRow:
         """The row as a run has left it."""
-        mine = (entry for entry in run.entries(self.table, case) if entry.order[0] == self.order)
-        return tuple((entry.times, entry.value) for entry in mine)
+        return tuple((entry.times, entry.value) for entry in run.entries(self.table, case, self.order))
 
 
 def rows_of(topology: Local, asked: AskedRow, cases: Sequence[Sequence[Piped]]) -> list[TableRow]:
     """The row in each of several histories."""
     found: list[TableRow] = []
     for some in _together(cases):
-        run = LocalRun(topology)
+        run = QuietRun(topology)
         run.run(some)
         found += [asked.of(run, case) for case in range(len(some))]
     return found
@@ -96,10 +99,14 @@ class Arrivals:
     keys: pa.Array
     kinds: frozenset[pa.DataType]
 
+    def of_keys(self, orders: Collection[bytes]) -> Int64s:
+        """The steps of the records that have sent a row of one of these keys."""
+        mine = pc.is_in(self.keys, value_set=pa.array(list(orders), self.keys.type)).to_numpy(zero_copy_only=False)
+        return np.unique(self.steps[mine.astype(np.bool_)])
+
     def of_key(self, order: bytes) -> frozenset[int]:
-        """The steps of the records that have sent a row of this key."""
-        mine = pc.equal(self.keys, pa.scalar(order, self.keys.type)).to_numpy(zero_copy_only=False)
-        return frozenset(self.steps[mine.astype(np.bool_)].tolist())
+        """The same of one key."""
+        return frozenset(self.of_keys([order]).tolist())
 
     @cached_property
     def all(self) -> frozenset[int]:
@@ -107,13 +114,33 @@ class Arrivals:
         return frozenset(self.steps.tolist())
 
 
-class WatchedRun(LocalRun):
+class QuietRun(LocalRun):
+    """A run of which the tables alone are looked at: results for outputs are left as they are."""
+
+    def _collected(self, wire: list[WireRow]) -> Iterator[tuple[tuple[int, str], list[Collected]]]:
+        yield from ()
+
+
+class WatchedRun(QuietRun):
     """A run of one history that notes which rows each operator gets."""
 
     def __init__(self, topology: Local) -> None:
         super().__init__(topology)
         self._arrived: dict[int, list[Arrivals]] = defaultdict(list)
         self._edges = {edge.id for edge in topology.physical.edges}
+
+    def take(self, frame: pa.Table) -> None:
+        """Run the records of a frame, all at once."""
+        if len(frame):
+            self._advance(partial(self._packed, frame), [0])
+        self._ran = [len(frame)]
+
+    def take_directly(self, frame: pa.Table) -> None:
+        """Note the rows that come to operators from the sources, and run no operator."""
+        drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
+        wire = self._counted(self.topology.pack.packed(frame, Clock(), drops), drops)
+        for label, blobs in by_label(wire).items():
+            self._arrives(label, blobs)
 
     def arrivals(self, operator: int) -> Arrivals:
         """The rows of an operator."""
@@ -136,14 +163,26 @@ class WatchedRun(LocalRun):
 
 def keeps_key(physical: Physical, edge: Edge) -> bool:
     """Whether rows come to an operator with the key that the operator before, or none, has given them."""
+    above = operator_above(physical, edge)
+    return steps_keep_key(physical, edge) and (above is None or not (above.spec.rekeys or above.spec.fans_out))
+
+
+def steps_keep_key(physical: Physical, edge: Edge) -> bool:
+    """Whether no step on the way of an edge gives rows another key."""
     flow = physical.flows[edge.flow]
     while flow.parent is not None:
         node = physical.plan.by_name[flow.node]
         if not node.keyed_by or node.fans_out:
             return False
         flow = physical.flows[flow.parent]
-    above = operator_above(physical, edge)
-    return above is None or not (above.spec.rekeys or above.spec.fans_out)
+    return True
+
+
+def edges_above(physical: Physical, operator: Operator) -> Iterator[tuple[Edge, Operator | None]]:
+    """The ways into an operator, and the operators that they come from; None: a source."""
+    for edge in physical.edges:
+        if edge.target == operator.id:
+            yield edge, operator_above(physical, edge)
 
 
 def operator_above(physical: Physical, edge: Edge) -> Operator | None:

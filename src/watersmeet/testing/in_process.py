@@ -45,7 +45,7 @@ from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_cou
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of
 from watersmeet.testing.stores import Entry, StoredTable, stores_of
-from watersmeet.testing.values import arrow_rows, python_rows
+from watersmeet.testing.values import python_rows
 
 _Found: TypeAlias = dict[tuple[int, str], list[Collected]]
 """Results by case and sink name."""
@@ -225,11 +225,11 @@ class LocalRun:
                     clock_batches(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
                 )
 
-    def entries(self, store: StoredTable, case: int) -> list[Entry]:
-        """The rows of a store, as the last run has left them."""
+    def entries(self, store: StoredTable, case: int, only: bytes | None = None) -> list[Entry]:
+        """The rows of a store, as the last run has left them; see `StoredTable.entries`."""
         labels, target = self.topology.pack.common.labels, store.context.operator.id
         shards = range(case * labels.shards, (case + 1) * labels.shards)
-        return store.entries(self._state(labels.label(target, shard)) for shard in shards)
+        return store.entries((self._state(labels.label(target, shard)) for shard in shards), only)
 
     def _restore(self, before: dict[int, StoreSnapshot]) -> None:
         self.stores = defaultdict(MemoryChunkStore, {label: self.stores[label] for label in before})
@@ -237,14 +237,16 @@ class LocalRun:
             self.stores[label].restore(snapshot)
 
     def _run(self, new: Sequence[Sequence[Piped]], drops: DeadLetterWriter) -> _Found:
-        form, pack = self.topology.form, self.topology.pack
-        frame = arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
-        return self._through([*self._clock_rows(), *self._counted(pack.packed(frame, Clock(), drops), drops)], drops)
+        return self._packed(self.topology.form.frame(new), drops)
+
+    def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> _Found:
+        wire = self._counted(self.topology.pack.packed(frame, Clock(), drops), drops)
+        return self._through([*self._clock_rows(), *wire], drops)
 
     def _through(self, wire: list[WireRow], drops: DeadLetterWriter) -> _Found:
         for level in self.topology.levels:
             rows: list[WireRow] = []
-            for label, blobs in _by_label(wire).items():
+            for label, blobs in by_label(wire).items():
                 self._arrives(label, blobs)
                 rows += self._counted(level.ran(label, iter(blobs), partial(self._state, label)), drops)
             wire = rows
@@ -289,7 +291,8 @@ class LocalRun:
         return sorted(results, key=lambda result: result.position)
 
 
-def _by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
+def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
+    """The blobs of wire rows, with their ports, by label."""
     found: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     for label, port, content, _ in wire:
         found[label].append((port, content or b""))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from watersmeet._engine.rows.columns import position_columns
@@ -15,6 +16,7 @@ from watersmeet._plan.physical import Physical
 from watersmeet._worker.formats.dead_letters import HEADERS, column
 from watersmeet._worker.formats.deserializers import NEGATIVE_TIMESTAMP
 from watersmeet.testing.piped import Header, Piped
+from watersmeet.testing.values import arrow_rows
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class PipedFrame:
             fields += [(f"s{number}_key", source.shape.key), (f"s{number}_value", source.shape.value)]
             fields += [(column(number, "headers"), HEADERS)] if source.dead_letters_of is not None else []
         return StructType([StructField(name, kind, True) for name, kind in fields])
+
+    def frame(self, cases: Sequence[Sequence[Piped]]) -> pa.Table:
+        """The rows as columns, case by case."""
+        return arrow_rows(self.rows(cases), [(each.name, each.dataType) for each in self.schema])
 
     def rows(self, cases: Sequence[Sequence[Piped]]) -> list[tuple[Any, ...]]:
         """The rows, case by case."""

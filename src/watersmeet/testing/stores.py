@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import DataType
 
 from watersmeet._engine.aggregates.of_plan import fold_of
@@ -101,14 +102,23 @@ class StoredTable:
         reached = (reach for state in states for reach in state.get_scalar(REACH, [{}])[-1].values())
         return max(reached, default=0) - params.history_ms
 
-    def entries(self, states: Iterable[State]) -> list[Entry]:
-        """The rows of all shards, in order."""
+    def entries(self, states: Iterable[State], only: bytes | None = None) -> list[Entry]:
+        """The rows of all shards, in order.
+
+        Parameters
+        ----------
+        only : the bytes of a key; None: the rows of all keys.
+        """
         shards = list(states)[: 1 if self.schema.everywhere else None]
         rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
         known_from = self._known_from(shards)
         if not rows:
             return []
         table = stacked(rows).combine_chunks()
+        if only is not None:
+            table = table.filter(pc.equal(encode_keys(table.column("key")).cast(pa.binary()), only)).combine_chunks()
+            if not len(table):
+                return []
         values, params = table.column("value"), self.context.operator.params
         if isinstance(params, AggregateParams):
             values = fold_of(params.fold).finish(values.combine_chunks())

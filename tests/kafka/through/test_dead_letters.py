@@ -77,6 +77,15 @@ def check_letters(found: list[Record], topic: str) -> None:
         }
 
 
+def check_shown(shown: list[dict[str, Any]], dead: str, topic: str) -> None:
+    """What the page shows of the letters of `produced`, the newest first."""
+    assert [letter["time_ms"] for letter in shown] == [1000 + number for number in reversed(range(1, 40, 4))]
+    last = shown[0]
+    assert (last["topic"], last["operator"], last["reason"]) == (dead, "in", "undecodable")
+    assert (last["record"], last["key_text"], last["value_text"]) == (f"{topic}-0@37", "k37", "\\xff37")
+    assert last["message"].endswith("not valid UTF-8")
+
+
 @pytest.mark.parametrize("way", ["in the level", "by Spark", "to files"])
 def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path, way: str
@@ -104,7 +113,10 @@ def test_bad_records_leave_as_they_came_with_where_they_were_and_why(
         assert not any(record.headers for record in results)
     check_letters(committed(broker, dead), name)
     assert query.drops == {("in", "dead_letter"): 10}
+    check_shown(query._status().last_dead_letters(), dead, name)
     now = query.metrics()
+    assert now.batch is not None
+    assert now.batch.writes["transactions"] > 0
     assert (now.consumed, now.drops, now.lag) == ({"in": 40}, query.drops, {name: dict.fromkeys(range(4), 0)})
     assert set(now.produced.values()) == {10, 30}
 

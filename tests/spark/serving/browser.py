@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass, field
 from functools import cache
+
+from playwright.sync_api import Page
 
 from dev.debian import ProgramMissing, install
 
+MOST_MS = 600_000
+"""A guard against hanging, far above what anything here takes."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -29,3 +34,19 @@ def chromium() -> str:
 
 def _found() -> str | None:
     return next((path for path in map(shutil.which, _NAMES) if path is not None), None)
+
+
+@dataclass
+class Shown:
+    """A page in the browser, and all that it has complained of and asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(MOST_MS)
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.asked.append(request.url))

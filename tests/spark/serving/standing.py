@@ -19,7 +19,14 @@ from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.state.layout import TableLayout
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics, OperatorMetrics, TableMetrics
+from watersmeet._spark.metrics.metrics import (
+    BatchMetrics,
+    ErrorMetrics,
+    LatencyMetrics,
+    Metrics,
+    OperatorMetrics,
+    TableMetrics,
+)
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.page.status import QueryStatus
@@ -64,11 +71,14 @@ def numbers() -> Metrics:
     """After two batches: ten clicks, of which three have no key and one cannot be decoded."""
     drops = {("count", "null_key"): 3}
     seconds = {"triggerExecution": 0.5, "addBatch": 0.4}
+    # half of a second, and ten seconds
+    latency = {"clicks": LatencyMetrics({72: 3, 107: 1})}
+    writes = {"offsets": 0.01, "state": 0.2, "transactions": 0.05}
     return Metrics(
         active=True,
         at_ms=10_000,
         batches=2,
-        batch=BatchMetrics(1, 5_000, {"clicks": 4}, {"output": 3}, drops, seconds),
+        batch=BatchMetrics(1, 5_000, {"clicks": 4}, {"output": 3}, drops, seconds, latency, writes),
         consumed={"clicks": 10},
         produced={"output": 6, "clicks-dead-letters-sink": 1},
         operators={"count": OperatorMetrics(9, 6)},
@@ -81,6 +91,10 @@ def numbers() -> Metrics:
         drops=drops,
         worker_bytes=1_000_000,
         state_bytes=2_000_000,
+        latency={"clicks": LatencyMetrics({72: 9, 107: 1})},
+        driver_bytes={"python": 100_000_000, "jvm": 600_000_000, "heap": 200_000_000, "heap_limit": 1_000_000_000},
+        restarts=2,
+        last_error=ErrorMetrics(4_000, "SinkError", "Kafka does not answer."),
     )
 
 

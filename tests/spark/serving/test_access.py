@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import resource
 import socket
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 from click.testing import CliRunner
+from pyspark.sql.types import BinaryType
 
 import watersmeet as wm
 from tests.spark.serving.kit import until
@@ -32,6 +34,7 @@ from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
+from watersmeet._spark.serving.stores import key_of_text, keys_of
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
@@ -66,7 +69,7 @@ def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refuse
     def why(table: str, key: Any) -> Any:
         begun.set()
         assert told.wait(600)
-        return SimpleNamespace(as_dict=lambda: {"table": table, "key": key})
+        return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}))
 
     with served(replica, why=why) as servers, ThreadPoolExecutor(1) as asking:
         first = asking.submit(ask, f"{servers.url}/why/t/1")
@@ -93,6 +96,9 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
                 "/read",
                 "/status",
                 "/topology.svg",
+                "/topology.txt",
+                "/dead-letters",
+                "/why/t/1",
                 "/nothing",
             ):
                 assert ask(servers.url + path, token)[0] == 401, (token, path)
@@ -143,6 +149,12 @@ def test_a_path_names_a_table_and_a_key_and_nothing_else(replica: Replica) -> No
                 fl.connect(servers.flight_url).do_get(fl.Ticket(ticket)).read_all()
         with pytest.raises(KeyError):
             fl.connect(servers.flight_url).do_get(fl.Ticket(b'{"table":"../t"}')).read_all()
+
+
+def test_bytes_in_an_address_are_base64_also_where_they_look_like_a_number() -> None:
+    for text in ("1234", "true", "null", "aw=="):
+        (found,) = keys_of(BinaryType(), [key_of_text(BinaryType(), text)]).to_pylist()
+        assert found == base64.b64decode(text)
 
 
 def test_a_huge_range_comes_in_pages_and_a_huge_body_is_refused(replica: Replica) -> None:

@@ -20,15 +20,17 @@ from click.testing import CliRunner
 
 from tests.spark.serving.standing import ask, numbers, served, standing, topology
 from watersmeet._plan.pictures.picture import picture_of
-from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json
+from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json, run_as_json
 from watersmeet._spark.metrics.metrics import OperatorMetrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
 from watersmeet._spark.serving.listening.servers import Servers
+from watersmeet._spark.serving.page.files import MODULES, text_of_file
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"
+SCRIPTS = [f"{name}.js" for name in (*MODULES, "start")]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -71,9 +73,9 @@ def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(serve
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     links = Links()
     links.feed(page)
-    assert sorted(links.found) == ["icon.svg", "page.css", "page.js"]
+    assert sorted(links.found) == ["icon.svg", "page.css", "start.js"]
     assert links.inline == []
-    kinds = {"icon.svg": "image/svg+xml", "page.css": "text/css", "page.js": "text/javascript"}
+    kinds = {"icon.svg": "image/svg+xml", "page.css": "text/css"} | dict.fromkeys(SCRIPTS, "text/javascript")
     for name, kind in kinds.items():
         text, said = read(f"{servers.url}/{name}")
         assert said["Content-Type"] == f"{kind}; charset=utf-8"
@@ -85,11 +87,18 @@ def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(serve
 def test_the_script_knows_each_element_by_the_name_that_the_page_gives_it_and_sets_no_markup(servers: Servers) -> None:
     links = Links()
     links.feed(read(f"{servers.url}/")[0])
-    script, _ = read(f"{servers.url}/page.js")
-    asked = set(re.findall(r"\$\(\"([\w-]+)\"\)", script)) | set(re.findall(r"fill\(\"([\w-]+)\"", script))
-    assert asked
+    scripts = [read(f"{servers.url}/{name}")[0] for name in SCRIPTS] + [text_of_file("widget.js")]
+    asked = {name for script in scripts for name in re.findall(r"\b(?:\$|at|getElementById)\(\"([\w-]+)\"\)", script)}
+    assert len(asked) > 20
     assert asked <= set(links.ids)
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+    for script in scripts:
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+
+
+def test_each_script_imports_only_those_that_stand_before_it() -> None:
+    for number, name in enumerate(MODULES):
+        found = re.findall(r'^import .* from "\./(\w+)\.js";$', text_of_file(f"{name}.js"), re.MULTILINE)
+        assert set(found) <= set(MODULES[:number]), name
 
 
 def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
     (built,) = tmp_path.glob("*.whl")
     with ZipFile(built) as wheel:
         names = [Path(name).name for name in wheel.namelist() if "/serving/page/" in name]
-    assert {"index.html", "page.css", "page.js", "icon.svg"} <= set(names)
+    assert {"index.html", "page.css", "icon.svg", "widget.js", *SCRIPTS} <= set(names)
 
 
 def test_a_page_of_another_site_gets_neither_the_page_nor_the_status(replica: Replica) -> None:
@@ -125,9 +134,12 @@ def test_the_status_has_the_numbers_of_the_query(servers: Servers) -> None:
         "tables": {"counts": {"rows": 6, "bytes": 240}},
         "drops": [{"operator": "count", "reason": "null_key", "records": 3}],
         "dead_letters": [{"topic": "bad", "of": "clicks", "records": 1}],
+        "restarts": 2,
+        "last_error": {"at_ms": 4_000, "error": "SinkError", "reason": "Kafka does not answer."},
         "served": {"tables": ["t"], "batch": 7, "error": None},
     }
     assert {name: said[name] for name in wanted} == wanted
+    assert said["batch"]["latency"]["clicks"] == {"p50": 0.49, "p99": 10.173, "buckets": {"72": 3, "107": 1}}
     assert said["batch"]["seconds"] == {"triggerExecution": 0.5, "addBatch": 0.4}
 
 
@@ -158,7 +170,7 @@ def test_an_arrow_has_what_the_box_above_it_has_given_or_what_the_output_below_h
 
 
 def test_the_numbers_come_back_from_json_as_they_were() -> None:
-    said = json.loads(json.dumps(metrics_as_json(numbers()) | {"active": True}))
+    said = json.loads(json.dumps(metrics_as_json(numbers()) | run_as_json(numbers()) | {"active": True}))
     assert metrics_of_json(said) == numbers()
 
 
@@ -170,14 +182,18 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
     assert said.output.splitlines() == [
         "q: running, 2 batches, checkpoint /cp",
         "lag 5 records; 3.0 s behind the clock; 8 records/s in the last batch",
+        "restarts: 2; last error at 1970-01-01T00:00:04.000+00:00: SinkError: Kafka does not answer.",
         "source clicks: 10 records; stream time 1970-01-01T00:00:07.000+00:00, records at most 0.020 s behind it",
+        "latency of clicks: half within 0.490 s, 99 percent within 10.173 s",
         "lag of clicks: 5 in partition 0, 0 in partition 1",
         "operator count: 9 in, 6 out",
         "table counts: 6 rows, 240 bytes",
         "sink output: 6 records",
         "sink clicks-dead-letters-sink: 1 records",
         "dropped 3 at count: null_key",
-        "batch 1: 4 records, began 1970-01-01T00:00:05.000+00:00, seconds: triggerExecution 0.50, addBatch 0.40",
+        "batch 1: 4 records, began 1970-01-01T00:00:05.000+00:00, seconds: triggerExecution 0.50, "
+        "addBatch 0.40, offsets 0.01, state 0.20, transactions 0.05",
+        "driver: 100.0 MB python, 600.0 MB jvm, 200.0 MB heap, 1,000.0 MB heap_limit",
         "memory: 1.0 MB of the largest worker, 2.0 MB of stores",
         "dead letters in bad: 1",
     ]

@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from pyspark.sql import SparkSession
 
-from dev.debian import ProgramMissing
-from tests.spark.serving.browser import chromium
+from tests.spark.serving.browser import MOST_MS, Shown
 from tests.spark.serving.kit import Inputs, RunningQuery, until
 from tests.spark.serving.served_run import topology
 
 TOKEN = "a token of enough length"
-MOST_MS = 600_000
-"""A guard against hanging, far above what anything here takes."""
 HOSTILE_KEY = """<img src=x onerror="document.title='owned'">&amp;"""
 HOSTILE_VALUE = """</td></table><script>document.title='owned'</script>"""
-
-
-@dataclass
-class Shown:
-    """A page in the browser, and all that it has complained of and asked for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.page.set_default_timeout(MOST_MS)
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        path = chromium()
-    except ProgramMissing as missing:
-        pytest.skip(f"no browser: {missing}")
-    with sync_playwright() as playwright:
-        # root has no sandbox; the only pages are ours
-        made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 def running(spark: SparkSession, folder: Path, token: str | None) -> tuple[RunningQuery, str]:

@@ -101,7 +101,7 @@ class LifetimeTotals:
         observed = observed_of(self._place.folder.spark, batch)
         if observed is not None:
             with self._lock:
-                self.totals.count(batch, observed)
+                self.totals.count(batch, observed, time.time_ns() // 1_000_000)
                 self._write()
 
     def behind_commit(self, progress: Any) -> None:

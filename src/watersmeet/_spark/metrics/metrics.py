@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from watersmeet._worker.wire.ages import middle_ms
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,63 @@ class TableMetrics:
 
 
 @dataclass(frozen=True)
+class LatencyMetrics:
+    """Times between a record's timestamp and the moment when all outputs had its batch.
+
+    Parameters
+    ----------
+    buckets : number of records by bucket, to 5 percent: an eighth of a doubling of milliseconds each.
+    """
+
+    buckets: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return sum(self.buckets.values())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all records together."""
+        return sum(middle_ms(bucket) * count for bucket, count in self.buckets.items()) / 1_000
+
+    def quantile(self, share: float) -> float | None:
+        """The seconds that this share of the records took at most; None: there are none.
+
+        >>> LatencyMetrics({80: 99, 107: 1}).quantile(0.5)
+        0.981
+        >>> LatencyMetrics().quantile(0.99) is None
+        True
+        """
+        wanted, seen = share * self.records, 0
+        for bucket in sorted(self.buckets):
+            seen += self.buckets[bucket]
+            if seen >= wanted:
+                return round(middle_ms(bucket) / 1_000, 3)
+        return None
+
+    def up_to(self, seconds: float) -> int:
+        """The number of records that took no longer than this."""
+        return sum(count for bucket, count in self.buckets.items() if middle_ms(bucket) <= seconds * 1_000)
+
+
+@dataclass(frozen=True)
+class ErrorMetrics:
+    """The last error that ended the query, or an earlier start of the same checkpoint.
+
+    Parameters
+    ----------
+    at_ms : when it was noticed, ms since 1970.
+    error : the class of the error.
+    reason : one line that says why.
+    """
+
+    at_ms: int
+    error: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class BatchMetrics:
     """The last batch that was finished.
 
@@ -48,6 +107,9 @@ class BatchMetrics:
     drops : records dropped in it, by (operator, reason).
     seconds : how long its parts took, by Spark's names for them: triggerExecution is all of it, addBatch the running
         and writing, latestOffset the question how far the sources reach.
+    latency : of the records of each source, from their timestamps to the outputs.
+    writes : seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
+        `transactions`, the longest of Kafka's transactions, where there was one.
     """
 
     number: int
@@ -56,6 +118,8 @@ class BatchMetrics:
     produced: Mapping[str, int]
     drops: Mapping[tuple[str, str], int]
     seconds: Mapping[str, float]
+    latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
+    writes: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -98,6 +162,12 @@ class Metrics:
     state_bytes : memory that Spark says its state stores have.
     under_way_seconds : for how long the batch has run that is under way; None: none runs, or the only output is one of
         Spark's own sinks.
+    latency : of the records of each source, from their timestamps to when all outputs had their batch; nothing where
+        the only output is one of Spark's own sinks.
+    driver_bytes : memory of the driver: resident memory of `python` and of the `jvm`; `heap`, what the JVM uses of its
+        heap, and `heap_limit`, how large that may become. Sizes that the system does not say are missing.
+    restarts : how often the checkpoint was started before this start.
+    last_error : the last error that ended the query, in this start or before; None: none is known.
     """
 
     active: bool
@@ -117,6 +187,10 @@ class Metrics:
     worker_bytes: int
     state_bytes: int
     under_way_seconds: float | None = None
+    latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
+    driver_bytes: Mapping[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    last_error: ErrorMetrics | None = None
 
     @property
     def stream_time_lag_ms(self) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from watersmeet.errors import ConfigError
 from watersmeet.extras import installing
 
 Address = tuple[str, int]
+LATENCY = "watersmeet_record_latency_seconds"
 Sample = tuple[tuple[str, ...], float]
 
 
@@ -92,11 +93,17 @@ class _Collector:
 
     def collect(self) -> Iterator[Any]:
         """Samples by family."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         if self.read is None:
             return
-        for name, text, labels, samples in families(self.read()):
+        now = self.read()
+        latency = HistogramMetricFamily(LATENCY, _TEXT["latency"], labels=["application", "source"])
+        for source, found in now.latency.items():
+            counts = [(str(end), float(found.up_to(end))) for end in _ENDS] + [("+Inf", float(found.records))]
+            latency.add_metric([self._application, source], counts, found.seconds)
+        yield latency
+        for name, text, labels, samples in families(now):
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             family = kind(name, text, labels=["application", *labels])
             for values, value in samples:
@@ -108,6 +115,7 @@ def families(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sam
     """(name, what it means, labels, samples) of all numbers."""
     yield from _records(now)
     yield from _times(now)
+    yield from _of_process(now)
     tables = now.tables.items()
     yield "watersmeet_table_rows", _TEXT["rows"], ("table",), [((t,), found.rows) for t, found in tables]
     yield "watersmeet_table_bytes", _TEXT["bytes"], ("table",), [((t,), found.bytes) for t, found in tables]
@@ -146,6 +154,24 @@ def _times(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sampl
     yield "watersmeet_record_lateness_avg_seconds", _TEXT["lateness_avg"], ("source",), _in_seconds(late[1])
 
 
+def _of_process(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+    last = [] if now.batch is None else [now.batch]
+    quantiles = [
+        ((source, str(share)), seconds)
+        for batch in last
+        for source, found in batch.latency.items()
+        for share in (0.5, 0.99)
+        if (seconds := found.quantile(share)) is not None
+    ]
+    yield "watersmeet_batch_latency_seconds", _TEXT["latency_of_batch"], ("source", "quantile"), list(quantiles)
+    writes = [sample for batch in last for sample in _by_name(batch.writes)]
+    yield "watersmeet_write_duration_seconds", _TEXT["writes"], ("part",), writes
+    yield "watersmeet_restarts_total", _TEXT["restarts"], (), [((), now.restarts)]
+    error = [] if now.last_error is None else [((now.last_error.error,), now.last_error.at_ms / 1_000)]
+    yield "watersmeet_last_error_timestamp_seconds", _TEXT["error"], ("error",), list(error)
+    yield "watersmeet_driver_memory_bytes", _TEXT["driver"], ("part",), _by_name(now.driver_bytes)
+
+
 def _by_name(found: Mapping[str, float]) -> list[Sample]:
     return [((name,), value) for name, value in found.items()]
 
@@ -158,7 +184,15 @@ def _text(address: Address) -> str:
     return f"{address[0]}:{address[1]}"
 
 
+_ENDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0)
+"""Of the histogram's buckets, in seconds."""
 _TEXT = {
+    "latency": "From a record's timestamp to when all outputs had its batch.",
+    "latency_of_batch": "The same of the records of the last batch: half of them, and 99 percent, took at most this.",
+    "writes": "Seconds of the last batch for Kafka's longest transaction, the state of all tasks, and Spark's logs.",
+    "restarts": "How often the checkpoint was started before this start.",
+    "error": "When an error last ended the query, in this start or an earlier one.",
+    "driver": "Memory of the driver: of Python, of the JVM, what this uses of its heap, and the heap's limit.",
     "consumed": "Records read from a source, dropped ones included.",
     "produced": "Records written to a sink.",
     "process": "Records that an operator was given.",

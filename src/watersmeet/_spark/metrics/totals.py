@@ -6,18 +6,25 @@ a batch tells only of the ranges that it touched.
 
 from __future__ import annotations
 
-import json
-from ast import literal_eval
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics, OperatorMetrics, TableMetrics
+from watersmeet._spark.metrics.metrics import (
+    BatchMetrics,
+    LatencyMetrics,
+    Metrics,
+    OperatorMetrics,
+    TableMetrics,
+)
+from watersmeet._spark.metrics.progress_fields import ended_ms, lag_between, observed_in, started_ms, writes_of
 from watersmeet._spark.session.counting import WRITTEN, drops_in, measured_in, total_of
+from watersmeet._worker.wire.ages import bucket_of, middle_ms
 from watersmeet._worker.wire.measures import (
+    AGE,
+    BEGUN,
     BYTES,
     CONSUMED,
     FORWARDED,
@@ -30,6 +37,7 @@ from watersmeet._worker.wire.measures import (
     STREAM_TIME,
     Measure,
     Measures,
+    aged,
 )
 
 _ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE))
@@ -70,6 +78,19 @@ class _Read:
     largest: Mapping[Measure, int]
     places: Mapping[tuple[Measure, int], int]
     worker_bytes: int
+    ages: Mapping[str, Counter[int]]
+    begun_ms: int | None
+
+    def latency(self, ended_ms: int) -> dict[str, LatencyMetrics]:
+        """Of the records of each source, if all outputs had the batch at this time."""
+        took = 0 if self.begun_ms is None else max(0, ended_ms - self.begun_ms)
+        found = dict[str, LatencyMetrics]()
+        for source, ages in self.ages.items():
+            buckets = Counter[int]()
+            for bucket, count in ages.items():
+                buckets[bucket_of(middle_ms(bucket) + took)] += count
+            found[source] = LatencyMetrics(dict(buckets))
+        return found
 
 
 @dataclass
@@ -93,6 +114,7 @@ class Totals:
     _lag: dict[str, dict[int, int]] = field(default_factory=dict)
     _worker_bytes: int = 0
     _state_bytes: int = 0
+    _latency: dict[str, Counter[int]] = field(default_factory=dict)
 
     def going_on(self, counted: Counted) -> Totals:
         """The same, before what a query with other numbers for the same counts."""
@@ -100,32 +122,35 @@ class Totals:
 
     def take(self, progress: Any) -> None:
         """Add a batch's progress."""
-        self._add(int(progress["batchId"]), self._read(*_observed(progress)))
+        self._add(int(progress["batchId"]), self._read(*observed_in(progress)), ended_ms(progress))
         self.tell(progress)
 
-    def count(self, number: int, observed: Mapping[str, Any]) -> None:
-        """Add the observed numbers of a batch with its progress still to come."""
-        self._add(number, self._read(observed, _UNKNOWN))
+    def count(self, number: int, observed: Mapping[str, Any], ended_ms: int) -> None:
+        """Add the observed numbers of a batch with its progress still to come, that its outputs have since a time."""
+        self._add(number, self._read(observed, _UNKNOWN), ended_ms)
 
     def tell(self, progress: Any) -> None:
         """Take from a batch's progress what only this says: how long it took, how far the sources are."""
-        read = self._read(*_observed(progress))
+        read = self._read(*observed_in(progress))
         self._state_bytes = sum(int(each["memoryUsedBytes"]) for each in progress["stateOperators"])
         self.batch = BatchMetrics(
             int(progress["batchId"]),
-            int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1_000),
+            started_ms(progress),
             _by_node(read.sums, CONSUMED),
             _by_node(read.sums, PRODUCED),
             read.drops,
             {part: ms / 1_000 for part, ms in progress["durationMs"].items()},
+            read.latency(ended_ms(progress)),
+            writes_of(progress),
         )
         self.look_ahead(progress)
 
-    def _add(self, number: int, read: _Read) -> None:
+    def _add(self, number: int, read: _Read, ended_ms: int) -> None:
         self.drops = total_of([self.drops, read.drops])
         self._sums.update(read.sums)
         self._places.update(read.places)
         self._keep_largest(read.largest)
+        self._keep_latency({source: found.buckets for source, found in read.latency(ended_ms).items()})
         self._worker_bytes = read.worker_bytes
         self.batches += 1
         self.first = number if self.first is None else self.first
@@ -135,10 +160,14 @@ class Totals:
         for measure, value in found.items():
             self._largest[measure] = max(value, self._largest.get(measure, value))
 
+    def _keep_latency(self, found: Mapping[str, Mapping[int, int]]) -> None:
+        for source, buckets in found.items():
+            self._latency.setdefault(source, Counter()).update(buckets)
+
     def look_ahead(self, progress: Any) -> None:
         """Take from a progress, of a batch or of an idle query, how far the sources are."""
         for source in progress["sources"]:
-            self._lag.update(_lag(source["endOffset"], source["latestOffset"]))
+            self._lag.update(lag_between(source["endOffset"], source["latestOffset"]))
 
     def add(self, other: Totals) -> None:
         """Add what another query of the same topology has counted after this one."""
@@ -147,6 +176,7 @@ class Totals:
         self._places.update(other._places)
         self._lag.update(other._lag)
         self._keep_largest(other._largest)
+        self._keep_latency(other._latency)
         self.batches, self.batch = self.batches + other.batches, other.batch or self.batch
         self._worker_bytes, self._state_bytes = other._worker_bytes, other._state_bytes
 
@@ -174,7 +204,7 @@ class Totals:
             "first": self.first,
             "last": self.last,
             "batches": self.batches,
-            "batch": None if self.batch is None else {**vars(self.batch), "drops": _listed(self.batch.drops)},
+            "batch": None if self.batch is None else _batch_as_json(self.batch),
             "drops": _listed(self.drops),
             "blind": self.counted.blind,
             "measures": names,
@@ -184,6 +214,7 @@ class Totals:
             "lag": self._lag,
             "worker_bytes": self._worker_bytes,
             "state_bytes": self._state_bytes,
+            "latency": self._latency,
         }
 
     @classmethod
@@ -207,7 +238,7 @@ class Totals:
             counted,
             _drops(body["drops"]),
             body["batches"],
-            None if batch is None else BatchMetrics(**{**batch, "drops": _drops(batch["drops"])}),
+            None if batch is None else _batch_of_json(batch),
             body["first"],
             body["last"],
             Counter(found["sums"]),
@@ -216,6 +247,7 @@ class Totals:
             {topic: {int(n): lag for n, lag in parts.items()} for topic, parts in body["lag"].items()},
             body["worker_bytes"],
             body["state_bytes"],
+            {source: Counter(_buckets(each)) for source, each in body.get("latency", {}).items()},
         )
 
     def metrics(self, *, active: bool, at_ms: int) -> Metrics:
@@ -240,6 +272,7 @@ class Totals:
             drops=dict(self.drops),
             worker_bytes=self._worker_bytes,
             state_bytes=self._state_bytes,
+            latency={source: LatencyMetrics(dict(buckets)) for source, buckets in self._latency.items()},
         )
 
     def _read(self, observed: Mapping[str, Any], output: int) -> _Read:
@@ -247,7 +280,8 @@ class Totals:
         sums: Counter[Measure] = Counter()
         largest: dict[Measure, int] = {}
         places: dict[tuple[Measure, int], int] = {}
-        workers = [0]
+        workers, begun = [0], list[int]()
+        ages: dict[str, Counter[int]] = {}
         for counts in measured_in(observed, self.counted.drops):
             for place, number, count in counts:
                 measure = self.counted.measures.read(number)
@@ -259,10 +293,16 @@ class Totals:
                     places[(measure, place)] = count
                 elif measure.kind == MEMORY:
                     workers.append(count)
+                elif measure.kind == BEGUN:
+                    begun.append(count)
+                elif measure.kind == AGE:
+                    bucket, records = aged(count)
+                    ages.setdefault(measure.node, Counter())[bucket] += records
         sums.update({Measure(PRODUCED, sink): count for sink, count in observed.get(WRITTEN, {}).items()})
         if self.counted.blind and output != _UNKNOWN:
             sums.update(dict.fromkeys(self._measures(PRODUCED), output))
-        return _Read(drops_in(observed, self.counted.drops), sums, largest, places, max(workers))
+        dropped = drops_in(observed, self.counted.drops)
+        return _Read(dropped, sums, largest, places, max(workers), ages, max(begun, default=None))
 
     def _measures(self, kind: str) -> list[Measure]:
         return [measure for measure in self.counted.measures.names if measure.kind == kind]
@@ -289,6 +329,20 @@ class Totals:
         return {m: TableMetrics(sums[m], sums[Measure(BYTES, m.node, m.part)]) for m in self._measures(ROWS)}
 
 
+def _batch_as_json(batch: BatchMetrics) -> dict[str, Any]:
+    latency = {source: found.buckets for source, found in batch.latency.items()}
+    return {**vars(batch), "drops": _listed(batch.drops), "latency": latency}
+
+
+def _batch_of_json(said: Mapping[str, Any]) -> BatchMetrics:
+    latency = {source: LatencyMetrics(_buckets(each)) for source, each in said.get("latency", {}).items()}
+    return BatchMetrics(**{**said, "drops": _drops(said["drops"]), "latency": latency})
+
+
+def _buckets(said: Mapping[str, int]) -> dict[int, int]:
+    return {int(bucket): count for bucket, count in said.items()}
+
+
 def _listed(drops: Mapping[tuple[str, str], int]) -> list[tuple[str, str, int]]:
     return [(node, reason, count) for (node, reason), count in drops.items()]
 
@@ -303,45 +357,3 @@ def _by_number(names: Sequence[Measure], found: Mapping[Measure, Any]) -> dict[i
 
 def _by_node(counts: Mapping[Measure, int], kind: str) -> dict[str, int]:
     return {measure.node: count for measure, count in counts.items() if measure.kind == kind}
-
-
-def _observed(progress: Any) -> tuple[dict[str, Any], int]:
-    """The observed numbers of a progress, and the number of the sink's rows."""
-    observed = {name: _as_mapping(row) for name, row in progress["observedMetrics"].items()}
-    return observed, int(progress["sink"]["numOutputRows"])
-
-
-def _as_mapping(row: Any) -> dict[str, Any]:
-    return row.asDict() if hasattr(row, "asDict") else dict(row)
-
-
-def _lag(end: Any, latest: Any) -> dict[str, dict[int, int]]:
-    """Records by topic and partition between two offsets of Spark's Kafka source; nothing for those of other sources.
-
-    >>> _lag('{"orders": {"0": 5, "1": 7}}', '{"orders": {"0": 9, "1": 7, "2": 3}}')
-    {'orders': {0: 4, 1: 0, 2: 3}}
-
-    Older versions of PySpark give what they have read of the JSON, printed.
-
-    >>> _lag("{'orders': {'0': 5}}", "{'orders': {'0': 9}}"), _lag('{"logOffset": 0}', "None")
-    ({'orders': {0: 4}}, {})
-    """
-    read, there = (_offsets(text) for text in (end, latest))
-    return {
-        topic: {int(number): reach - read.get(topic, {}).get(number, 0) for number, reach in partitions.items()}
-        for topic, partitions in there.items()
-    }
-
-
-def _offsets(text: Any) -> dict[str, dict[str, int]]:
-    try:
-        found = json.loads(text) if '"' in text else literal_eval(text)
-    except (TypeError, ValueError, SyntaxError):
-        return {}
-    if not isinstance(found, dict) or not all(_are_offsets(each) for each in found.values()):
-        return {}
-    return found
-
-
-def _are_offsets(found: Any) -> bool:
-    return isinstance(found, dict) and all(isinstance(each, int) for each in found.values())

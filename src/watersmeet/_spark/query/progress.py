@@ -50,6 +50,7 @@ class BatchCounts:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._tellers: list[Callable[[Metrics], None]] = []
+        self._ends: list[Callable[[], None]] = []
         threading.Thread(target=self._follow, name=f"counts of {query.runId}", daemon=True).start()
 
     def drops(self) -> Drops:
@@ -74,6 +75,10 @@ class BatchCounts:
         with self._lock:
             self._tellers.append(teller)
 
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call this when the query has ended, or is followed no more; it may be called more than once."""
+        self._ends.append(call)
+
     def add(self, more: BatchCounts) -> None:
         """Count what another query has counted, which went on with this one's batch."""
         with self._lock:
@@ -83,6 +88,7 @@ class BatchCounts:
         """Stop following; what was counted stays."""
         self._look()
         self._closed.set()
+        self._end()
 
     def _follow(self) -> None:
         while not self._closed.wait(SECONDS):
@@ -92,7 +98,12 @@ class BatchCounts:
             except (PySparkException, OSError):
                 return  # Spark itself has ended; what it kept is gone
             if not running:
+                self._end()
                 return
+
+    def _end(self) -> None:
+        for call in self._ends:
+            call()
 
     def _look(self) -> None:
         with self._lock:

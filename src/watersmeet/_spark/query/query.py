@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,21 +14,23 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.telemetry import Telemetry
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, interrupts, leases, silence
-from watersmeet._spark.query.as_html import as_html
 from watersmeet._spark.query.drain import LOOK_SECONDS
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.servers import Servers, check_packages
+from watersmeet._spark.serving.notebook.display import as_html, widget_of
 from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
 from watersmeet._spark.session.check import check_threads
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
+from watersmeet.io.kafka import Kafka
 
 
 class Query:
@@ -51,8 +52,12 @@ class Query:
         rest: Callable[[], Query | None],
         spark: SparkSession,
         topology: Physical,
+        kafka: Kafka | None,
+        facts: QueryFacts,
     ) -> None:
         self.streaming = streaming
+        self._kafka, self._facts = kafka, facts
+        counts.at_end(partial(facts.end, self.exception))
         self._topology = topology
         self._lease = lease
         self._counts = counts
@@ -80,16 +85,7 @@ class Query:
         return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
 
     def _repr_html_(self) -> str:
-        last = self.streaming.lastProgress
-        said = {
-            "query": self.streaming.name or self.streaming.id,
-            "state": "active" if self.streaming.isActive else "ended",
-            "checkpoint": self._checkpoint,
-            "last batch": "none yet" if last is None else last["batchId"],
-            "its records": 0 if last is None else last["numInputRows"],
-            "dropped since the start": ", ".join(f"{n} {why} at {at}" for (at, why), n in self.drops.items()) or "none",
-        }
-        return as_html(said)
+        return as_html(self._status().as_json())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -105,8 +101,7 @@ class Query:
         It is read from the progress that Spark keeps, without a job and without reading state, and reaches to the last
         batch that was committed.
         """
-        now = self._counts.metrics()
-        return replace(now, under_way_seconds=self._barrier.under_way_seconds) if now.active else now
+        return self._facts.complete(self._counts.metrics())
 
     def state(self, store: str, *, batch: int | None = None, keys: Sequence[Any] | None = None) -> DataFrame:
         """A store of the query as a DataFrame, while it runs and afterwards; see `watersmeet.read_state`.
@@ -220,6 +215,23 @@ class Query:
             )
         return self._served.table(name)
 
+    def widget(self) -> Any:
+        """The page of the query (`serve`) as a widget: a notebook shows it as the last value of a cell.
+
+        It has the tables that are served; `serve(tables=[...])` without an address is enough.
+
+        Raises
+        ------
+        ConfigError : a package is missing.
+
+        Examples
+        --------
+        >>> query.widget()  # doctest: +SKIP
+        """
+        served = self._served
+        replica = None if served is None or served.is_closed else served._replica
+        return widget_of(self._status(), replica, self._why)
+
     def telemetry(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:
         """Send a trace of each batch, and the numbers of `metrics`, to OpenTelemetry until the query ends.
 
@@ -251,6 +263,7 @@ class Query:
             self._is_active,
             lambda: str(self.streaming.status["message"]),
             self.metrics,
+            self._kafka,
         )
 
     def _is_active(self) -> bool:

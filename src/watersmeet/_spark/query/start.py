@@ -43,6 +43,7 @@ from watersmeet._spark.functions.function_texts import function_texts
 from watersmeet._spark.journal.writer import JournalWriter
 from watersmeet._spark.metrics import log_line
 from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
+from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
@@ -148,20 +149,14 @@ class _Start:
             found = look(self.folder)
             place = self._place(found, effects)
         barrier = self._barrier(place, lease, self._topics.watch(place.facts))
+        facts = QueryFacts(self.folder, barrier, lambda: lease.epoch)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})
         unfinished = partial(is_unfinished, place.place)
-        return Query(
-            streaming,
-            BatchCounts(streaming, metrics, before, kept),
-            self.folder.path,
-            lease,
-            barrier,
-            lambda: rest() if unfinished() else None,
-            self.spark,
-            self.topology,
-        )
+        counts = BatchCounts(streaming, metrics, before, kept)
+        running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
+        return Query(*running, self.spark, self.topology, self.options.kafka, facts)
 
     def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
         """Have the lease, before anything is written."""

@@ -8,10 +8,11 @@ import ssl
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -23,6 +24,83 @@ from watersmeet._spark.serving.stores import SCHEMA
 from watersmeet.errors import ConfigError
 
 _TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class TableServerAddress:
+    """Where a query serves its tables over HTTP; see `connect`.
+
+    Parameters
+    ----------
+    url : the address.
+    token : of `query.serve`; None: none.
+    tls_roots : file of certificates that are trusted.
+
+    Raises
+    ------
+    ConfigError : it is no address.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    tls_roots: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(
+                f"url={self.url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
+            )
+
+    def text(self, path: str, query: Sequence[tuple[str, str]] = (), timeout: float = _TIMEOUT) -> str:
+        """The answer at a path.
+
+        Raises
+        ------
+        ConfigError : nothing answers there, the token is another, or the server refuses the question.
+        """
+        parts = urlsplit(self.url)
+        asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/{path}?{urlencode(query)}".rstrip("?"))
+        if self.token is not None:
+            asked.add_header("Authorization", f"Bearer {self.token}")
+        try:
+            with urllib.request.urlopen(asked, timeout=timeout, context=self._tls()) as given:
+                return str(given.read().decode())
+        except HTTPError as error:
+            raise _refused(self.url, error) from None
+        except (OSError, ValueError) as error:
+            raise self._missing(error) from None
+
+    def json(self, path: str) -> dict[str, Any]:
+        """The object at a path; see `text`."""
+        text = self.text(path)
+        try:
+            found: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise self._missing(error) from None
+        return found
+
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=None if self.tls_roots is None else os.fspath(self.tls_roots))
+
+    def _missing(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"No tables are served at {self.url}: {error}.",
+            hint="query.serve(...).url is the address; see whether it runs.",
+        )
+
+
+def _refused(url: str, error: HTTPError) -> ConfigError:
+    """The error of a status: with the server's own text and hint, if it has sent some."""
+    if error.code == 401:
+        cure = "wm.connect(url, token=...); the commands take the token from the variable WATERSMEET_TOKEN."
+        return ConfigError(f"The server at {url} refuses to answer: the token is missing or wrong.", hint=cure)
+    try:
+        said = str(json.load(error)["error"])
+    except (OSError, ValueError, LookupError, TypeError):
+        said = f"The server at {url} refuses to answer: status {error.code}."
+    message, _, hint = said.partition("\nHint: ")
+    return ConfigError(message, hint=hint or "docs/serve.md says what is answered.")
 
 
 class FlightSource:
@@ -148,41 +226,9 @@ def connect(url: str, *, token: str | None = None, tls_roots: str | os.PathLike[
     ...     tables.table("open-orders").get(42).value
     """
     parts = urlsplit(url)
-    said = asked_of(url, "tables", token=token, tls_roots=tls_roots)
+    said = TableServerAddress(url, token, tls_roots).json("tables")
     roots = None if tls_roots is None else Path(tls_roots).read_bytes()
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
     kind = "grpc+tls" if parts.scheme == "https" else "grpc"
     source = FlightSource(f"{kind}://{host}:{said['flight_port']}", token, roots)
     return TableClient(source, [table["name"] for table in said["tables"]], url)
-
-
-def asked_of(
-    url: str, path: str, *, token: str | None = None, tls_roots: str | os.PathLike[str] | None = None
-) -> dict[str, Any]:
-    """The JSON at a path of a server; see `connect`.
-
-    Raises
-    ------
-    ConfigError : nothing answers there, or the token is another.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"url={url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
-        )
-    asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/{path}")
-    if token is not None:
-        asked.add_header("Authorization", f"Bearer {token}")
-    context = ssl.create_default_context(cafile=None if tls_roots is None else os.fspath(tls_roots))
-    try:
-        with urllib.request.urlopen(asked, timeout=_TIMEOUT, context=context) as given:
-            found: dict[str, Any] = json.load(given)
-            return found
-    except HTTPError as error:
-        why = "the token is missing or wrong" if error.code == 401 else f"status {error.code}"
-        cure = "wm.connect(url, token=...); `watersmeet top` takes the token from the variable WATERSMEET_TOKEN."
-        raise ConfigError(f"The server at {url} refuses to answer: {why}.", hint=cure) from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"No tables are served at {url}: {error}.", hint="query.serve(...).url is the address; see whether it runs."
-        ) from None

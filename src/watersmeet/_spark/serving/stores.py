@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.exchange.shards import shard_of
@@ -120,7 +120,8 @@ def keys_of(kind: DataType, given: Sequence[Any]) -> pa.Array:
 
 def key_of_text(kind: DataType, text: str) -> Any:
     """What JSON has for a key that stands in an address: text, times and bytes without their quotes."""
-    if isinstance(kind, StringType):
+    # Base64 may look like a number of JSON's
+    if isinstance(kind, StringType | BinaryType):
         return text
     try:
         return from_json(text)

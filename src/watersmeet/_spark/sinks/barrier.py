@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+_KEPT = 100
+"""Batches, as many as Spark keeps the progress of."""
+
 
 class StopBarrier:
     """Stands behind each batch's write, before its commit; closed, it ends the query there.
@@ -23,6 +26,7 @@ class StopBarrier:
     needed : whether it has to pass here, since something must be done before each batch.
     passing : what is done with each batch that passes, by its number.
     before : what is done before each batch.
+    transactions : by the number of a batch, the seconds of its longest transaction; of the last batches that had one.
     """
 
     def __init__(self, before: Callable[[int], None] | None = None) -> None:
@@ -30,6 +34,7 @@ class StopBarrier:
         self.needed = False
         self.passing: Callable[[int], None] = lambda batch: None
         self.before: Callable[[int], None] = before or (lambda batch: None)
+        self.transactions: dict[int, float] = {}
         self._stop: Callable[[], None] | None = None
         self._begun: float | None = None
 
@@ -43,6 +48,12 @@ class StopBarrier:
         """Begin a batch; the function that writes the batch calls it."""
         self._begun = time.monotonic()
         self.before(batch)
+
+    def note_transaction(self, batch: int, seconds: float) -> None:
+        """Note how long a transaction of a batch took."""
+        self.transactions[batch] = max(seconds, self.transactions.get(batch, 0.0))
+        while len(self.transactions) > _KEPT:
+            del self.transactions[min(self.transactions)]
 
     def join(
         self,

@@ -89,11 +89,13 @@ class OutputBatch:
     number : its number.
     plan : what it is made of.
     guard : raises where the checkpoint is another query's.
+    took : is given the seconds of each transaction.
     """
 
     number: int
     plan: BatchPlan = UNKNOWN
     guard: Callable[[], None] = always
+    took: Callable[[float], None] = lambda seconds: None
 
 
 class Pass(ABC):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark import StorageLevel
@@ -149,7 +150,8 @@ class BatchSinks:
         self.barrier.before_batch(batch)
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
-        self._write(frame, OutputBatch(batch, self.plans(batch), self.guard))
+        took = partial(self.barrier.note_transaction, batch)
+        self._write(frame, OutputBatch(batch, self.plans(batch), self.guard, took))
         # what follows is Spark's commit
         self.guard()
         self.barrier.behind_batch(batch)

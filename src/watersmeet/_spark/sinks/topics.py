@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,9 +85,14 @@ class TopicsPass(Pass):
                 )
             made = write if direct is None else WriteDirectly(write, direct.exits, direct.serdes)
             told = rows.mapInArrow(made, WRITTEN).collect()
+        for row in told:
+            if row["seconds"] is not None:
+                batch.took(row["seconds"])
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
         if driver is not None and held:
+            begin = time.monotonic()
             driver.write(batch.number, held, None if direct is None else direct.exits.slots, batch.plan)
+            batch.took(time.monotonic() - begin)
 
     @cached_property
     def _rules(self) -> dict[int, str]:

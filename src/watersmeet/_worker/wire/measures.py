@@ -22,6 +22,7 @@ from watersmeet._engine.rows.columns import PARTITION_BITS, bools, ints
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._worker.process import own_bytes
+from watersmeet._worker.wire.ages import begun_ms, buckets_of
 
 CONSUMED, PRODUCED = "consumed", "produced"
 """Records of a source; of a sink."""
@@ -33,8 +34,19 @@ ROWS, BYTES = "rows", "bytes"
 STREAM_TIME, LATENESS, LATE = "stream_time", "lateness", "late"
 """Of a source, in ms: the largest timestamp; how far behind the time of its partition a record came at most, and all of
 them together."""
+AGE, BEGUN = "age", "begun"
+"""Records of a source by their age at the begin of the batch, in buckets (`ages`); when the batch began, in ms."""
 MEMORY = "memory"
 """Resident bytes of the process that ran a level."""
+
+
+_OF_SOURCES = (CONSUMED, STREAM_TIME, LATENESS, LATE, AGE)
+_COUNT_BITS = 40
+
+
+def aged(count: int) -> tuple[int, int]:
+    """The bucket, and the number of records in it, of a count of `AGE`."""
+    return count >> _COUNT_BITS, count & ((1 << _COUNT_BITS) - 1)
 
 
 class Measure(NamedTuple):
@@ -71,14 +83,14 @@ class Measures:
         """The measures of a plan."""
         # what becomes dead letters is read by the source whose these are
         sources = [source.name for source in physical.plan.sources if source.dead_letters_of is None]
-        names = [Measure(kind, source) for source in sources for kind in (CONSUMED, STREAM_TIME, LATENESS, LATE)]
+        names = [Measure(kind, source) for source in sources for kind in _OF_SOURCES]
         for operator in physical.operators:
             names += [Measure(kind, operator.node, operator.stem) for kind in (PROCESSED, FORWARDED)]
             names += [Measure(kind, operator.node, table.name) for table in operator.keeps for kind in (ROWS, BYTES)]
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
         copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.reads.broadcast)
-        return cls(first, (*dict.fromkeys(names), Measure(MEMORY)), ports, copies)
+        return cls(first, (*dict.fromkeys(names), Measure(MEMORY), Measure(BEGUN)), ports, copies)
 
     @cached_property
     def _numbers(self) -> dict[Measure, int]:
@@ -87,6 +99,9 @@ class Measures:
     def wire(self, tally: Tally, place: int) -> Iterator[tuple[int, int, None, int]]:
         """The counts of one place, a task or a label, as wire rows."""
         for measure, count in tally.items():
+            if measure.kind == AGE:
+                # a row for each bucket, all of them of one measure
+                count, measure = int(measure.part) << _COUNT_BITS | count, measure._replace(part="")
             yield place, self._numbers[measure], None, count
 
     def read(self, number: int) -> Measure:
@@ -136,6 +151,9 @@ class Measures:
         """
         if not roots or not len(frame):
             return
+        begun = begun_ms()
+        if begun is not None:
+            tally[Measure(BEGUN)] = begun
         root, order_ts, ts = ints(frame, "srcpart") >> PARTITION_BITS, ints(frame, "order_ts"), ints(frame, "ts")
         for number, name in roots.items():
             tally[Measure(CONSUMED, letters.get(number, name))] += int((root == number).sum())
@@ -147,3 +165,5 @@ class Measures:
                 measure = Measure(kind, name)
                 tally[measure] = max(tally.get(measure, int(value)), int(value))
             tally[Measure(LATE, name)] += int(late.sum())
+            for bucket, count in buckets_of(begun - ts[timed]).items() if begun is not None else ():
+                tally[Measure(AGE, name, str(bucket))] += count

@@ -6,6 +6,7 @@ are few; the function always reads its input to the end, because the state of th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,9 +28,10 @@ from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
 from watersmeet._worker.writers.retries import RetriedTransaction
 from watersmeet.errors import SinkError
 
-WRITTEN = "task int, held binary"
-"""What a task says: its number, and the records that it has not written itself, as a blob."""
-_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary())])
+WRITTEN = "task int, held binary, seconds double"
+"""What a task says: its number, the records that it has not written itself, as a blob, and how long its transaction
+took, if it had one."""
+_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary()), ("seconds", pa.float64())])
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
 _NO_RULES: Rules = {}
@@ -65,17 +67,18 @@ class KafkaWrite:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
         number = task.partition()
-        held = self._write(number, (batch for batch in batches if len(batch)))
+        held, took = self._write(number, (batch for batch in batches if len(batch)))
         content = blob.encode(stacked(held)) if held else None
-        yield pa.RecordBatch.from_pydict({"task": [number], "held": [content]}, schema=_WRITTEN_ARROW)
+        told = {"task": [number], "held": [content], "seconds": [took]}
+        yield pa.RecordBatch.from_pydict(told, schema=_WRITTEN_ARROW)
 
-    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> list[pa.Table]:
-        """The records that are not written here, few or none."""
+    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.Table], float | None]:
+        """The records that are not written here, few or none; and the seconds of the transaction, if there was one."""
         name = None if self.group is None else f"{self.group}-{number}"
         held: list[pa.Table] = []
         out: RetriedTransaction | None = None
         fresh = whole = False
-        size = 0
+        size, took, begin = 0, None, time.monotonic()
         try:
             for given in batches:
                 batch, ended = _without_ends(given)
@@ -88,7 +91,7 @@ class KafkaWrite:
                     held.append(_as_bytes(batch))
                     continue
                 if out is None:
-                    out = self._transaction(name)
+                    out, begin = self._transaction(name), time.monotonic()
                     fresh = out.begin()
                 for part in (*held, batch) if fresh else ():
                     out.send(part)
@@ -101,11 +104,12 @@ class KafkaWrite:
                 )
             if out and fresh:
                 out.commit()
+                took = None if name is None else time.monotonic() - begin
         except BaseException:
             if out:
                 out.abandon()
             raise
-        return held
+        return held, took
 
     def _transaction(self, name: str | None) -> RetriedTransaction:
         """A task's own; without a `name` it is none, but written plainly."""

@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
@@ -30,7 +30,7 @@ from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.reads import TableQuestion, millis, read_of, said_by, seconds, whole
 from watersmeet._spark.serving.replica import NONE, BatchChanges, Replica, changed_rows
 from watersmeet._spark.serving.stores import ServedStore, from_json, json_rows, key_of_text, keys_of, to_json
-from watersmeet.errors import ConfigError, WatersmeetError
+from watersmeet.errors import ConfigError, SinkError, WatersmeetError
 
 ROWS, MOST_ROWS = 1_000, 10_000
 """Of an answer: as a rule, and at most. `next` says where the next one begins."""
@@ -85,12 +85,15 @@ class HttpReplica:
         self._subscribers = anyio.CapacityLimiter(SUBSCRIBERS)
         self._readers = 0
         self._explaining = anyio.CapacityLimiter(1)
+        self._looking = anyio.CapacityLimiter(1)
         routes = [
             Route("/healthz", self._health),
             Route("/readyz", self._ready),
             Route("/metrics", self._numbers),
             Route("/status", self._status),
+            Route("/dead-letters", self._dead_letters),
             Route("/topology.svg", self._drawn),
+            Route("/topology.txt", self._described),
             Route("/tables", self._tables),
             Route("/tables/{name}", self._rows),
             Route("/tables/{name}/{key:path}", self._key),
@@ -112,6 +115,11 @@ class HttpReplica:
         """As uvicorn takes it."""
         return bounded(self._admitted)
 
+    @property
+    def unguarded(self) -> App:
+        """The same for callers in this process, who are asked neither for a token nor for a host."""
+        return self._app
+
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
         if not self._access.is_addressed(headers.get(b"host")):
@@ -131,7 +139,7 @@ class HttpReplica:
             for name, store in self._replica.stores.items()
         ]
         said = {"query": self._query.status.name, "batch": self._replica.batch, "flight_port": self._query.flight_port}
-        return JSONResponse({**said, "tables": found})
+        return JSONResponse({**said, "why": self._query.why is not None, "tables": found})
 
     async def _rows(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -171,7 +179,10 @@ class HttpReplica:
             found = await anyio.to_thread.run_sync(why, name, key)
         finally:
             self._explaining.release()
-        return JSONResponse(found.as_dict())
+        text = found.as_json()
+        if request.query_params.get("picture") == "true":
+            text = f'{text[:-1]}, "picture": {json.dumps(found.to_svg())}}}'
+        return Response(text, media_type=_JSON)
 
     async def _answered(self, read: TableQuestion) -> Response:
         now = self._replica.batch
@@ -277,6 +288,14 @@ class HttpReplica:
         }
         return JSONResponse({**said, "served": served}, headers={"Cache-Control": "no-store"})
 
+    async def _dead_letters(self, request: Request) -> Response:
+        """The last dead letters; one reader at a time, as each asks Kafka."""
+        found = await anyio.to_thread.run_sync(self._query.status.last_dead_letters, limiter=self._looking)
+        return JSONResponse({"letters": found}, headers={"Cache-Control": "no-store"})
+
+    async def _described(self, request: Request) -> Response:
+        return PlainTextResponse(self._query.status.text)
+
     async def _drawn(self, request: Request) -> Response:
         return Response(self._query.status.svg, media_type="image/svg+xml", headers=files.HEADERS)
 
@@ -339,7 +358,7 @@ def _error(status: int, text: str) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    kinds = ((Unknown, 404), (NotServed, 410), (Busy, 503), (TooEarly, 504), (ConfigError, 400))
+    kinds = ((Unknown, 404), (NotServed, 410), (Busy, 503), (SinkError, 503), (TooEarly, 504), (ConfigError, 400))
     return _error(next((status for kind, status in kinds if isinstance(error, kind)), 500), str(error))
 
 

@@ -18,10 +18,12 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+MODULES = ("shown", "topology", "numbers", "tables", "page")
+"""The parts of the script, each behind those that it imports; `start` has a browser show them, `widget` a notebook."""
 _FILES = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
+    **{f"/{name}.js": (f"{name}.js", "text/javascript") for name in ("start", *MODULES)},
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 PATHS = frozenset(_FILES)
@@ -30,6 +32,11 @@ PATHS = frozenset(_FILES)
 def routes() -> list[Route]:
     """A route for each file."""
     return [_route(path, *file) for path, file in _FILES.items()]
+
+
+def text_of_file(name: str) -> str:
+    """The text of a file of the page."""
+    return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def _route(path: str, name: str, kind: str) -> Route:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,27 +10,17 @@ from typing import Any
 import pyspark
 
 from watersmeet._plan.dead_letters import letter_sources
+from watersmeet._plan.explain import explain
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.pictures.picture import Picture, picture_of
 from watersmeet._plan.pictures.svg import svg
-from watersmeet._spark.metrics.as_json import metrics_as_json
+from watersmeet._spark.metrics.as_json import metrics_as_json, run_as_json
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
+from watersmeet._spark.metrics.query_facts import reason_of
+from watersmeet._spark.serving.dead_letters import LetterTopics
+from watersmeet.io.kafka import Kafka
 from watersmeet.versions import own_version
-
-_RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception): +(\S.*)$", re.MULTILINE)
-
-
-def reason_of(text: str) -> str:
-    """The line of an error that says why: of what Spark says, with its tracebacks, the one that was raised first.
-
-    >>> reason_of("It failed:\\n  File 'x.py', line 7\\nValueError: no such page\\n\\tat org.apache.spark")
-    'no such page'
-    >>> reason_of("The topic has gone.\\nHint: make it again.")
-    'The topic has gone.'
-    """
-    raised = _RAISED.search(text) if "Traceback" in text or "\n\tat " in text else None
-    return raised[1] if raised else text.partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -47,6 +36,7 @@ class QueryStatus:
     is_active : whether it runs.
     doing : what Spark says that it does.
     metrics : its numbers.
+    kafka : its connection; None: it has none.
     """
 
     name: str
@@ -56,6 +46,7 @@ class QueryStatus:
     is_active: Callable[[], bool]
     doing: Callable[[], str]
     metrics: Callable[[], Metrics]
+    kafka: Kafka | None = None
 
     @cached_property
     def picture(self) -> Picture:
@@ -66,6 +57,11 @@ class QueryStatus:
     def svg(self) -> str:
         """The same, as SVG."""
         return svg(self.picture)
+
+    @cached_property
+    def text(self) -> str:
+        """The topology as text."""
+        return explain(self.topology)
 
     def as_json(self) -> dict[str, Any]:
         """All numbers as JSON has them."""
@@ -81,17 +77,36 @@ class QueryStatus:
             "error": None if failure is None else str(failure),
             "reason": None if failure is None else reason_of(str(failure)),
             **metrics_as_json(now),
-            "under_way_seconds": now.under_way_seconds,
+            **run_as_json(now),
             "rate": None if now.batch is None else now.batch.rate,
             "dead_letters": self._dead_letters(now),
-            "picture": {"arrows": counts.arrows, "drops": counts.drops},
+            "picture": {
+                "nodes": [box.node for box in self.picture.boxes],
+                "arrows": counts.arrows,
+                "drops": counts.drops,
+            },
         }
 
+    def last_dead_letters(self) -> list[dict[str, Any]]:
+        """The last dead letters, the newest first.
+
+        Raises
+        ------
+        WatersmeetError : their topics cannot be read.
+        """
+        topics = tuple(dict.fromkeys(topic for topic, _, _ in self._letter_outputs()))
+        return LetterTopics(self.kafka, topics).last() if topics and self.kafka is not None else []
+
     def _dead_letters(self, now: Metrics) -> list[dict[str, Any]]:
+        return [
+            {"topic": topic, "of": of, "records": now.produced.get(sink)} for topic, of, sink in self._letter_outputs()
+        ]
+
+    def _letter_outputs(self) -> Iterator[tuple[str, str, str]]:
+        """Topic of each output of dead letters, the input that they belong to, and the output's name."""
         plan = self.topology.plan
         letters = letter_sources(plan)
-        return [
-            {"topic": sink.output, "of": of, "records": now.produced.get(sink.name)}
-            for sink in plan.sinks
-            if (of := letters.get(sink.inputs[0], None)) is not None
-        ]
+        for sink in plan.sinks:
+            of = letters.get(sink.inputs[0])
+            if of is not None:
+                yield str(sink.output), of, sink.name

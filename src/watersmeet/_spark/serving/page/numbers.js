@@ -1,0 +1,153 @@
+// The numbers of the query: tiles, batches, sources, stores, outputs, drops with the last dead letters, memory.
+
+import { bytes, count, drawn, fill, made, seconds } from "./shown.js";
+
+const KEPT_BATCHES = 60;
+const sum = (found) => Object.values(found).reduce((all, each) => all + each, 0);
+const orDash = (value, show) => (value === null || value === undefined ? "–" : show(value));
+const worst = (latency, share) => {
+  const known = Object.values(latency).map((each) => each[share]).filter((each) => each !== null);
+  return known.length ? Math.max(...known) : null;
+};
+
+export class Numbers {
+  #at; #ask; #mark; #batches = []; #letters = []; #asked = null; #chosen = null; #dropped = null;
+
+  // at: elements by id; ask: the server; mark: shows a node of the topology
+  constructor(at, ask, mark) { [this.#at, this.#ask, this.#mark] = [at, ask, mark]; }
+
+  show(status) {
+    this.#tiles(status);
+    this.#bars(status);
+    this.#lists(status);
+    this.#drops(status);
+    this.#look(status);
+    const { watersmeet, spark } = status.versions;
+    const error = status.last_error;
+    this.#at("last-error").textContent = error === null ? ""
+      : `Last error, ${new Date(error.at_ms).toISOString()}: ${error.error}: ${error.reason}`;
+    this.#at("about").textContent = `checkpoint ${status.checkpoint} · watersmeet ${watersmeet} · Spark ${spark}`;
+  }
+
+  #tiles(status) {
+    const lag = Object.values(status.lag).reduce((all, parts) => all + sum(parts), 0);
+    const dropped = status.drops.reduce((all, each) => all + each.records, 0);
+    const letters = status.dead_letters.reduce((all, each) => all + (each.records ?? 0), 0);
+    const behind = Math.max(...Object.values(status.stream_time_lag_ms));
+    const batch = status.batch;
+    const found = [
+      ["Batch", batch === null ? "none yet" : count(batch.number)],
+      ["Records", count(sum(status.consumed))],
+      ["Records/s", batch === null ? "–" : count(Math.round(status.rate))],
+      ["Batch time", batch === null ? "–" : seconds(batch.seconds.triggerExecution ?? 0)],
+      ["Latency, p50", orDash(batch && worst(batch.latency, "p50"), seconds)],
+      ["Latency, p99", orDash(batch && worst(batch.latency, "p99"), seconds)],
+      ["Lag, records", count(lag)],
+      ["Behind the clock", Number.isFinite(behind) ? seconds(behind / 1000) : "–"],
+      ["Dropped", count(dropped), dropped > 0],
+      ["Dead letters", count(letters), letters > 0],
+      ["Restarts", count(status.restarts), status.last_error !== null],
+    ];
+    this.#at("tiles").replaceChildren(
+      ...found.map(([name, value, bad]) => made(
+        "div", { className: bad ? "bad" : "" }, made("dt", { textContent: name }), made("dd", { textContent: value }),
+      )),
+    );
+  }
+
+  #bars(status) {
+    const [batch, kept, bars] = [status.batch, this.#batches, this.#at("bars")];
+    if (batch === null) return;
+    const whole = batch.seconds.triggerExecution ?? 0;
+    if (kept.at(-1)?.number !== batch.number) kept.push({ number: batch.number, whole });
+    kept.splice(0, Math.max(0, kept.length - KEPT_BATCHES));
+    const most = Math.max(...kept.map((each) => each.whole), 0.001);
+    const width = 300 / KEPT_BATCHES;
+    const drawnBars = kept.map((each, at) => {
+      const height = Math.max(1, (each.whole / most) * 56);
+      const bar = drawn("rect", { x: at * width, y: 60 - height, width: width - 1, height });
+      bar.append(drawn("title", {}, `batch ${each.number}: ${seconds(each.whole)}`));
+      return bar;
+    });
+    bars.replaceChildren(bars.querySelector("title"), ...drawnBars);
+    const sorted = (found) => Object.entries(found).sort((one, other) => other[1] - one[1])
+      .map(([name, value]) => [name, seconds(value)]);
+    fill(this.#at("parts"), `Batch ${batch.number}, by part`, ["part", "time"], sorted(batch.seconds));
+    fill(this.#at("writes"), "Writes", ["to", "time"], sorted(batch.writes));
+  }
+
+  #lists(status) {
+    const latency = status.batch?.latency ?? {};
+    fill(this.#at("sources"), "", ["source", "records", "behind", "p50", "p99"],
+      Object.entries(status.consumed).map(([name, records]) => [
+        name, count(records), orDash(status.stream_time_lag_ms[name], (ms) => seconds(ms / 1000)),
+        orDash(latency[name]?.p50, seconds), orDash(latency[name]?.p99, seconds),
+      ]));
+    const lag = Object.entries(status.lag).flatMap(([topic, parts]) =>
+      Object.entries(parts).map(([part, records]) => [`${topic}, partition ${part}`, count(records)]));
+    fill(this.#at("lag"), "To be read", ["topic", "records"], lag);
+    fill(this.#at("stores"), "", ["store", "rows", "size"], Object.entries(status.tables).map(([name, found]) =>
+      [name, count(found.rows), bytes(found.bytes)]));
+    const memory = [
+      ...Object.entries(status.driver_bytes).map(([part, size]) => [`driver, ${part.replace("_", " ")}`, bytes(size)]),
+      ["largest worker", bytes(status.worker_bytes)], ["stores of Spark", bytes(status.state_bytes)],
+    ];
+    fill(this.#at("memory"), "Memory", ["of", "size"], memory);
+    fill(this.#at("outputs"), "", ["output", "records"],
+      Object.entries(status.produced).map(([name, records]) => [name, count(records)]));
+  }
+
+  // A reason leads to the operator in the topology, and chooses its dead letters.
+  #drops(status) {
+    const now = JSON.stringify([status.drops, status.dead_letters, this.#chosen]);
+    if (this.#dropped === now) return;
+    this.#dropped = now;
+    const rows = status.drops.map(({ operator, reason, records }) => {
+      const text = `${operator}: ${reason}`;
+      const isChosen = this.#chosen?.operator === operator && this.#chosen?.reason === reason;
+      const link = made("button", { type: "button", className: "key", textContent: text, onclick: () => {
+        this.#chosen = isChosen ? null : { operator, reason };
+        this.#mark(this.#chosen?.operator);
+        this.#drops(status);
+        this.#list();
+      } });
+      link.setAttribute("aria-pressed", String(isChosen));
+      return [link, count(records)];
+    });
+    const focused = this.#at("drops").querySelector("button:focus")?.textContent;
+    fill(this.#at("drops"), "", ["operator, reason", "records"], rows.length ? rows : [["none", "0"]]);
+    if (focused !== undefined) {
+      [...this.#at("drops").querySelectorAll("button")].find((each) => each.textContent === focused)?.focus();
+    }
+    fill(this.#at("letters"), "Dead letters", ["topic, of", "records"], status.dead_letters.map((each) =>
+      [each.of ? `${each.topic}, of ${each.of}` : each.topic, count(each.records)]));
+  }
+
+  // The last letters are asked for when their number has changed.
+  async #look(status) {
+    const number = JSON.stringify(status.dead_letters);
+    if (status.dead_letters.length === 0 || this.#asked === number) return;
+    this.#asked = number;
+    this.#at("letters-section").hidden = false;
+    try {
+      this.#letters = (await (await this.#ask("dead-letters")).json()).letters;
+      this.#list();
+    } catch (error) {
+      this.#at("letters-note").textContent = error.message;
+    }
+  }
+
+  #list() {
+    const chosen = this.#chosen;
+    const fits = (letter) => chosen === null || (letter.operator === chosen.operator
+      && (chosen.reason === "dead_letter" || letter.reason === chosen.reason));
+    const found = this.#letters.filter(fits);
+    const of = chosen === null ? "" : ` of ${chosen.operator}: ${chosen.reason}`;
+    this.#at("letters-note").textContent = found.length ? `The last ${count(found.length)}${of}.` : `None${of}.`;
+    fill(this.#at("letter-list"), "", ["time", "topic", "record", "reason", "key", "value", "error"],
+      found.map((letter) => [
+        letter.time, letter.topic, letter.record ?? "–", `${letter.operator}: ${letter.reason}`,
+        letter.key_text ?? "null", letter.value_text ?? "null", letter.message ?? "–",
+      ]), { texts: 7 });
+  }
+}

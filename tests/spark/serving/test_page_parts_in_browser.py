@@ -1,0 +1,183 @@
+"""Parts of the page in a real browser, and the same page as a notebook's widget: a standing query, and no Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.spark.serving.browser import MOST_MS, Shown
+from tests.spark.serving.standing import numbers, standing, status_of, topology
+from watersmeet._plan.pictures.picture import picture_of
+from watersmeet._plan.pictures.svg import svg
+from watersmeet._spark.serving.dead_letters import letter_of
+from watersmeet._spark.serving.listening.access import Access
+from watersmeet._spark.serving.listening.servers import Servers
+from watersmeet._spark.serving.notebook import widget as widgets
+from watersmeet._spark.serving.notebook.display import widget_of
+from watersmeet._spark.serving.page.status import QueryStatus
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+# a notebook's front end, as far as the script of a widget sees it
+FRONT_END = """async ({ script, status }) => {
+  const state = { status };
+  const listeners = new Map();
+  const model = {
+    get: (name) => state[name],
+    on: (event, call) => listeners.set(event, call),
+    off: (event) => listeners.delete(event),
+    send: async (said) => { const answer = await toKernel(said); listeners.get("msg:custom")?.(answer); },
+  };
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const { default: widget } = await import(url);
+  const el = document.body.appendChild(document.createElement("div"));
+  window.told = (text) => { state.status = text; };
+  window.ended = widget.render({ model, el });
+}"""
+
+
+class StatusWithLetters(QueryStatus):
+    """A query with dead letters."""
+
+    def last_dead_letters(self) -> list[dict[str, Any]]:
+        headers = {"operator": b"clicks", "reason": b"undecodable", "message": HOSTILE.encode(), "topic": b"clicks"}
+        headers |= {"partition": b"0", "offset": b"7"}
+        told = [("__streams.errors." + name, text) for name, text in headers.items()]
+        other = [("__streams.errors.operator", b"count"), ("__streams.errors.reason", b"null_key")]
+        return [
+            letter_of(("bad", 0, 3, 9_000), HOSTILE.encode(), b"\xff", told),
+            letter_of(("bad", 0, 2, 8_000), None, b"{}", other),
+        ]
+
+
+def explained(table: str, key: Any) -> Any:
+    if key == 9:
+        raise ValueError("told to fail")
+    record = {"input": "clicks", "topic": "clicks", "partition": 0, "offset": 1, "batch": 0, "ts": 5}
+    cause = {**record, "place": "clicks-0@1", "key": HOSTILE, "value": 2**62, "role": "made", "drops": []}
+    said = {"batch": 7, "rows": [], "notes": ["The journal begins with batch 3."]}
+    text = json.dumps({**said, "causes": [{**cause, "waited_for": None}]})
+    return SimpleNamespace(as_json=lambda: text, to_svg=lambda: svg(picture_of(topology())))
+
+
+def status() -> StatusWithLetters:
+    return StatusWithLetters(**vars(status_of(None)))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Shown]:
+    servers = Servers(standing(), Access.of("127.0.0.1:0", None, None, None), status(), explained)
+    context = browser.new_context()
+    try:
+        shown = Shown(context.new_page())
+        shown.page.goto(servers.url)
+        expect(shown.page.locator("#rows tbody tr").first).to_be_visible(timeout=MOST_MS)
+        yield shown
+    finally:
+        context.close()
+        servers.close()
+
+
+def test_the_last_dead_letters_are_listed_and_a_reason_chooses_its_own_and_marks_its_operator(page: Shown) -> None:
+    rows = page.page.locator("#letter-list tbody tr")
+    expect(rows).to_have_count(2, timeout=MOST_MS)
+    first = rows.first.locator("td").all_inner_texts()
+    assert first[1:] == ["bad", "clicks-0@7", "clicks: undecodable", HOSTILE, "\\xff", HOSTILE]
+    page.page.get_by_role("button", name="count: null_key").click()
+    expect(rows).to_have_count(1, timeout=MOST_MS)
+    expect(page.page.locator("#letters-note")).to_have_text("The last 1 of count: null_key.")
+    marked = page.page.locator("#topology g.box.marked")
+    expect(marked).to_have_count(1)
+    expect(marked).to_contain_text("count")
+    page.page.get_by_role("button", name="count: null_key").click()
+    expect(rows).to_have_count(2, timeout=MOST_MS)
+    expect(marked).to_have_count(0)
+    assert page.page.title() == "q · watersmeet"
+    assert page.complaints == []
+
+
+def test_why_a_row_is_so_is_shown_as_a_picture_and_a_list(page: Shown) -> None:
+    button = page.page.get_by_role("button", name="Why?")
+    assert button.is_hidden()
+    page.page.get_by_role("button", name="4", exact=True).click()
+    button.click()
+    cells = page.page.locator("#causes tbody td")
+    expect(cells).to_have_text(["clicks-0@1", HOSTILE, str(2**62), "made it"], timeout=MOST_MS)
+    expect(page.page.locator("#causes-note")).to_contain_text("The journal begins with batch 3.")
+    expect(page.page.locator("#causes-picture svg")).to_be_visible()
+    page.page.get_by_role("searchbox", name="Key").fill("5")
+    page.page.keyboard.press("Enter")
+    expect(page.page.locator("#explanation")).to_be_hidden()
+    assert page.complaints == []
+
+
+def test_latency_restarts_memory_and_the_last_error_are_shown(page: Shown) -> None:
+    tiles = page.page.locator("#tiles")
+    expect(tiles).to_contain_text("Latency, p99")
+    assert "10.2 s" in tiles.inner_text()
+    expect(page.page.locator("#last-error")).to_have_text(
+        "Last error, 1970-01-01T00:00:04.000Z: SinkError: Kafka does not answer."
+    )
+    expect(page.page.locator("#memory")).to_contain_text("driver, heap limit")
+    expect(page.page.locator("#writes")).to_contain_text("transactions")
+
+
+def in_a_notebook(page: Page, widget: Any) -> None:
+    """The widget in a page that stands for a notebook; its messages go to the widget in this process."""
+
+    def answer(said: Any) -> Any:
+        work = widget._asked(f"/{said['path']}")
+        code, text = asyncio.run_coroutine_threadsafe(work, widget._loop).result()
+        return {"id": said["id"], "status": code, "text": text}
+
+    page.expose_function("toKernel", answer)
+    page.evaluate(FRONT_END, {"script": widgets.module(), "status": widget.status})
+
+
+def test_a_widget_shows_the_page_in_a_notebook_and_leaves_the_notebook_alone(browser: Browser) -> None:
+    with browser.new_context() as context, warnings.catch_warnings():
+        # without a notebook's kernel a widget has nobody to talk to
+        warnings.simplefilter("ignore")
+        shown = Shown(context.new_page())
+        shown.page.goto("about:blank")
+        made = widget_of(status(), standing(), explained)
+        in_a_notebook(shown.page, made)
+        page = shown.page
+        expect(page.locator("#state")).to_have_text("running", timeout=MOST_MS)
+        expect(page.locator("#rows tbody tr").first).to_be_visible(timeout=MOST_MS)
+        expect(page.locator("#topology svg")).to_be_visible()
+        expect(page.locator("#letter-list tbody tr")).to_have_count(2, timeout=MOST_MS)
+        page.get_by_role("searchbox", name="Key").fill("5")
+        page.keyboard.press("Enter")
+        expect(page.locator("#rows tbody tr")).to_have_count(1, timeout=MOST_MS)
+        page.get_by_role("button", name="Why?").click()
+        expect(page.locator("#causes tbody td").first).to_have_text("clicks-0@1", timeout=MOST_MS)
+        said = json.loads(made.status) | {"active": False}
+        page.evaluate("(text) => told(text)", json.dumps(said))
+        expect(page.locator("#state")).to_have_text("ended", timeout=MOST_MS)
+        # its style is its own
+        assert page.evaluate("getComputedStyle(document.body).maxWidth") == "none"
+        assert page.title() == ""
+        assert page.url == "about:blank"
+        assert shown.complaints == []
+        made.close()
+
+
+def test_a_widget_of_a_query_that_serves_nothing_shows_its_numbers(browser: Browser) -> None:
+    with browser.new_context() as context, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        page = context.new_page()
+        page.goto("about:blank")
+        now = replace(numbers(), last_error=None)
+        made = widget_of(replace(status_of(None), metrics=lambda: now), None, None)
+        in_a_notebook(page, made)
+        expect(page.locator("#tiles")).to_contain_text("Records/s", timeout=MOST_MS)
+        expect(page.locator("#tables")).to_be_hidden(timeout=MOST_MS)
+        made.close()
