@@ -44,7 +44,7 @@ def _behind_global(blueprint: Blueprint) -> Blueprint:
 
 
 def _changed(choices: Choices, blueprint: Blueprint, ops: Sequence[Op], number: int) -> Op:
-    op = _in_order(ops[number])
+    op = ops[number]
     there = {shape: list(_outputs(ops[:number], shape)) for shape in ("stream", "table", "global")}
     ways = [way for way, shape in (("process_table", "table"), ("process_global", "global")) if there[shape]]
     way = choices.pick((*ways, *ways[-1:], "process_shared"))
@@ -56,24 +56,9 @@ def _changed(choices: Choices, blueprint: Blueprint, ops: Sequence[Op], number: 
     return replace(op, kind=way, inputs=(*op.inputs, more), params=params)
 
 
-def _in_order(op: Op) -> Op:
-    """Without timers that set further ones for a time before their own: what these send may be late, for whoever is
-    behind, where a record of a time of its own would not be (decision 32, limits)."""
-    params = dict(op.params)
-    for part in ("record", "timer", "wall"):
-        if part in params:
-            params[part] = [_ahead(each) for each in params[part]]
-    return replace(op, params=params)
-
-
-def _ahead(instruction: Any) -> list[Any]:
-    word, *numbers = instruction
-    return [word, *(max(0, number) for number in numbers)] if word.startswith("again") else list(instruction)
-
-
 def _other(choices: Choices, op: Op) -> dict[str, Any]:
     """The instructions of the one that shares its stores: it goes by the wall clock only where the first one does."""
-    other = {**_in_order(Op("", (), draw_program(choices))).params, "lasts": {}}
+    other: dict[str, Any] = {**draw_program(choices), "lasts": {}}
     if not op.params.get("wall"):
         other.pop("wall", None)
         for part in ("record", "timer"):
@@ -102,8 +87,7 @@ def _read(choices: Choices, way: str, blueprint: Blueprint) -> list[Any]:
 
 
 def _transforming(choices: Choices, op: Op) -> Op:
-    drawn = _in_order(Op("", (), draw_program(choices))).params
-    params = {name: value for name, value in drawn.items() if name != "rekeys"}
+    params = {name: value for name, value in draw_program(choices).items() if name != "rekeys"}
     kept = {"stored": True} if op.params.get("stored") else {}
     return Op("transform_values", op.inputs, {**params, **kept})
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
-from proof.engine import EngineBatch, EngineDriver
-from watersmeet._engine.rows.types import HEADERS
+from tests.engine.headers_kit import Told, one_header
 from watersmeet.aggregates import python
 from watersmeet.windows import (
     CalendarWindows,
@@ -40,30 +38,8 @@ JOINS = {"unequal": JoinWindows(5, 9, 4), "narrow": JoinWindows(0, 3, 0)}
 LAST = python(lambda before, value: value)
 
 
-class Told(EngineDriver):
-    """A driver whose records have a header each, and whose results have theirs behind the value."""
-
-    def new_batch(self) -> EngineBatch:
-        """See `EngineDriver`."""
-        return _Told(self)
-
-
-class _Told(EngineBatch):
-    def _source_frame(self, root: Any, rows: Any) -> pa.Table:
-        frame = super()._source_frame(root, rows)
-        own = [told(f"{p.value}") for p in rows]
-        return frame.set_column(frame.schema.get_field_index("headers"), "headers", pa.array(own, HEADERS))
-
-    def finish(self) -> Any:
-        for sink, rows in super().finish():
-            both = zip(rows.column("value").to_pylist(), rows.column("headers").to_pylist(), strict=True)
-            kind = pa.struct([("value", pa.string()), ("headers", HEADERS)])
-            beside = pa.array([{"value": value, "headers": found} for value, found in both], kind)
-            yield sink, rows.set_column(rows.schema.get_field_index("value"), "value", beside)
-
-
 def told(value: str) -> list[dict[str, Any]]:
-    return [{"key": "of", "value": value.encode()}]
+    return one_header("of", value)
 
 
 def windowed(windows: Windows, *, on_close: bool = True) -> Callable[[Any], Any]:
@@ -90,6 +66,7 @@ CUTS = st.frozensets(st.integers(0, 40), max_size=6)
 def results(made: Any, steps: Any, cuts: Any, *, scale: int = 1, **options: Any) -> list[Any]:
     """What is emitted, in the end all that waits."""
     driver = Told(made, **options)
+    driver.told = lambda piped: told(piped.value)
     names = [source.input for source in made.plan.sources]
     partitions = range(2) if options.get("partitioned") else (0,)
     for number, (side, key, ts, partition) in enumerate(steps):
