@@ -316,6 +316,9 @@ class _Transforms:
         context.forward(value=self._program.transform(record, context))
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_program":
+            # while it is copied
+            raise AttributeError(name)
         return getattr(self._program, name)
 
 
