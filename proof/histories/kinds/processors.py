@@ -81,7 +81,7 @@ def draw_instruction(choices: Choices, words: tuple[str, ...]) -> list[Any]:
     """One of these words, and its number."""
     word = choices.pick(words)
     numbered = word in (*SETS, *WALL_SETS, "again", "again_wall")
-    return [word, choices.pick((0, 1, 5, 20, -2))] if numbered else [word]
+    return [word, choices.pick((0, 1, 5, 20, -2, -20))] if numbered else [word]
 
 
 def _program(params: Params) -> Callable[[], Program]:

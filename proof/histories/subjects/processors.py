@@ -13,7 +13,8 @@ from typing import Any
 from proof.histories.blueprint import Blueprint, Op, Ref
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.processors import draw_program, known_keys
-from proof.histories.kinds.registry import KINDS
+from proof.histories.kinds.registry import KINDS, holds_back
+from proof.histories.last_results import all_above
 
 NEW = ("process_table", "process_global", "process_shared", "transform_values")
 """The kinds that are put in."""
@@ -23,6 +24,8 @@ def with_processors(choices: Choices, blueprint: Blueprint) -> Blueprint:
     """Perhaps with such processors in the place of processors without tables, and of functions of tables."""
     if blueprint.generation != "current":
         return blueprint
+    if choices.chance(50):
+        blueprint = _behind_what_waits(choices, blueprint)
     if choices.chance(25) and any(op.kind == "process" for op in blueprint.ops):
         blueprint = _behind_global(blueprint)
     ops = list(blueprint.ops)
@@ -35,6 +38,32 @@ def with_processors(choices: Choices, blueprint: Blueprint) -> Blueprint:
         if op.kind == "process_shared":
             ops.append(Op("to", (Ref(number, 1),)))
     return replace(blueprint, ops=tuple(ops))
+
+
+def _behind_what_waits(choices: Choices, blueprint: Blueprint) -> Blueprint:
+    """The same with a processor on a stream of results that have waited, in the way to one that reads them.
+
+    Such results come when time is ahead of them: timers that a processor sets by their times are for moments that have
+    passed, or lie between them and the time that operators see.
+    """
+    ways = [
+        (number, port)
+        for number, op in enumerate(blueprint.ops)
+        for port, ref in enumerate(op.inputs)
+        if KINDS[blueprint.ops[ref.op].kind].gives[ref.port] == "stream"
+        and any(holds_back(blueprint.ops[above]) for above in all_above(blueprint, ref))
+    ]
+    if not ways:
+        return blueprint
+    number, port = choices.pick(ways)
+    reader = blueprint.ops[number]
+    made = Op("process", (reader.inputs[port],), draw_program(choices))
+    moved = [
+        replace(op, inputs=tuple(ref._replace(op=ref.op + (ref.op >= number)) for ref in op.inputs))
+        for op in blueprint.ops[number:]
+    ]
+    inputs = (*moved[0].inputs[:port], Ref(number, 0), *moved[0].inputs[port + 1 :])
+    return replace(blueprint, ops=(*blueprint.ops[:number], made, replace(moved[0], inputs=inputs), *moved[1:]))
 
 
 def _behind_global(blueprint: Blueprint) -> Blueprint:
