@@ -151,7 +151,7 @@ def _headers() -> list[Family]:
     """One of each operator, with a header for each record."""
     windows, told = _windows(), {"headers": True}
     joined = {"before_ms": 5, "after_ms": 8, "grace_ms": 4}
-    families = [
+    families: list[tuple[str, str, dict[str, Any]]] = [
         *((f"table-{how}", "table_table", {"type": how}) for how in ("inner", "left", "outer")),
         *((f"fk-{how}", "fk_join", {"type": how}) for how in ("inner", "left")),
         *((f"stream-table-{how}", "stream_table", {"type": how}) for how in ("inner", "left")),

@@ -37,7 +37,7 @@ def families() -> dict[str, list[tuple[History, Any]]]:
 FAMILIES = families()
 
 
-def results(history: History, cuts: int | None) -> list[list[tuple[str, Any, int, Any]]]:
+def results(history: History, cuts: int | None) -> list[list[tuple[str, Any, Any, int]]]:
     """Key, value, timestamp and the steps in the headers of each result, by step."""
     builder, outputs = build_recorded(history, ArrowLibrary(), lambda g: arrow_builder("recorded", generation=g))
     driver = Told(builder.build(), shards=shards_of(history, 2))
