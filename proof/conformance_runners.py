@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, cast
 
+from proof.oracle.functions import taken_time
 from proof.oracle.graph import EngineFailsError, Topology
 from proof.oracle.records import Result
 from proof.oracle.semantics import Semantics
@@ -107,7 +108,8 @@ def run_oracle(history: History, semantics: Semantics) -> list[list[Result] | No
                 output.append(list(by_wall))
             else:
                 assert step.topic is not None, "a record has a topic"
-                output.append(topology.pipe(step.topic, step.key, step.value, step.ts))
+                ts = taken_time(history.params.get("timestamp"), step.value, step.ts)
+                output.append([] if ts < 0 else topology.pipe(step.topic, step.key, step.value, ts))
         except EngineFailsError:
             output.append(None)
     return output

@@ -17,6 +17,8 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -26,7 +28,9 @@ import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.test.TestRecord;
 import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
@@ -100,6 +104,15 @@ public final class Recorder {
                 KTable<String, String> right = table("right");
                 end(fk(fk(left, right, "type", "fk"), right, "type2", "fk2"));
             }
+            case "table_table" -> end(joined(table("left"), table("right")));
+            case "fk_join" -> end(fk(table("left"), table("right"), "type", "fk"));
+            case "stream_table" -> end(joined(stream("left"), table("right")));
+            case "stream_stream" -> end(joined(stream("left"), stream("right")));
+            case "stream_aggregate" -> end(stream("input").groupByKey(GROUPED)
+                .aggregate(ZERO, ADD, Materialized.with(TEXT, TEXT)));
+            case "table_aggregate" -> end(aggregated(table("input")));
+            case "table_ops" -> end(ops(table("input"), params.path("ops")));
+            case "windowed_aggregate" -> end(windowed(stream("input").groupByKey(GROUPED)));
             case "processor_dedup" -> process(Dedup::new);
             case "processor_reorder" -> process(Reorder::new);
             case "processor_expire" -> process(Expire::new);
@@ -275,12 +288,54 @@ public final class Recorder {
         }
     }
 
+    private Consumed<String, String> consumed() {
+        Consumed<String, String> consumed = Consumed.with(TEXT, TEXT);
+        String policy = params.path("timestamp").asText();
+        return policy.isEmpty() ? consumed : consumed.withTimestampExtractor(extractor(policy));
+    }
+
+    /** The time behind the sign @ of a value; where there is none, that of the record, or none at all. */
+    private static TimestampExtractor extractor(String policy) {
+        return (record, partitionTime) -> {
+            String value = (String) record.value();
+            int sign = value == null ? -1 : value.indexOf('@');
+            long told = sign < 0 ? -1 : Long.parseLong(value.substring(sign + 1));
+            return told >= 0 ? told : policy.equals("own") ? record.timestamp() : -1;
+        };
+    }
+
     private KStream<String, String> stream(String topic) {
-        return builder.stream(topic, Consumed.with(TEXT, TEXT));
+        return builder.stream(topic, consumed());
+    }
+
+    private KTable<String, String> joined(KTable<String, String> left, KTable<String, String> right) {
+        return switch (params.get("type").asText()) {
+            case "inner" -> left.join(right, PLUS);
+            case "left" -> left.leftJoin(right, PLUS);
+            default -> left.outerJoin(right, PLUS);
+        };
+    }
+
+    private KStream<String, String> joined(KStream<String, String> left, KTable<String, String> right) {
+        Joined<String, String, String> with = Joined.with(TEXT, TEXT, TEXT);
+        with = params.has("grace_ms") ? with.withGracePeriod(ms(params.get("grace_ms"))) : with;
+        return params.get("type").asText().equals("inner") ? left.join(right, PLUS, with) : left.leftJoin(right, PLUS, with);
+    }
+
+    private KStream<String, String> joined(KStream<String, String> left, KStream<String, String> right) {
+        JoinWindows windows = JoinWindows
+            .ofTimeDifferenceAndGrace(Duration.ZERO, ms(params.get("grace_ms")))
+            .before(ms(params.get("before_ms"))).after(ms(params.get("after_ms")));
+        StreamJoined<String, String, String> with = StreamJoined.with(TEXT, TEXT, TEXT);
+        return switch (params.get("type").asText()) {
+            case "inner" -> left.join(right, PLUS, windows, with);
+            case "left" -> left.leftJoin(right, PLUS, windows, with);
+            default -> left.outerJoin(right, PLUS, windows, with);
+        };
     }
 
     private KTable<String, String> table(String topic) {
-        Consumed<String, String> consumed = Consumed.with(TEXT, TEXT);
+        Consumed<String, String> consumed = consumed();
         KTable<String, String> table;
         if (params.has(topic + "_versioned_ms")) {
             table = builder.table(topic, consumed, Materialized.<String, String>as(
@@ -415,7 +470,11 @@ public final class Recorder {
     }
 
     private <K> void end(KTable<K, String> table) {
-        table.toStream().process(() -> (Processor<K, String, Void, Void>) results::add);
+        end(table.toStream());
+    }
+
+    private <K> void end(KStream<K, String> stream) {
+        stream.process(() -> (Processor<K, String, Void, Void>) results::add);
     }
 
     private static Properties settings(JsonNode params) {
@@ -427,6 +486,10 @@ public final class Recorder {
         settings.put("default.key.serde", Serdes.StringSerde.class.getName());
         settings.put("default.value.serde", Serdes.StringSerde.class.getName());
         settings.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
+        settings.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
+        if (params.path("headers").asBoolean()) {
+            settings.put("dsl.store.format", "headers");
+        }
         if (params.path("store").asText().equals("in_memory")) {
             settings.put("dsl.store.suppliers.class",
                 "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers");
@@ -438,16 +501,22 @@ public final class Recorder {
         Topology topology = topology(history.get("kind").asText());
         Map<String, TestInputTopic<String, String>> inputs = new HashMap<>();
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, settings(params), Instant.ofEpochMilli(0))) {
+            int number = 0;
             for (JsonNode step : history.get("steps")) {
+                RecordHeaders headers = new RecordHeaders();
+                if (params.path("headers").asBoolean()) {
+                    headers.add("step", Integer.toString(number++).getBytes(StandardCharsets.UTF_8));
+                }
                 if (step.has("advance_wall_clock_ms")) {
                     driver.advanceWallClockTime(ms(step.get("advance_wall_clock_ms")));
                 } else {
                     inputs.computeIfAbsent(step.get("topic").asText(),
                         topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()))
-                    .pipeInput(text(step.get("key")), text(step.get("value")), step.get("ts").asLong());
+                    .pipeInput(new TestRecord<>(
+                        text(step.get("key")), text(step.get("value")), headers, step.get("ts").asLong()));
                 }
                 ArrayNode expect = ((ObjectNode) step).putArray("expect");
-                results.forEach(record -> write(expect.addObject(), record));
+                results.forEach(record -> write(expect.addObject(), record, params.path("headers").asBoolean()));
                 results.clear();
             }
         }
@@ -457,7 +526,7 @@ public final class Recorder {
         return node.isNull() ? null : node.asText();
     }
 
-    private static void write(ObjectNode result, Record<?, String> record) {
+    private static void write(ObjectNode result, Record<?, String> record, boolean headers) {
         if (record.key() instanceof Windowed<?> window) {
             result.putObject("key").put("key", (String) window.key())
                 .put("start", window.window().start()).put("end", window.window().end());
@@ -465,6 +534,12 @@ public final class Recorder {
             result.put("key", (String) record.key());
         }
         result.put("value", record.value()).put("ts", record.timestamp());
+        if (headers) {
+            ArrayNode steps = result.putArray("headers");
+            for (Header header : record.headers()) {
+                steps.add(Integer.parseInt(new String(header.value(), StandardCharsets.UTF_8)));
+            }
+        }
     }
 
     public static void main(String[] arguments) throws Exception {

@@ -26,6 +26,7 @@ def topics(family: Family) -> tuple[str, ...]:
         case (
             "suppress_then_aggregate"
             | "window_then_aggregate"
+            | ("stream_aggregate" | "table_aggregate" | "table_ops" | "windowed_aggregate")
             | ("processor_dedup" | "processor_reorder" | "processor_expire" | "processor_totals")
         ):
             return ("input",)
@@ -53,13 +54,16 @@ def _steps(family: Family, random: Random) -> Iterator[dict[str, Any]]:
             yield {"advance_wall_clock_ms": random.choice((1, family.span - 1, family.span, 7, 5 * family.span + 3))}
         # a record without a key moves Kafka's stream time, and ends here
         without = 0.0 if family.kind.startswith("processor") else 0.02
-        key = None if random.random() < without else random.choice(_keys_of(topic, keys))
-        value = _value(random, family.kind, topic, number + 1)
-        yield {"topic": topic, "key": key, "value": value, "ts": max(0, ts - lags[topic])}
+        key = None if random.random() < without else random.choice(_keys_of(family.kind, topic, keys))
+        value, ts = _value(random, family.kind, topic, number + 1), max(0, ts - lags[topic])
+        if "timestamp" in family.params:
+            value, ts = _with_time(random, value, ts, family.span)
+        yield {"topic": topic, "key": key, "value": value, "ts": ts}
 
 
-def _keys_of(topic: str, keys: list[str]) -> list[str]:
-    return list(REFERENCES[: len(keys)]) if topic == "right" else keys
+def _keys_of(kind: str, topic: str, keys: list[str]) -> list[str]:
+    by_key = kind in ("table_table", "stream_table", "stream_stream")
+    return list(REFERENCES[: len(keys)]) if topic == "right" and not by_key else keys
 
 
 def _time(random: Random, now: int, span: int) -> tuple[int, int]:
@@ -81,6 +85,14 @@ def _time(random: Random, now: int, span: int) -> tuple[int, int]:
     return now, random.choice((0, 1, max(0, now - span), max(0, now - 50 * span)))
 
 
+def _with_time(random: Random, value: str | None, ts: int, span: int) -> tuple[str | None, int]:
+    """(the value with its time, the record's own time); some have none, or one before 1970."""
+    own = max(0, ts + random.randint(-3 * span, 3 * span))
+    if value is None or random.random() < 0.1:
+        return value, own
+    return f"{value}@{ts if random.random() < 0.95 else -ts - 1}", own
+
+
 def _value(random: Random, kind: str, topic: str, number: int) -> str | None:
     tombstones = 0.05 if topic.startswith("s") else 0.18
     if random.random() < tombstones:
@@ -89,7 +101,9 @@ def _value(random: Random, kind: str, topic: str, number: int) -> str | None:
         return f"b{number}"
     one, other = random.choice(REFERENCES[:3]), random.choice(REFERENCES[:3])
     match kind:
-        case "cogroup" | "window_then_aggregate" | "processor_reorder" | "processor_expire" | "processor_totals":
+        case ("cogroup" | "window_then_aggregate" | "stream_aggregate" | "windowed_aggregate" | "stream_stream") | (
+            "processor_reorder" | "processor_expire" | "processor_totals"
+        ):
             return f"v{number}"
         case "processor_dedup":
             return f"v{random.randint(1, 3)}"

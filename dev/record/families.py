@@ -147,6 +147,51 @@ def _fk_chain_same() -> list[Family]:
     ]
 
 
+def _headers() -> list[Family]:
+    """One of each operator, with a header for each record."""
+    windows, told = _windows(), {"headers": True}
+    joined = {"before_ms": 5, "after_ms": 8, "grace_ms": 4}
+    families: list[tuple[str, str, dict[str, Any]]] = [
+        *((f"table-{how}", "table_table", {"type": how}) for how in ("inner", "left", "outer")),
+        *((f"fk-{how}", "fk_join", {"type": how}) for how in ("inner", "left")),
+        *((f"stream-table-{how}", "stream_table", {"type": how}) for how in ("inner", "left")),
+        ("stream-table-grace", "stream_table", {"type": "inner", "grace_ms": 8, "right_versioned_ms": 40}),
+        *((f"stream-stream-{how}", "stream_stream", {"type": how, **joined}) for how in ("inner", "left", "outer")),
+        ("stream-aggregate", "stream_aggregate", {}),
+        ("table-aggregate", "table_aggregate", {"agg": "set"}),
+        ("table-ops", "table_ops", {"input_materialized": True, "ops": [{"op": "filter"}, {"op": "map_values"}]}),
+        ("suppress", "table_ops", {"ops": SUPPRESSED["10"]}),
+        *((f"{windows[n][0]}-update", "windowed_aggregate", windows[n][1]) for n in (1, 5, 7)),
+        *((f"{windows[n][0]}-close", "windowed_aggregate", {**windows[n][1], "emit": "close"}) for n in (1, 3, 5, 7)),
+        *((f"{windows[n][0]}-closes", "windowed_aggregate", {**windows[n][1], "suppress": CLOSES}) for n in (1, 7)),
+    ]
+    return [Family(f"headers-{name}", kind, {**params, **told}, 10) for name, kind, params in families]
+
+
+def _timestamps() -> list[Family]:
+    """Inputs with times of their own, where time decides."""
+    windows = _windows()
+    joined = {"before_ms": 5, "after_ms": 8, "grace_ms": 4}
+    shapes: list[tuple[str, str, dict[str, Any], int]] = [
+        *((name, "windowed_aggregate", params, span) for name, params, span in windows[1::2]),
+        ("close", "windowed_aggregate", {**windows[0][1], "emit": "close"}, 10),
+        ("closes", "windowed_aggregate", {**windows[7][1], "suppress": CLOSES}, 5),
+        ("cogroup", "cogroup", {"streams": 2, **windows[1][1]}, 10),
+        ("inner", "stream_stream", {"type": "inner", **joined}, 10),
+        ("versioned", "stream_table", {"type": "left", "right_versioned_ms": 40}, 10),
+        ("table", "table_table", {"type": "outer"}, 10),
+        ("suppress", "table_ops", {"ops": SUPPRESSED["10"]}, 10),
+        ("dedup", "processor_dedup", {"ttl_ms": 10}, 10),
+        ("reorder", "processor_reorder", {"wait_ms": 10}, 10),
+        ("expire", "processor_expire", {"ttl_ms": 10}, 10),
+    ]
+    return [
+        Family(f"times-{name}-{policy}", kind, {**params, "timestamp": policy}, span)
+        for name, kind, params, span in shapes
+        for policy in ("own", "skip")
+    ]
+
+
 def _processors(kind: str, name: str, *numbers: int) -> list[Family]:
     return [Family(f"{kind}-{number}", kind, {name: number}, number) for number in numbers]
 
@@ -158,6 +203,8 @@ FILES: dict[str, tuple[int, list[Family]]] = {
     "aggregate_then_fk": (300, _aggregate_then_fk()),
     "window_then_aggregate": (320, _window_then_aggregate()),
     "fk_chain_same": (300, _fk_chain_same()),
+    "headers": (92, _headers()),
+    "timestamps": (140, _timestamps()),
     "processor_dedup": (300, _processors("processor_dedup", "ttl_ms", 1, 10, 40)),
     "processor_reorder": (300, _processors("processor_reorder", "wait_ms", 1, 10, 25)),
     "processor_expire": (300, _processors("processor_expire", "ttl_ms", 1, 10, 40)),

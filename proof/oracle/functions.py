@@ -45,3 +45,24 @@ def even(_key: object, value: str) -> bool:
 def mapped(value: str) -> str | None:
     """The mapper: null for what ends in 3, else m(value)."""
     return None if value.endswith("3") else f"m({value})"
+
+
+def extracted_time(value: Value) -> int | None:
+    """The time that a value tells behind the sign @; None where it tells none."""
+    _, sign, time = ("", "", "") if value is None else str(value).partition("@")
+    return int(time) if sign else None
+
+
+def taken_time(policy: str | None, value: Value, own: int) -> int:
+    """The time of a record, where its input takes the one that the value tells; -1: the record is left out.
+
+    Parameters
+    ----------
+    policy : what becomes of records with a value that tells none, or one before 1970; None: all have their own.
+    """
+    if policy is None:
+        return own
+    told = extracted_time(value)
+    if told is not None and told >= 0:
+        return told
+    return own if policy == "own" else -1

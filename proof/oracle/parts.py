@@ -32,6 +32,8 @@ class Read(dict[str, Any]):
     def __init__(self, params: Params) -> None:
         super().__init__(params)
         self._asked = {"cache_max_bytes", "store", "emit_interval_ms", "optimization", "retention_ms"}
+        # these are of inputs
+        self._asked |= {"headers", "timestamp"}
 
     def __getitem__(self, name: str) -> Any:
         self._asked.add(name)

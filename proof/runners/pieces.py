@@ -59,15 +59,25 @@ class Pieces:
         self._mapped = library.lift(text.mapped, "string")
         self._ref = library.lift(text.ref, "string")
         self._payload = library.lift(text.payload, "string")
+        self._told = library.lift(text.extracted_time, "long")
 
     def _table(self, topic: str) -> KTable:
         store = f"{topic}-store" if self._params.get(f"{topic}_materialized") else None
         kept = history(self._params.get(f"{topic}_versioned_ms"))
-        table = self._builder.table(topic, key="string", value="string", store=store, history=kept)
+        options = self._options()
+        table = self._builder.table(topic, key="string", value="string", store=store, history=kept, **options)
         return self._operations(table, self._params.get(f"{topic}_ops", ()))
 
     def _stream(self, topic: str) -> KStream:
-        return self._builder.stream(topic, key="string", value="string")
+        return self._builder.stream(topic, key="string", value="string", **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """How inputs are read."""
+        options: dict[str, Any] = {"headers": True} if self._params.get("headers") else {}
+        policy = self._params.get("timestamp")
+        if policy is not None:
+            options |= {"timestamp": self._told, "on_invalid_timestamp": policy}
+        return options
 
     def _operations(self, table: KTable, ops: Sequence[Params]) -> KTable:
         for number, op in enumerate(ops):

@@ -22,7 +22,7 @@ KINDS = {"KStream": wm.KStream, "KTable": wm.KTable, "WTable": wm.WTable, "Globa
 KINDS |= {"KGroupedStream": wm.KGroupedStream, "KGroupedTable": wm.KGroupedTable}
 KINDS |= {"Topology": wm.Topology, "StreamsBuilder": wm.StreamsBuilder, "CogroupedKStream": wm.CogroupedKStream}
 KINDS |= {each.__name__: each for each in (wm.TimeWindowedKStream, wm.SessionWindowedKStream)}
-KINDS |= {each.__name__: each for each in (wm.TimeWindows, wm.SlidingWindows, wm.SessionWindows)}
+KINDS |= {each.__name__: each for each in (wm.TimeWindows, wm.SlidingWindows, wm.SessionWindows, wm.CalendarWindows)}
 KINDS |= {each.__name__: each for each in (TopologyTestDriver, TestInputTopic, TestOutputTopic)}
 WINDOWS = wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
 
@@ -172,6 +172,28 @@ def test_what_stands_for_another_name_is_there_and_the_name_is_not() -> None:
         for answer in answers.values():
             for called in re.findall(r"(?:^|\)\.|other\.|stream\.|builder\.|topology\.|, or )(\w+)\(", answer):
                 assert called in wm.__all__ or any(called in public(kind) for kind in KINDS.values()), answer
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("timestamp", 'A timestamp is written as "long", ms since 1970'),
+        ("date", 'A date is written as "int", days since 1970'),
+        ("decimal(12,2)", "Write wm.decimal(12, 2)."),
+        ("struct<a: int>", 'Write wm.json("struct<a: int>").'),
+        ("bigint", 'Did you mean "long"?'),
+    ],
+)
+def test_a_type_of_sparks_in_the_place_of_a_format_is_answered_with_one_that_has_it(given: str, hint: str) -> None:
+    with pytest.raises(TopologyError, match=f"Unknown format '{re.escape(given)}'") as error:
+        Names().builder.stream("typed", key="string", value=given)
+    assert (error.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(("name", "hint"), [("Column", "from pyspark.sql import Column"), ("lit", "F.lit(...)")])
+def test_a_name_of_pysparks_is_answered_with_where_it_is(name: str, hint: str) -> None:
+    with pytest.raises(MissingName, match=re.escape(hint)):
+        getattr(wm, name)
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_is_near() -> None:

@@ -41,6 +41,8 @@ KINDS = (
     "aggregate_then_fk",
     "fk_chain_same",
     "window_then_aggregate",
+    "headers",
+    "timestamps",
     "processor_dedup",
     "processor_reorder",
     "processor_expire",

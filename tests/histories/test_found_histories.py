@@ -159,6 +159,30 @@ FOUND = {
         clock=((1, 1090), (2, 1180)),
         idle_after=40,
     ),
+    "a processor's time stays where the wall clock lets windows of another partition go": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op(
+                    "window_aggregate",
+                    (Ref(0),),
+                    {"windows": "hopping", "size": 20, "grace": 30, "close": True, "fold": "wm.collect_list"},
+                ),
+                Op("windowed_stream", (Ref(1),), {}),
+                Op(
+                    "process",
+                    (Ref(2),),
+                    {"record": [["time"], ["set_wall", 5]], "timer": [], "wall": [["null"]], "lasts": {}},
+                ),
+                Op("to", (Ref(3),), {}),
+            ),
+            keys="long",
+        ),
+        (Input("n0", 2**53, "b|5", 25, 2), Input("n0", 2**53, "1", 1, 0)),
+        partitioned=True,
+        clock=((1, 1001), (2, 1181)),
+        idle_after=1,
+    ),
 }
 
 

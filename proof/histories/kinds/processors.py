@@ -35,7 +35,7 @@ from proof.oracle.tables.global_lookup import Lookup
 from proof.oracle.tables.table import TableSource
 from watersmeet.processors import ListStore, MapStore, StoreDeclaration, ValueStore
 
-_SENDS = ("forward", "later", "null", "time", "counted", "listed", "first", "between")
+_SENDS = ("forward", "later", "null", "time", "counted", "listed", "first", "between", "lowest", "numbered")
 _OF_RECORDS = tuple(word for word in WORDS if word != "again")
 _OF_TIMERS = tuple(word for word in WORDS if word not in ("set", "set_soon"))
 
@@ -50,12 +50,12 @@ def draw_program(choices: Choices, _generation: str = "current") -> Params:
     timer = [draw_instruction(choices, _OF_TIMERS) for _ in range(choices.number(0, 3))] if timers else []
     timer += [draw_instruction(choices, _SENDS)] if timers else []
     wall = _by_wall(choices, record, timer) if choices.chance(35) else []
-    if any(word.startswith("again") for word, *_ in (*timer, *wall)):
+    again = any(word.startswith("again") for word, *_ in (*timer, *wall))
+    if again:
         # else it would set further ones for ever
         parts = ([each for each in part if each[0] not in ("reset", "count")] for part in (record, timer, wall))
         record, timer, wall = parts
-    waits = timers or bool(wall)
-    lasts = {name: choices.pick((1, 5, 20)) for name in STORES if choices.chance(30) and not (waits and name == "v")}
+    lasts = {name: choices.pick((1, 5, 20)) for name in STORES if choices.chance(30) and not (again and name == "v")}
     rekeys = {"rekeys": True} if choices.chance(35) else {}
     by_wall = {"wall": wall} if wall else {}
     return {"record": record, "timer": timer, "lasts": lasts, **rekeys, **by_wall}
@@ -81,7 +81,7 @@ def draw_instruction(choices: Choices, words: tuple[str, ...]) -> list[Any]:
     """One of these words, and its number."""
     word = choices.pick(words)
     numbered = word in (*SETS, *WALL_SETS, "again", "again_wall")
-    return [word, choices.pick((0, 1, 5, 20, -2))] if numbered else [word]
+    return [word, choices.pick((0, 1, 5, 20, -2, -20))] if numbered else [word]
 
 
 def _program(params: Params) -> Callable[[], Program]:
@@ -316,6 +316,9 @@ class _Transforms:
         context.forward(value=self._program.transform(record, context))
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_program":
+            # while it is copied
+            raise AttributeError(name)
         return getattr(self._program, name)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from proof.histories.blueprint import Blueprint, Op, Ref
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.processors import draw_program, known_keys
-from proof.histories.kinds.registry import KINDS
+from proof.histories.kinds.registry import KINDS, holds_back
+from proof.histories.last_results import all_above
 
 NEW = ("process_table", "process_global", "process_shared", "transform_values")
 """The kinds that are put in."""
@@ -23,6 +24,8 @@ def with_processors(choices: Choices, blueprint: Blueprint) -> Blueprint:
     """Perhaps with such processors in the place of processors without tables, and of functions of tables."""
     if blueprint.generation != "current":
         return blueprint
+    if choices.chance(50):
+        blueprint = _behind_what_waits(choices, blueprint)
     if choices.chance(25) and any(op.kind == "process" for op in blueprint.ops):
         blueprint = _behind_global(blueprint)
     ops = list(blueprint.ops)
@@ -37,6 +40,32 @@ def with_processors(choices: Choices, blueprint: Blueprint) -> Blueprint:
     return replace(blueprint, ops=tuple(ops))
 
 
+def _behind_what_waits(choices: Choices, blueprint: Blueprint) -> Blueprint:
+    """The same with a processor on a stream of results that have waited, in the way to one that reads them.
+
+    Such results come when time is ahead of them: timers that a processor sets by their times are for moments that have
+    passed, or lie between them and the time that operators see.
+    """
+    ways = [
+        (number, port)
+        for number, op in enumerate(blueprint.ops)
+        for port, ref in enumerate(op.inputs)
+        if KINDS[blueprint.ops[ref.op].kind].gives[ref.port] == "stream"
+        and any(holds_back(blueprint.ops[above]) for above in all_above(blueprint, ref))
+    ]
+    if not ways:
+        return blueprint
+    number, port = choices.pick(ways)
+    reader = blueprint.ops[number]
+    made = Op("process", (reader.inputs[port],), draw_program(choices))
+    moved = [
+        replace(op, inputs=tuple(ref._replace(op=ref.op + (ref.op >= number)) for ref in op.inputs))
+        for op in blueprint.ops[number:]
+    ]
+    inputs = (*moved[0].inputs[:port], Ref(number, 0), *moved[0].inputs[port + 1 :])
+    return replace(blueprint, ops=(*blueprint.ops[:number], made, replace(moved[0], inputs=inputs), *moved[1:]))
+
+
 def _behind_global(blueprint: Blueprint) -> Blueprint:
     """The same behind a global table, which nothing reads yet."""
     ops = (replace(op, inputs=tuple(ref._replace(op=ref.op + 1) for ref in op.inputs)) for op in blueprint.ops)
@@ -44,7 +73,7 @@ def _behind_global(blueprint: Blueprint) -> Blueprint:
 
 
 def _changed(choices: Choices, blueprint: Blueprint, ops: Sequence[Op], number: int) -> Op:
-    op = _in_order(ops[number])
+    op = ops[number]
     there = {shape: list(_outputs(ops[:number], shape)) for shape in ("stream", "table", "global")}
     ways = [way for way, shape in (("process_table", "table"), ("process_global", "global")) if there[shape]]
     way = choices.pick((*ways, *ways[-1:], "process_shared"))
@@ -56,24 +85,9 @@ def _changed(choices: Choices, blueprint: Blueprint, ops: Sequence[Op], number: 
     return replace(op, kind=way, inputs=(*op.inputs, more), params=params)
 
 
-def _in_order(op: Op) -> Op:
-    """Without timers that set further ones for a time before their own: what these send may be late, for whoever is
-    behind, where a record of a time of its own would not be (decision 32, limits)."""
-    params = dict(op.params)
-    for part in ("record", "timer", "wall"):
-        if part in params:
-            params[part] = [_ahead(each) for each in params[part]]
-    return replace(op, params=params)
-
-
-def _ahead(instruction: Any) -> list[Any]:
-    word, *numbers = instruction
-    return [word, *(max(0, number) for number in numbers)] if word.startswith("again") else list(instruction)
-
-
 def _other(choices: Choices, op: Op) -> dict[str, Any]:
     """The instructions of the one that shares its stores: it goes by the wall clock only where the first one does."""
-    other = {**_in_order(Op("", (), draw_program(choices))).params, "lasts": {}}
+    other: dict[str, Any] = {**draw_program(choices), "lasts": {}}
     if not op.params.get("wall"):
         other.pop("wall", None)
         for part in ("record", "timer"):
@@ -102,8 +116,7 @@ def _read(choices: Choices, way: str, blueprint: Blueprint) -> list[Any]:
 
 
 def _transforming(choices: Choices, op: Op) -> Op:
-    drawn = _in_order(Op("", (), draw_program(choices))).params
-    params = {name: value for name, value in drawn.items() if name != "rekeys"}
+    params = {name: value for name, value in draw_program(choices).items() if name != "rekeys"}
     kept = {"stored": True} if op.params.get("stored") else {}
     return Op("transform_values", op.inputs, {**params, **kept})
 

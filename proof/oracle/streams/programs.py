@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-STORES = {"v": ("value", None, "long"), "l": ("list", None, "string"), "m": ("map", "string", "long")}
+STORES = {
+    "v": ("value", None, "long"),
+    "l": ("list", None, "string"),
+    "m": ("map", "string", "long"),
+    "n": ("map", "long", "string"),
+}
 """Kind, type of a map's keys, and type of the values of each store that a program may name."""
 Instruction = Sequence[Any]
 """A word, and numbers."""
@@ -155,6 +160,20 @@ def _between(program: Program, store: Any, value: str, ts: int, context: Any) ->
     program.send(context, ";".join(f"{key}={when}" for key, when in store.range("2", "b")))
 
 
+def _number(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    store.put(len(value) - 3, value)
+
+
+def _lowest(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    for key, text in store.all()[:1]:
+        store.delete(key)
+        program.send(context, f"{key}|{text}")
+
+
+def _numbered(program: Program, store: Any, value: str, ts: int, context: Any) -> Any:
+    program.send(context, ";".join(f"{key}={text}" for key, text in store.range(-2, 1)))
+
+
 def _set(program: Program, store: Any, value: str, ts: int, context: Any, more: int) -> Any:
     context.set_timer(max(0, ts + more))
 
@@ -216,6 +235,9 @@ WORDS: dict[str, Callable[..., Any]] = {
     "forget": _forget,
     "first": _first,
     "between": _between,
+    "number": _number,
+    "lowest": _lowest,
+    "numbered": _numbered,
     "set": _set,
     "set_soon": _set_soon,
     "delete": _delete,
@@ -233,6 +255,7 @@ STORE_OF = {
     **dict.fromkeys(("count", "counted", "reset", "again", "again_wall"), "v"),
     **dict.fromkeys(("append", "listed", "shorten"), "l"),
     **dict.fromkeys(("once", "latest", "forget", "first", "between"), "m"),
+    **dict.fromkeys(("number", "lowest", "numbered"), "n"),
 }
 """The store of each word that has one."""
 SETS = ("set", "set_soon", "delete")

@@ -211,9 +211,17 @@ class Events:
         if self.held is not None:
             out[HELD_KEY] = self.held.take(pa.array(rows))
         if self.context.headers:
-            both = joined([t.column("headers") for t in self.tables], HEADERS)
-            out["headers"] = both.take(pa.array(self._order[rows]))
+            out["headers"] = self._headers.take(pa.array(self._order[rows]))
         return out
+
+    @cached_property
+    def _headers(self) -> pa.Array | pa.ChunkedArray:
+        return joined([t.column("headers") for t in self.tables], HEADERS)
+
+    def headers(self, of: Int64s, stored: pa.Array | pa.ChunkedArray) -> Picked:
+        """Headers of rows, by their numbers, and from the number of rows on stored ones; null for -1."""
+        pool = joined([self._headers, stored], HEADERS)
+        return Picked(pool, np.concatenate([self._order, np.arange(len(self), len(pool)), [-1]])[of])
 
 
 class SideValues:

@@ -37,6 +37,7 @@ class FunctionFold:
     subtract, merge : of tables and of sessions.
     starts : whether there is an initial value; else the first value is taken as it is (reduce).
     initial : that value, as Python has it.
+    first : of values that are structs, number of the field that is taken so in place of the whole.
     """
 
     add: Step
@@ -44,6 +45,7 @@ class FunctionFold:
     merge: Step | None = None
     starts: bool = False
     initial: Any = None
+    first: int | None = None
     arguments: ClassVar[bool] = True
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from dataclasses import field as own_field
 from typing import Any, Literal, get_args
@@ -209,10 +210,24 @@ def _no_format(given: Any) -> TopologyError:
         return TopologyError(f"Unknown format: a {kind}.", hint="It is the schema of one: wm.json(schema).")
     name = str(given).lower() if isinstance(given, str) else called
     near = _CALLED.get(name, name)
-    first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else f"{near}. " if name in _CALLED else ""
+    first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else _of_types(name)
     return TopologyError(f"Unknown format {given!r:.160}.", hint=first + FORMAT_HINT)
 
 
+def _of_types(name: str) -> str:
+    """The hint for the name of a type of Spark's that is no format."""
+    if name in _TIMES:
+        return f'A {name} is written as {_TIMES[name]}, or is a field of JSON, wm.json("at {name}"). '
+    digits = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", name)
+    if digits is not None:
+        return f"Write wm.decimal({digits[1]}, {digits[2]}). "
+    return f'Write wm.json("{name}"). ' if name.startswith(("struct<", "array<", "map<")) else ""
+
+
+_TIMES = {
+    "timestamp": '"long", ms since 1970, with F.unix_millis(...) and F.timestamp_millis(...)',
+    "date": '"int", days since 1970, with F.unix_date(...) and F.date_from_unix_date(...)',
+}
 _MADE = {
     "json": "wm.json('id long, name string')",
     "decimal": "wm.decimal(10, 2)",

@@ -212,6 +212,10 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "pipe_record_list": "pipe_input(record) for each",
     },
     "TestOutputTopic": {"get_queue_size": "queue_size()", "read_records_to_list": "read_records()"},
+    "CalendarWindows": dict.fromkeys(
+        ("of", "of_day", "of_days", "of_month", "of_months", "of_size", "of_size_and_grace", "of_week", "of_weeks"),
+        "CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours', grace='1 hour')",
+    ),
     "watersmeet": {
         **dict.fromkeys(
             ("count_window", "count_windows"),
@@ -231,7 +235,16 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ),
         "branched": "stream.split({'name': predicate}, default='rest')",
         "col": "value['field'] of a function's argument: stream.map_values(lambda value: value['field'])",
+        "column": "PySpark's: from pyspark.sql import Column",
         "consumed": "builder.stream('topic', key='long', value='string')",
+        **{
+            each: f"PySpark's: from pyspark.sql import {name}"
+            for each, name in (("data_frame", "DataFrame"), ("row", "Row"), ("spark_session", "SparkSession"))
+        },
+        **{
+            each: f"F.{each}(...), with from pyspark.sql import functions as F"
+            for each in ("coalesce", "concat", "expr", "lit", "struct", "to_timestamp", "when")
+        },
         "duration": "a text such as '5 minutes', or datetime.timedelta(minutes=5)",
         "grouped": "name=... of group_by",
         "joined": "name=... of the join, and grace=... with a versioned table",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
-from proof.engine import EngineBatch, EngineDriver
 from proof.oracle import Semantics, Topology
 from proof.oracle import functions as text
 from proof.oracle.graph import Node
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
+from tests.engine.headers_kit import Told, one_header
 from tests.engine.kit import PLUS
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows.types import HEADERS
@@ -54,28 +53,6 @@ def told(step: int) -> list[dict[str, Any]]:
     return both[: step % 3]
 
 
-class Told(EngineDriver):
-    """A driver whose records have headers, which those of results are noted of."""
-
-    found: list[Any]
-
-    def new_batch(self) -> EngineBatch:
-        """See `EngineDriver`."""
-        return _Told(self)
-
-
-class _Told(EngineBatch):
-    def _source_frame(self, root: Any, rows: Any) -> pa.Table:
-        frame = super()._source_frame(root, rows)
-        own = [told(p.step) if root.node == "s" else [{"key": "of", "value": b"table"}] for p in rows]
-        return frame.set_column(frame.schema.get_field_index("headers"), "headers", pa.array(own, HEADERS))
-
-    def finish(self) -> Iterator[tuple[str, pa.Table]]:
-        for sink, rows in super().finish():
-            self._driver.found += rows.column("headers").to_pylist()  # type: ignore[attr-defined]
-            yield sink, rows
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     steps=st.lists(
@@ -89,7 +66,7 @@ def test_each_result_has_the_headers_of_the_record_that_was_held_back(
     steps: Any, cuts: Any, shards: int, how: str
 ) -> None:
     driver, whole = Told(topology(how), shards=shards), oracle(how)
-    driver.found = []
+    driver.told = lambda piped: told(piped.step) if piped.source == 0 else one_header("of", "table")
     wanted = []
     for step, (topic, key, present, ts) in enumerate(steps):
         value = f"{step}" if present else None
@@ -98,9 +75,10 @@ def test_each_result_has_the_headers_of_the_record_that_was_held_back(
         driver.pipe(topic, key, value, ts=ts)
         wanted += whole.pipe(topic, key, value, ts)
     driver.run_batch()
-    assert [(r.key, r.value, r.ts) for r in driver.read("out")] == [(r.key, r.value, r.ts) for r in wanted]
+    found = driver.read("out")
+    assert [(r.key, r.value["value"], r.ts) for r in found] == [(r.key, r.value, r.ts) for r in wanted]
     # what a result says first is the step of its record
-    assert driver.found == [told(int(each.value.split("+")[0])) for each in wanted]
+    assert [r.value["headers"] for r in found] == [told(int(each.value.split("+")[0])) for each in wanted]
 
 
 def held_of(made: Any) -> TableSchema:

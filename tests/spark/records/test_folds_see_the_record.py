@@ -1,4 +1,4 @@
-"""Aggregators, arguments of aggregates and `peek` see the record: here, in levels and by Spark."""
+"""Aggregators, reducers, arguments of aggregates and `peek` see the record: here, in levels and by Spark."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def topology() -> wm.Topology:
     grouped.aggregate(lambda: F.lit(0).cast("long"), by_columns).to_stream().to("columns")
     plain = wm.python(lambda key, value, aggregate, record: f"{aggregate}{key}{value}@{record['timestamp']};", "string")
     grouped.aggregate(lambda: "", plain).to_stream().to("plain")
+    reduced = grouped.reduce(lambda one, value, record: one * 10 + value * record["timestamp"])
+    reduced.to_stream().to("reduced")
+    # a value that is null by its time deletes, and the next one is taken as it is
+    kept = lambda key, one, value, record: F.when(record["offset"] != 1, one + record["offset"])  # noqa: E731
+    grouped.reduce(kept).to_stream().to("deleted")
+    latest = lambda one, value, record: F.when(record["timestamp"] > 15, value).otherwise(one)  # noqa: E731
+    grouped.windowed_by(windows).reduce(latest).to_stream().to("chosen")
+    named_plain = wm.python(lambda one, value, record: one + value * record["offset"])
+    grouped.reduce(named_plain).to_stream().to("plainly")
     grouped.cogroup(by_columns).aggregate(lambda: F.lit(0).cast("long")).to_stream().to("cogrouped")
     return builder.build()
 
@@ -44,6 +53,10 @@ EXPECTED = {
     "columns": [10, 50, 86],
     "plain": ["k1@10;", "k1@10;k2@20;", "k1@10;k2@20;k3@12;"],
     "cogrouped": [10, 50, 86],
+    "reduced": [1, 50, 536],
+    "deleted": [1, None, 3],
+    "chosen": [1, 2, 2],
+    "plainly": [1, 3, 12],
 }
 
 
@@ -92,6 +105,27 @@ def test_a_record_for_which_such_a_peek_raises_goes_by_on_error() -> None:
     for value in (1, 2):
         driver.pipe("in", "k", value, ts=value)
     assert [record.value for record in driver.read("out")] == [2]
+
+
+def test_many_records_of_a_key_are_reduced_as_one_by_one() -> None:
+    builder = wm.StreamsBuilder("folds")
+    grouped = builder.stream("in", key="string", value="long").group_by_key()
+    grouped.reduce(lambda one, value, record: one + record["timestamp"]).to_stream().to("sums")
+    grouped.reduce(lambda one, value, record: F.greatest(one, record["offset"] + value)).to_stream().to("greatest")
+    grouped.reduce(lambda one, value, record: F.when(value > one, value).otherwise(one)).to_stream().to("chosen")
+    driver, ts, values = TopologyTestDriver(builder.build()), [(7 * n) % 50 for n in range(60)], [*range(60)]
+    for number in values:
+        driver.pipe("in", "k", 100 - number, ts=ts[number])
+    assert [r.value for r in driver.read("sums")] == [100 + sum(ts[1 : n + 1]) for n in values]
+    assert [r.value for r in driver.read("greatest")] == [100] * 60
+    assert [r.value for r in driver.read("chosen")] == [100] * 60
+
+
+def test_a_reducer_of_sessions_sees_no_record() -> None:
+    stream = wm.StreamsBuilder("sessions").stream("in", key="string", value="long")
+    sessions = stream.group_by_key().windowed_by(wm.SessionWindows.of_inactivity_gap_with_no_grace("5 ms"))
+    with pytest.raises(FunctionError, match=r"(?s)sessions that are merged have none.*Hint: Write aggregate\("):
+        sessions.reduce(lambda one, value, record: one + record["timestamp"])
 
 
 def test_what_folds_changes_of_a_table_sees_no_record() -> None:

@@ -68,9 +68,18 @@ def test_a_change_that_was_held_back_has_the_headers_of_the_record_that_caused_i
         assert found == without > 8
 
 
-def test_the_same_holds_on_spark(spark: SparkSession) -> None:
-    driver = TopologyTestDriver(topology(of_table, UNLIMITED), spark)
+def test_the_same_holds_on_spark_as_for_windows_that_close_and_unmatched_rows(spark: SparkSession) -> None:
+    builder = wm.StreamsBuilder("held")
+    stream = builder.stream("in", key="string", value="string", headers=True)
+    of_table(stream, UNLIMITED).to_stream().to("suppressed")
+    closing = stream.group_by_key().windowed_by(wm.TimeWindows.of_size_with_no_grace("10 ms"))
+    last = closing.emit_strategy(wm.EmitStrategy.on_window_close()).reduce(lambda before, value: value)
+    last.to_stream().select_key(lambda value: value).to("closed")
+    never = stream.filter(lambda value: value == "none")
+    windows = wm.JoinWindows.of_time_difference_with_no_grace("10 ms")
+    stream.left_join(never, lambda one, other: one, windows).to("unmatched")
+    driver = TopologyTestDriver(builder.build(), spark)
     for number, ts in enumerate((0, 5, 3, 90)):
         driver.pipe("in", "k", f"{number}", ts=ts, headers=[("of", b"%d" % number)])
-    (result,) = driver.read("out")
-    assert (result.value, result.headers) == ("2", (("of", b"2"),))
+    for output, values in (("suppressed", "2"), ("closed", "2"), ("unmatched", "021")):
+        assert [(r.value, r.headers) for r in driver.read(output)] == [(v, (("of", v.encode()),)) for v in values]

@@ -316,19 +316,22 @@ class WrittenAggregates:
 
 
 def to_store(
-    rows: Contributions, before: pa.Array, standing: StandingAggregates, **others: Int64s
+    rows: Contributions, before: pa.Array, standing: StandingAggregates, **others: Int64s | Picked
 ) -> WrittenAggregates:
     """The present aggregates; those that are gone are deleted.
 
     Parameters
     ----------
     before : the states that stood before the batch.
-    others : further columns of numbers, one of each aggregate.
+    others : further columns, of numbers or not gathered yet, one row of each aggregate.
     """
     stands = standing.states.is_valid().to_numpy(zero_copy_only=False)
     groups = np.flatnonzero(stands | before.is_valid().to_numpy(zero_copy_only=False))
     at = pa.array(groups)
     columns: dict[str, pa.Array | Picked] = {name: column.take(at) for name, column in rows.identity.items()}
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
-    columns |= {name: pa.array(numbers[groups]) for name, numbers in others.items()}
+    columns |= {
+        name: taken(given, groups) if isinstance(given, Picked) else pa.array(given[groups])
+        for name, given in others.items()
+    }
     return WrittenAggregates(columns, ~stands[groups], groups)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, folded, in_rounds, replaced
-from watersmeet._engine.aggregates.plain.compiled import CompiledFold
+from watersmeet._engine.aggregates.plain.compiled import CompiledFold, firsts
 from watersmeet._engine.aggregates.plain.row_by_row import (
     Function,
     PlainArguments,
@@ -52,7 +52,7 @@ class ArrayFold(FoldKernel):
             stands = np.flatnonzero(valid(states))
             at = pa.array(stands)
             added = self._called(self._how.add, *(each.take(at) for each in (keys, values, states)))
-            return replaced(array_of(values, self.state), stands, added)
+            return replaced(array_of(firsts(self._how, values), self.state), stands, added)
         return self._called(self._how.add, keys, values, states)
 
     def subtract(self, keys: pa.Array, states: pa.Array, values: pa.Array) -> pa.Array:
@@ -157,8 +157,9 @@ class ArrayFold(FoldKernel):
         nothing = self._how.initial if self._how.starts else -0.0 if terms.dtype == np.float64 else 0
         begins = work.prior.fill_null(pa.scalar(nothing, self.state)).to_numpy()
         if not self._how.starts:
-            firsts = work.starts[:-1][~work.known]
-            terms[firsts] = array_of(work.values.take(pa.array(firsts)), self.state).to_numpy()
+            begins_at = work.starts[:-1][~work.known]
+            first = firsts(self._how, work.values.take(pa.array(begins_at)))
+            terms[begins_at] = array_of(first, self.state).to_numpy()
         if terms.dtype == np.float64:
             return groups.running_sums(begins, terms)
         if np.abs(terms.astype(np.float64)).sum() + np.abs(begins.astype(np.float64)).max(initial=0) > SAFE:
@@ -173,7 +174,8 @@ class ArrayFold(FoldKernel):
         functions = PlainFunctions(subtract, merge, how.starts, how.initial, self._array, self.outlives, self.owner)
         keys, states = python_values(work.keys), python_values(work.prior)
         olds = [None] * len(work) if work.olds is None else python_values(work.olds)
-        return row_by_row(work, functions, PlainArguments(keys, states, values, values, olds, adders))
+        first = values if how.first is None else python_values(firsts(how, work.values))
+        return row_by_row(work, functions, PlainArguments(keys, states, values, first, olds, adders))
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a plain function, if it is of the aggregate's type."""

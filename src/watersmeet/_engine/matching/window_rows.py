@@ -79,8 +79,9 @@ class WindowRows:
         """The given events of a side (`domain`: of each) and the stored rows that are asked for."""
         first = events.groups.first[asked.group]
         keys = events.key.take(pa.array(first))
-        found = self._tables[side].range(events.hash[first], keys, asked.low, asked.high)
-        stored, flag = found.rows, self._flag(side)
+        table = self._tables[side]
+        found = table.range(events.hash[first], keys, asked.low, asked.high)
+        stored, flag = found.take([name for name in table.schema.names if name != "headers"]), self._flag(side)
         waits = np.zeros(len(stored), dtype=np.bool_) if flag is None else bools(stored, flag)
         number = np.where(waits, ints(stored, "arrival") * 2 + side, -1)
         batch = events.tables[side].column("value")
@@ -120,15 +121,18 @@ class WindowRows:
         """Store events of a side; `waits`: one flag each, in a self join also for its right half."""
         if not len(rows):
             return
+        batch, own = events.tables[side], events.own[rows]
         columns = {
             "hash": pa.array(events.hash[rows]),
             "key": events.key.take(pa.array(rows)),
             "ts": pa.array(events.ts[rows]),
             "arrival": pa.array(self.arrivals + rows),
             "domain": pa.array(domain),
-            "value": Picked(events.tables[side].column("value"), events.own[rows]),
+            "value": Picked(batch.column("value"), own),
         }
         columns |= {name: pa.array(flags) for name, flags in zip(self._flags(side), waits, strict=False)}
+        if "headers" in self._tables[side].schema.names:
+            columns["headers"] = Picked(batch.column("headers"), np.where(np.logical_or.reduce(waits), own, -1))
         self._tables[side].put(columns)
 
     def finish(self, events: int, floors: list[dict[int, int]], closed: dict[int, int]) -> None:

@@ -49,6 +49,11 @@ class SpecSite(Generic[N]):
         """One of the nodes that the node reads."""
         return self.plan.by_name[self.node.inputs[side]]
 
+    @property
+    def headers(self) -> Named:
+        """The column with the headers of what waits in a table, where records carry headers."""
+        return (("headers", HEADERS),) if self.plan.headers else ()
+
 
 @dataclass(frozen=True)
 class CarriedState:

@@ -11,11 +11,9 @@ from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.joins import pairs
 from watersmeet._plan.operators.spec import (
     FLAG,
-    HEADERS,
     NUMBER,
     STAMP,
     JoinParams,
-    Named,
     Reads,
     ResultColumns,
     Retention,
@@ -123,8 +121,7 @@ class StreamMatchSpec(Spec[MatchNode]):
     def keeps(self, site: SpecSite[MatchNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The left records that wait, and the right ones that they may meet."""
         node = site.node
-        columns: Named = (("value", site.input(0).shape.value),)
-        columns += (("headers", HEADERS),) if site.plan.headers else ()
+        columns = (("value", site.input(0).shape.value), *site.headers)
         held = held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False)
         return (held, _rows(site, 1, "right", ()))
 
@@ -137,13 +134,16 @@ class StreamMatchSpec(Spec[MatchNode]):
 
 
 def _rows(site: SpecSite[Any], side: int, name: str, waits: tuple[str, ...]) -> TableSchema:
-    """The records of a side, in order of (ts, arrival) within a key; `waits`: the flags of those that wait."""
+    """The records of a side, in order of (ts, arrival) within a key; `waits`: the flags of those that wait.
+
+    Those that wait have their headers.
+    """
     node = site.node
     flags = waits if node.waits else ()
     numbers = (STAMP, ("arrival", NUMBER), ("domain", NUMBER), *((flag, FLAG) for flag in flags))
     return TableSchema(
         f"{node.name}.{name}",
-        (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value)),
+        (("key", node.shape.key), *numbers, ("value", site.input(side).shape.value), *(site.headers if flags else ())),
         identity=(),
         order=("ts", "arrival"),
         retention=Retention("ts", "domain"),

@@ -13,9 +13,7 @@ from watersmeet._plan.nodes import StreamVersionedTableNode as Node
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.joins import pairs, side_names
 from watersmeet._plan.operators.spec import (
-    HEADERS,
     JoinParams,
-    Named,
     Reads,
     ResultColumns,
     Spec,
@@ -90,8 +88,7 @@ class StreamTableGraceSpec(AsOfJoinSpec[GraceNode]):
     def keeps(self, site: SpecSite[GraceNode], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The versions of the table's rows, and the records that are held back."""
         node = site.node
-        columns: Named = (("value", site.input(0).shape.value),)
-        columns += (("headers", HEADERS),) if site.plan.headers else ()
+        columns = (("value", site.input(0).shape.value), *site.headers)
         return (*super().keeps(site, taken), held_schema(f"{node.name}.held", node.shape.key, columns, replaced=False))
 
     def timed(self, site: SpecSite[GraceNode]) -> TimeOfSpec:

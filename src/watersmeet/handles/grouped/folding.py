@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import getitem
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,8 @@ FoldFunction = Function | PythonFunction
 ADDER = ("key", "value", "aggregate")
 REDUCER = ("key", "aggregate", "value")
 MERGER = ("key", "one", "other")
+BESIDE = ("value", RECORD)
+"""The fields of values that have their records beside them."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,26 @@ def counting(group: Group) -> Folding:
 def reducing(
     group: Group, reducer: FoldFunction, subtractor: FoldFunction | None = None, *, merges: bool = False
 ) -> Folding:
-    """reduce(); with `merges` results are reduced with one another, too."""
-    making = _FoldBeingMade(group, group.value)
+    """reduce(); with `merges` results are reduced with one another, too.
+
+    Raises
+    ------
+    FunctionError : the reducer does not give values of the one type, or asks for a record that it does not get.
+    """
+    kind, first = group.value, None
+    if asks_for_record(reducer, REDUCER, "reducer", allowed=subtractor is None):
+        if merges:
+            raise FunctionError(
+                "The reducer of sessions takes a parameter `record`, and sessions that are merged have none.",
+                hint="Write aggregate(initializer, aggregator, merger): its aggregator may see the record.",
+            )
+        group, reducer = beside_record(group, reducer, REDUCER, "reducer")
+        first = BESIDE.index("value")
+    making = _FoldBeingMade(group, kind)
     add = making.step("reducer" if subtractor is None else "adder", reducer, REDUCER)
     subtract = None if subtractor is None else making.step("subtractor", subtractor, REDUCER)
     merge = making.step("reducer", reducer, MERGER) if merges else None
-    return making.folding(FunctionFold(add, subtract, merge), "reduce")
+    return making.folding(FunctionFold(add, subtract, merge, first=first), "reduce")
 
 
 def aggregating(
@@ -122,30 +139,38 @@ def aggregating(
     return making.folding(FunctionFold(add, subtract, merge, starts=True, initial=initial), "aggregate")
 
 
-def beside_record(group: Group, aggregator: FoldFunction) -> Part:
-    """The records of a fold and its aggregator; if that asks for the record, this stands beside the value."""
-    if not asks_for_record(aggregator, ADDER, "aggregator", allowed=True):
+def beside_record(
+    group: Group, aggregator: FoldFunction, parameters: tuple[str, str, str] = ADDER, role: str = "aggregator"
+) -> Part:
+    """The records of a fold and its adder; if that asks for the record, this stands beside the value."""
+    if not asks_for_record(aggregator, parameters, role, allowed=True):
         return group, aggregator
     functions, construction, kind = group.functions, group.construction, group.functions.record_type()
     own, field = aggregator.function if isinstance(aggregator, PythonFunction) else aggregator, functions.field
-    called = adapt(own, (*ADDER, RECORD), "aggregator")
+    called, place = adapt(own, (*parameters, RECORD), role), parameters.index("value")
 
     def both(key: Any, value: Any, record: Any) -> Any:
-        return functions.record(key, {"value": value, RECORD: record})
+        return functions.record(key, dict(zip(BESIDE, (value, record), strict=True)))
+
+    def split(part: Callable[[Any, str], Any]) -> Callable[..., Any]:
+        def of_pair(key: Any, one: Any, other: Any) -> Any:
+            given = [key, one, other]
+            pair = given[place]
+            given[place] = part(pair, "value")
+            return called(*given, part(pair, RECORD))
+
+        return of_pair
 
     beside = seeing_record(both, both, kind, ("key", "value", RECORD))
-    shape = Shape("stream", group.key, functions.value_type(beside, (group.key, group.value, kind), "aggregator"))
+    shape = Shape("stream", group.key, functions.value_type(beside, (group.key, group.value, kind), role))
     # a null value stays one: an aggregate leaves it out
     name = construction.name(None, "beside_record", *group.inputs)
     node = construction.add(MapValuesNode(name, group.inputs, shape, mapper=beside))
     made: FoldFunction
     if isinstance(aggregator, PythonFunction):
-        made = PythonFunction(
-            lambda key, pair, made: called(key, pair["value"], made, pair[RECORD]), aggregator.returns
-        )
+        made = PythonFunction(split(getitem), aggregator.returns)
     else:
-        made = lambda key, pair, made: called(key, field(pair, "value"), made, field(pair, RECORD))  # noqa: E731
-        made = belonging(made, own, ("key", "value", "aggregate"))
+        made = belonging(split(field), own, parameters)
     return replace(group, inputs=(node.name,), value=shape.value), made
 
 

@@ -143,7 +143,8 @@ class KGroupedStream(Grouped):
         Parameters
         ----------
         reducer : function of (aggregate, value) or (key, aggregate, value) that gives a value of the same type; the
-            first value is taken as it is; null deletes.
+            first value is taken as it is; null deletes. With a parameter `record` behind these it sees the record of
+            the value.
         name, store : names of the operator and of its queryable table.
         history : for how long the table remembers its past (KIP-889), as for `StreamsBuilder.table`.
 

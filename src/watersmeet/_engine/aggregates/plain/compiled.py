@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.fold import Folded, Work, standing
 from watersmeet._engine.aggregates.plain.row_by_row import Function, PlainArguments, PlainFunctions, row_by_row
@@ -42,6 +43,7 @@ class CompiledFold:
     adders : of each stream.
     subtract, merge : see `FunctionFold`.
     initial : an array of the initial value; None where the first value is taken as it is.
+    how : the functions as they are declared.
     state : Arrow type of the aggregate.
     chosen : the adder as a choice, if it is one.
     calls : of functions in an adder.
@@ -51,6 +53,7 @@ class CompiledFold:
     subtract: StepFunction | None
     merge: Function | None
     initial: pa.Array | None
+    how: FunctionFold
     state: pa.DataType
     chosen: Choice | None
     calls: int
@@ -70,7 +73,7 @@ class CompiledFold:
         initial = pa.array([how.initial], state) if how.starts else None
         chosen = choice(given[0]) if len(made) == 1 and subtract is None else None
         calls = max(_calls(each.expression) for each in given)
-        return cls(made, subtract, merge, initial, state, chosen, calls)
+        return cls(made, subtract, merge, initial, how, state, chosen, calls)
 
     def pays(self, work: Work) -> bool:
         """Whether rows by themselves cost less than rounds."""
@@ -87,7 +90,8 @@ class CompiledFold:
         """
         keys = work.keys.take(pa.array(work.group))
         if self.chosen is not None and work.resumes is None:
-            return _chosen(work, keys, self.chosen, self.initial)
+            begins = firsts(self.how, work.values) if self.initial is None else self.initial
+            return _chosen(work, keys, self.chosen, begins, starts=self.initial is not None)
         how = PlainFunctions(
             None if self.subtract is None else self.subtract.function,
             self.merge,
@@ -101,8 +105,8 @@ class CompiledFold:
         if self.subtract is not None and work.olds is not None:
             olds = self.subtract.values(keys, work.olds)
         values, adders = self._added(keys, work.values)
-        firsts = values if how.starts else plain(work.values)
-        return row_by_row(work, how, PlainArguments(plain(work.keys), plain(work.prior), values, firsts, olds, adders))
+        first = values if how.starts else plain(firsts(self.how, work.values))
+        return row_by_row(work, how, PlainArguments(plain(work.keys), plain(work.prior), values, first, olds, adders))
 
     def _added(self, keys: pa.Array, values: pa.Array) -> tuple[list[Any], list[Function]]:
         """The value added for each row, and the function that adds it."""
@@ -120,6 +124,11 @@ class CompiledFold:
         return found, adders
 
 
+def firsts(how: FunctionFold, values: pa.Array) -> pa.Array:
+    """The part of values that is taken as the aggregate where there is none, and no initial value."""
+    return values if how.first is None else pc.struct_field(values, how.first)
+
+
 def _columns(step: Step) -> Evaluated:
     if not isinstance(step.function, Evaluated):
         raise NoForm("a function that is no expression")
@@ -130,18 +139,22 @@ def _calls(expression: Expression) -> int:
     return 1 + sum(map(_calls, expression.arguments)) if isinstance(expression, Call) else 0
 
 
-def _chosen(work: Work, keys: pa.Array, how: Choice, initial: pa.Array | None) -> Folded:
-    """All rows folded, by the numbers of the aggregates among all that there are or may be."""
+def _chosen(work: Work, keys: pa.Array, how: Choice, begins: pa.Array, *, starts: bool) -> Folded:
+    """All rows folded, by the numbers of the aggregates among all that there are or may be.
+
+    Parameters
+    ----------
+    begins, starts : the initial value, if there is one; else what is taken as it is of each row.
+    """
     columns = dict(zip(how.operands, (keys, work.values), strict=False))
     rows = RowsOfArrays(len(work), columns.__getitem__)
-    begins = work.values if initial is None else initial
     kinds = [work.prior, begins]
     first = len(work.prior)
     numbers, is_there = [], []
     for each in how.candidates:
         made = rows.evaluate(each)
         is_there.append(valid(made).tolist())
-        if initial is None and isinstance(each, Operand):
+        if begins is work.values and isinstance(each, Operand):
             # the values stand among the aggregates already
             numbers.append(first)
         else:
@@ -151,7 +164,7 @@ def _chosen(work: Work, keys: pa.Array, how: Choice, initial: pa.Array | None) -
     looks = [values_of(how.looked, {how.operands[-1]: each}, len(each)) for each in kinds]
     looked = [list(chain.from_iterable(parts)) for parts in zip(*looks, strict=True)]
     step = how.make(*looked, *values_of(how.before, columns, len(work)), *is_there, *numbers)
-    after = _walked(work, step, first, starts=initial is not None)
+    after = _walked(work, step, first, starts=starts)
     return standing(work, pa.chunked_array(kinds, work.prior.type), np.asarray(after, dtype=np.int64))
 
 

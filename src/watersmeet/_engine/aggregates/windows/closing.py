@@ -53,7 +53,8 @@ class Closing:
     @property
     def columns(self) -> Mapping[str, tuple[str, pa.DataType]]:
         """See `Source`."""
-        return {name: (name, self.table.schema.field(name).type) for name in ("start", self.due, "value")}
+        names = ("start", self.due, "value", *(("headers",) if self.context.headers else ()))
+        return {name: (name, self.table.schema.field(name).type) for name in names}
 
     def results(self, fold: FoldKernel, ends: Ends | None = None) -> Iterator[pa.Table]:
         """One result for each window that closes; `ends` gives ends where the table does not have them."""

@@ -34,11 +34,11 @@ class SlidingOfSeveral:
     ----------
     standing : of those that stand, the time domain by key and start.
     replaced : those that had been let go and replaced by another one: key, start, timestamp, number of the
-        state, and time domain.
+        state, time domain, and the record that changed it last (-1: none of these).
     """
 
     standing: Mapping[tuple[int, int], int]
-    replaced: Sequence[tuple[int, int, int, int, int]]
+    replaced: Sequence[tuple[int, int, int, int, int, int]]
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,14 @@ class Whose:
 class _Window(NamedTuple):
     """Timestamp and state of a window, and whether it has made that state itself, so that nothing else adds to it.
 
-    And the time domain that it belongs to, where its key lies in several.
+    And where its key lies in several time domains, the one that it belongs to and the record that changed it last.
     """
 
     ts: int
     state: int
     own: bool
     domain: int = 0
+    by: int = -1
 
 
 def out_of_order(
@@ -100,7 +101,7 @@ class _SlidingOneByOne:
         self._partitions = None if owner is None else owner.partitions
         self._several = False
         self._whose: dict[tuple[int, int], int] = {}
-        self._replaced: list[tuple[int, int, int, int, int]] = []
+        self._replaced: list[tuple[int, int, int, int, int, int]] = []
         self._key = -1
         self._starts: list[int] = []
         self._windows: dict[int, _Window] = {}
@@ -216,15 +217,15 @@ class _SlidingOneByOne:
         if known is None:
             insort(self._starts, start)
         elif before is None:
-            self._replaced.append((self._key, start, known.ts, known.state, known.domain))
+            self._replaced.append((self._key, start, known.ts, known.state, known.domain, known.by))
         self._windows[start] = window
 
     def _among_several(self, start: int, window: _Window, known: _Window | None) -> tuple[_Window | None, _Window]:
         """(what the window had before, if it was not gone; the window with the partition that it belongs to)."""
         assert self._partitions is not None
         if known is None or self._is_gone(start, known):
-            return None, window._replace(domain=int(self._partitions.domain[self._row]))
-        return known, window._replace(domain=known.domain)
+            return None, window._replace(domain=int(self._partitions.domain[self._row]), by=self._row)
+        return known, window._replace(domain=known.domain, by=self._row)
 
     def slid(self) -> Slid:
         """All of it."""

@@ -35,7 +35,9 @@ class StandingWindows:
     Parameters
     ----------
     key : key group of each.
-    numbers : columns of the table that are numbers, the time by which windows are found first.
+    numbers : columns of the table that are numbers, the time by which windows are found first. Where it has headers,
+        `headers` is where those of a window are: the number of the event that changed it last, and from the number of
+        events on that of a stored row.
     fresh : which ones are not in state as they are.
     states : their states.
     """
@@ -120,7 +122,10 @@ class Shard:
         found = self._table.range(events.hash[first], keys, earliest - reach, np.full(len(first), _ALWAYS))
         names = [name for name in self._table.schema.names if name not in ("hash", "key")]
         rows = found.take(names)
-        numbers = {name: ints(rows, name) for name in names if name != "value"}
+        numbers = {name: ints(rows, name) for name in names if name not in ("value", "headers")}
+        if "headers" in names:
+            self._headers = rows.column("headers")
+            numbers["headers"] = len(events) + np.arange(len(rows), dtype=np.int64)
         return StandingWindows(found.query, numbers, np.zeros(len(rows), dtype=np.bool_), array(rows, "value"))
 
     def growth(self, begin: int, end: int) -> int:
@@ -184,4 +189,7 @@ class Shard:
             "key": self.events.key.take(pa.array(first)),
             "value": Picked(standing.states, rows),
         }
-        return columns | {name: pa.array(column[rows]) for name, column in standing.numbers.items()}
+        numbers = {name: column[rows] for name, column in standing.numbers.items()}
+        if "headers" in numbers:
+            columns["headers"] = self.events.headers(numbers.pop("headers"), self._headers)
+        return columns | {name: pa.array(column) for name, column in numbers.items()}

@@ -90,6 +90,21 @@ def domains(rows: Contributions, counts: Bools, found: Lookup, of_row: Int64s) -
     return mine
 
 
+def latest_headers(rows: Contributions, counts: Bools, found: Lookup) -> Picked:
+    """The headers of the record that changed each aggregate last, which is in state where none of the batch has.
+
+    Parameters
+    ----------
+    counts : which contributions change their aggregates.
+    """
+    last = np.full(len(rows.keys), -1, dtype=np.int64)
+    np.maximum.at(last, rows.group[counts], rows.row[counts])
+    known = np.flatnonzero(found.found)
+    known = known[last[known] < 0]
+    last[known] = len(rows.events) + found.index[known]
+    return rows.events.headers(last, found.rows.column("headers"))
+
+
 def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
     """Rows that came when windows of theirs were closed, or that belong to none."""
     for side, table in enumerate(events.tables):

@@ -90,15 +90,16 @@ def _settle(shard: Shard, begin: int, records: SessionRecords, found: Merged, st
     before, known = shard.standing, found.known
     made = np.flatnonzero(~found.late & ~records.vanishes & ~found.gone[known:])
     kept = np.flatnonzero(~found.gone[:known])
-    new = {"end": found.end[made], "start": found.start[made], "domain": found.domain[made]}
+    of = {"end": found.end, "start": found.start, "domain": found.domain}
+    if "headers" in before.numbers:
+        of["headers"] = begin + np.arange(len(found.end), dtype=np.int64)
     if len(found.replaced):
-        of = {"end": found.end, "start": found.start, "domain": found.domain}
         numbers = {name: np.concatenate([before.numbers[name], of[name]])[found.replaced] for name in of}
         key = np.concatenate([before.key, records.key])[found.replaced]
         shard.let_go(key, numbers, states.of(found.replaced))
     shard.settle(
         np.concatenate([before.key[kept], records.key[made]]),
-        {name: np.concatenate([before.numbers[name][kept], column]) for name, column in new.items()},
+        {name: np.concatenate([before.numbers[name][kept], column[made]]) for name, column in of.items()},
         np.concatenate([before.fresh[kept], np.ones(len(made), dtype=np.bool_)]),
         states.of(np.concatenate([kept, known + made])),
     )

@@ -18,7 +18,7 @@ from watersmeet._engine.aggregates.windows.chains import Links, States, fold_cha
 from watersmeet._engine.aggregates.windows.sliding import slid
 from watersmeet._engine.aggregates.windows.sliding_changes import WHOLE, Slid, StoredWindows
 from watersmeet._engine.aggregates.windows.sliding_out_of_order import Whose
-from watersmeet._engine.aggregates.windows.standing import Shard, WindowChanges
+from watersmeet._engine.aggregates.windows.standing import Shard, StandingWindows, WindowChanges
 from watersmeet._engine.aggregates.windows.windowed import late_rows, numbered
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
@@ -117,15 +117,42 @@ def _settle(shard: Shard, begin: int, key: Int64s, found: Slid, states: States) 
     others = np.flatnonzero(~np.isin(before.key, key))
     domain, fresh = _taken_over(shard, begin, key, found)
     new = {"start": now.start, "ts": now.ts, "domain": domain}
+    if "headers" in before.numbers:
+        new["headers"] = _last_changes(before, begin, now.key, now.start, key[found.by], found.start, found.by)
     if found.several.replaced:
-        gone, *numbers, state, owner = np.array(found.several.replaced, dtype=np.int64).T
-        shard.let_go(gone, dict(zip(("start", "ts", "domain"), (*numbers, owner), strict=True)), states.of(state))
+        gone, start, ts, state, owner, by = np.array(found.several.replaced, dtype=np.int64).T
+        numbers = {"start": start, "ts": ts, "domain": owner}
+        if "headers" in before.numbers:
+            some = by >= 0
+            numbers["headers"] = _last_changes(before, begin, gone, start, gone[some], start[some], by[some])
+        shard.let_go(gone, numbers, states.of(state))
     shard.settle(
         np.concatenate([before.key[others], now.key]),
         {name: np.concatenate([before.numbers[name][others], column]) for name, column in new.items()},
         np.concatenate([before.fresh[others], fresh]),
         states.of(np.concatenate([others, now.state])),
     )
+
+
+def _last_changes(
+    before: StandingWindows, begin: int, key: Int64s, start: Int64s, changed: Int64s, starts: Int64s, by: Int64s
+) -> Int64s:
+    """Where the headers of windows are: of the last record that has changed each, or where they were before.
+
+    Parameters
+    ----------
+    key, start : of each window.
+    changed, starts, by : of each change the window and the record.
+    """
+    number = numbered(
+        np.concatenate([key, changed, before.key]), np.concatenate([start, starts, before.numbers["start"]])
+    )
+    mine, theirs, known = np.split(number, np.cumsum([len(key), len(changed)]))
+    last = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
+    np.maximum.at(last, theirs, begin + by)
+    stored = np.full(len(last), -1, dtype=np.int64)
+    stored[known] = before.numbers["headers"]
+    return np.where(last >= 0, last, stored)[mine]
 
 
 def _taken_over(shard: Shard, begin: int, key: Int64s, found: Slid) -> tuple[Int64s, Bools]:

@@ -16,9 +16,10 @@ from watersmeet._engine.aggregates.of_plan import fold_of
 from watersmeet._engine.aggregates.windows.calendar import Calendar
 from watersmeet._engine.aggregates.windows.closing import Closing
 from watersmeet._engine.aggregates.windows.generations import generations
-from watersmeet._engine.aggregates.windows.windowed import in_windows, late_rows, meta_of
+from watersmeet._engine.aggregates.windows.windowed import in_windows, late_rows, latest_headers, meta_of
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, operator_table
+from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time.times import Times
 from watersmeet._plan.operators.aggregates.time_window_aggregate import TimeWindowAggregateSpec
@@ -56,7 +57,10 @@ def run(
         yield from failures(rows, chosen, done)
         void[chosen] = False if done.void is None else done.void
     domain = made.domains(~void, found, times.number(times.of_row))
-    written = to_store(rows, before, standing, domain=domain, **windows.beside(rows.at))
+    beside: dict[str, Int64s | Picked] = {"domain": domain, **windows.beside(rows.at)}
+    if params.on_close and context.headers:
+        beside["headers"] = latest_headers(rows, ~void, found)
+    written = to_store(rows, before, standing, **beside)
     if params.on_close:
         stale = pa.table({name: rows.identity[name] for name in ("key", windows.column)})
         closing = Closing(context, times, table, windows.column, windows.wait, [written.standing], stale)

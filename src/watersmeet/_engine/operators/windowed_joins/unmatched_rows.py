@@ -17,6 +17,7 @@ from watersmeet._engine.matching.window_rows import WindowRows
 from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
+from watersmeet._engine.rows.types import HEADERS
 from watersmeet._engine.time.held import Bound, WaitingRows
 from watersmeet._engine.time.times import Times
 
@@ -53,7 +54,8 @@ class UnmatchedRows:
     @property
     def columns(self) -> Mapping[str, tuple[str, pa.DataType]]:
         """See `held.Source`."""
-        return {"left" if self._side == LEFT else "right": ("value", self._context.values[self._side])}
+        headers = {"headers": ("headers", HEADERS)} if self._context.headers else {}
+        return {"left" if self._side == LEFT else "right": ("value", self._context.values[self._side])} | headers
 
     def waiting(self, after: Bound) -> Iterator[WaitingRows]:
         """See `held.Source`: matched rows are still among them."""
@@ -92,14 +94,15 @@ class UnmatchedRows:
         rows, events = self._closes, self._events
         if not len(rows):
             return []
-        columns = {
+        columns: dict[str, pa.Array | Picked] = {
             "key": events.key.take(pa.array(rows)),
             "hash": pa.array(events.hash[rows]),
             "ts": pa.array(events.ts[rows]),
             "arrival": pa.array(self._log.arrivals + rows),
             "domain": pa.array(self._times.number(self._times.of_row[rows])),
-            "value": Picked(events.tables[self._side].column("value"), events.own[rows]),
         }
+        given = ("value", "headers") if self._context.headers else ("value",)
+        columns |= {name: Picked(events.tables[self._side].column(name), events.own[rows]) for name in given}
         return [batch for piece in in_pieces(columns) for batch in piece.combine_chunks().to_batches()]
 
 

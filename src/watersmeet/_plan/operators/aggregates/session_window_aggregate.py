@@ -19,7 +19,7 @@ class SessionWindowAggregateSpec(WindowSpec[Node]):
         columns = (("key", self.reads(site).key), ("end", NUMBER), ("start", NUMBER), ("value", node.fold.state))
         schema = TableSchema(
             node.store or f"{node.name}.sessions",
-            (*columns, ("domain", NUMBER)),
+            (*columns, ("domain", NUMBER), *(site.headers if node.on_close else ())),
             identity=("key", "end"),
             order=("end",),
             retention=Retention("end", "domain"),

@@ -8,8 +8,6 @@ from watersmeet._plan.nodes import SuppressNode as Node
 from watersmeet._plan.operators.held import held_schema
 from watersmeet._plan.operators.spec import (
     BYTES,
-    HEADERS,
-    Named,
     Params,
     Reads,
     ResultColumns,
@@ -62,8 +60,7 @@ class SuppressSpec(Spec[Node]):
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The changes that are held back, under their serialized keys where these are windows."""
         node = site.node
-        values: Named = (("value", node.shape.value), ("old", node.shape.value))
-        values += (("headers", HEADERS),) if site.plan.headers else ()
+        values = (("value", node.shape.value), ("old", node.shape.value), *site.headers)
         if node.windows is None:
             return (held_schema(f"{node.name}.held", node.shape.key, values, replaced=True),)
         columns = (("windowed", node.shape.key), *values)

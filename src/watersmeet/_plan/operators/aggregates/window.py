@@ -37,12 +37,15 @@ class WindowSpec(AggregateSpec[N]):
         return WindowParams(site.node.fold, site.node.windows, site.node.on_close)
 
     def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
-        """The state of each key and window, which the time of its domain lets go."""
+        """The state of each key and window, which the time of its domain lets go.
+
+        With the headers of the record that changed it last, where results come when windows close.
+        """
         node = site.node
         columns = (("key", self.reads(site).key), ("start", NUMBER), ("value", node.fold.state), STAMP)
         schema = TableSchema(
             node.store or f"{node.name}.windows",
-            (*columns, ("domain", NUMBER)),
+            (*columns, ("domain", NUMBER), *(site.headers if node.on_close else ())),
             identity=("key", "start"),
             order=("start",),
             retention=Retention("start", "domain"),
