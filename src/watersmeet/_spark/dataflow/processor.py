@@ -37,6 +37,7 @@ from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
+from watersmeet._worker.state_calls import StateCalls
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
@@ -107,9 +108,13 @@ class LevelProcessor(StatefulProcessor):
         take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):
-            yield from self.ran(label, iter(rows), self._state)
+            yield from self.ran(label, iter(rows), partial(self._state, label, rows.calls))
         else:
-            yield from wire_frames(self.ran(label, _blobs(rows), self._state))
+            yield from wire_frames(self.ran(label, _blobs(rows), partial(self._state, label)))
+
+    def keeps_state(self, label: int) -> bool:
+        """Whether the label has an operator here."""
+        return self._common.labels.place(label)[0] in self._operators.settings
 
     def close(self) -> None:
         """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
@@ -186,8 +191,9 @@ class LevelProcessor(StatefulProcessor):
             self._ended = DeadLetterWriter(self._common.dead_letters), Tally()
         return self._ended
 
-    def _state(self) -> State:
+    def _state(self, label: int, calls: StateCalls | None = None) -> State:
         assert self._store is not None
+        self._store.begin(label, calls)
         return State(self._store, self._cache())
 
     def _cache(self) -> RunCache | None:
