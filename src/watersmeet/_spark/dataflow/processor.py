@@ -32,6 +32,7 @@ from watersmeet._engine.state.runs import State
 from watersmeet._worker.handed_back import HandedBack
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
+from watersmeet._worker.packing.inputs import Inputs
 from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
 from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.pattern_topics import take_topics
@@ -232,10 +233,10 @@ class LevelProcessor(StatefulProcessor):
         yield from wire_rows(routed, self._common.labels)
 
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
-        sides: dict[int, list[pa.Table]] = {}
+        inputs = Inputs(self._operators.sides)
         for port, content in given:
-            sides.setdefault(self._operators.sides[port], []).append(blob.decode(content))
-        return {side: stacked(tables) for side, tables in sides.items()}
+            inputs.add(port, content)
+        return inputs.tables()
 
 
 def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
