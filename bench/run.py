@@ -99,6 +99,7 @@ def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[T
                 return
             for turn in one_turn_each(place, name, number, classes, plain, profile=options.profile):
                 shown = f"second half {turn.rates.second_half:,.0f}/s, {turn.per_cpu_second_late:,.0f} per CPU-second"
+                shown += f", the broker {turn.broker_seconds_late:.1f} CPU-seconds"
                 took = f"{time.monotonic() - since:.0f} s with what is read back"
                 print(f"{name}, turn {number + 1}, {turn.contender}: {shown} ({took})", file=sys.stderr, flush=True)
                 yield turn
