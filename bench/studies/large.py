@@ -31,7 +31,7 @@ from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._worker.packing.inputs import Inputs
+from watersmeet._worker.packing.inputs import LabelInputs
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000
@@ -101,7 +101,7 @@ def shared_value(kind: str, folder: str) -> Iterator[pa.Table]:
 
 def many_rows(_: str, folder: str) -> Iterator[pa.Table]:
     """250,000 rows of 8.6 kB in one shard and batch, all of them kept."""
-    shard, value, inputs = Shard("table_table", folder), "x" * 8_600, Inputs({0: 0, 1: 1})
+    shard, value, inputs = Shard("table_table", folder), "x" * 8_600, LabelInputs({0: 0, 1: 1})
     for begin in range(0, 250_000, BLOB_ROWS):
         keys = pa.array([f"k{number}" for number in range(begin, begin + BLOB_ROWS)])
         inputs.add(1, blob.encode(shard.frame(keys, pa.array([value] * BLOB_ROWS))))

@@ -7,12 +7,9 @@ in its turn. Passes the same contract tests as the store in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
-
-if TYPE_CHECKING:
-    from watersmeet._worker.state_calls import StateCalls
 
 MANIFEST = "manifest"
 CHUNKS = "chunks"
@@ -21,6 +18,18 @@ _CHUNK = StructType([StructField("run", StringType()), StructField("chunk", Inte
 VALUE = (MANIFEST, _CONTENT)
 MAP = (CHUNKS, _CHUNK, _CONTENT)
 """The variables as they are declared: in each task of a level, and schemas in words the JVM would parse each time."""
+
+
+class Calls(Protocol):
+    """Calls to the state server whose answers may come later (`state_calls`)."""
+
+    def late(self, call: Callable[..., None], *given: Any) -> None:
+        """Call what only writes."""
+        ...
+
+    def manifest(self, label: int, ask: Callable[[], bytes | None]) -> bytes | None:
+        """The label's manifest, asked for now if it has not been."""
+        ...
 
 
 class SparkChunkStore:
@@ -35,9 +44,9 @@ class SparkChunkStore:
         self._manifest = handle.getValueState(*VALUE)
         self._chunks = handle.getMapState(*MAP)
         self._label = 0
-        self._calls: StateCalls | None = None
+        self._calls: Calls | None = None
 
-    def begin(self, label: int, calls: StateCalls | None) -> None:
+    def begin(self, label: int, calls: Calls | None) -> None:
         """Spark handles this label from now on; `calls` may know its manifest, and does not wait for writes."""
         self._label, self._calls = label, calls
 

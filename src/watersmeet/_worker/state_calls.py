@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from watersmeet._worker.state import MANIFEST
+from pyspark.errors import PySparkRuntimeError
 
 T = TypeVar("T")
 AHEAD = 32
@@ -41,10 +41,11 @@ class StateCalls:
         self._outstanding: deque[Callable[[bytes], None] | None] = deque()
         self._coming: deque[int] = deque()
         self._known: dict[int, bytes | None] = {}
-        self._receive = client._receive_proto_message
+        self._recording, self._get = False, b""
+        self._receive, self._send = client._receive_proto_message, client._send_proto_message
         for name in [each for each in dir(client) if each.startswith(_RECEIVE)]:
             setattr(client, name, partial(self._received, getattr(client, name)))
-        client._receive_proto_message = self._received_or_late
+        client._receive_proto_message, client._send_proto_message = self._received_or_late, self._sent
 
     @classmethod
     def of(cls, client: Any, keeps: Callable[[int], bool]) -> StateCalls | None:
@@ -66,8 +67,6 @@ class StateCalls:
         ------
         PySparkRuntimeError : one of them is an error.
         """
-        from pyspark.errors import PySparkRuntimeError
-
         while self._outstanding:
             answered = self._outstanding.popleft()
             status, error, value = self._receive()
@@ -80,9 +79,10 @@ class StateCalls:
         """Labels that come next, in this order."""
         self._coming.extend(labels)
 
-    def reach(self, label: int) -> None:
+    def fetch_ahead(self, label: int) -> None:
         """A label's turn comes: ask for its manifest, and for those of labels behind it, where they are not known."""
-        if label in self._known or not self._keeps(label):
+        # how Spark asks for one is known when it has asked for the first
+        if label in self._known or not self._get or not self._keeps(label):
             return
         # a label whose rows lie in two batches is named by both, and is done by now
         while self._coming and self._coming.popleft() != label:
@@ -96,7 +96,13 @@ class StateCalls:
 
     def manifest(self, label: int, ask: Callable[[], bytes | None]) -> bytes | None:
         """The label's manifest, asked for now if it has not been."""
-        return self._known.pop(label) if label in self._known else ask()
+        if label in self._known:
+            return self._known.pop(label)
+        self._recording = True
+        try:
+            return ask()
+        finally:
+            self._recording = False
 
     def _ask(self, label: int) -> None:
         def answered(value: bytes) -> None:
@@ -104,8 +110,13 @@ class StateCalls:
             self._known[label] = None if row is None else bytes(row[0])
 
         self.late(self._client.set_implicit_key, (label,))
-        self._client._send_proto_message(_get())
+        self._send(self._get)
         self._outstanding.append(answered)
+
+    def _sent(self, message: bytes) -> None:
+        if self._recording:
+            self._get = message
+        self._send(message)
 
     def _received_or_late(self) -> Any:
         if not self._late:
@@ -118,13 +129,3 @@ class StateCalls:
     def _received(self, receive: Callable[[], Any]) -> Any:
         self.settle()
         return receive()
-
-
-def _get() -> bytes:
-    """The call for the value of the manifest's variable."""
-    from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
-
-    call = messages.ValueStateCall(stateName=MANIFEST, get=messages.Get())
-    request = messages.StateRequest(stateVariableRequest=messages.StateVariableRequest(valueStateCall=call))
-    content: bytes = request.SerializeToString()
-    return content

@@ -149,7 +149,7 @@ class ContractProcessor(StatefulProcessor):
         late = key[0] >= len(CONTRACT)
         calls = StateCalls(self._client, lambda label: True) if late else None
         if calls is not None:
-            calls.reach(key[0])
+            calls.fetch_ahead(key[0])
             calls.late(self._client.set_implicit_key, key)
         self._store.begin(key[0], calls)
         try:

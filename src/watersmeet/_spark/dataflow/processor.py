@@ -32,8 +32,8 @@ from watersmeet._engine.state.runs import State
 from watersmeet._worker.handed_back import HandedBack
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
-from watersmeet._worker.packing.inputs import Inputs
-from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._worker.packing.inputs import LabelInputs
+from watersmeet._worker.packing.packing import count_rows, wire_frames, wire_rows
 from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import CACHE, give_back, say, settle
@@ -42,7 +42,7 @@ from watersmeet._worker.state_calls import StateCalls
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
-from watersmeet._worker.wire.measures import Tally
+from watersmeet._worker.wire.measures import Tally, WireRow, into_task
 from watersmeet._worker.wire.wire import END, output_port
 from watersmeet.errors import WatersmeetError
 
@@ -153,9 +153,7 @@ class LevelProcessor(StatefulProcessor):
         if self._common.measures is not None:
             results = self._common.measures.forwarded(context.operator, results, tally)
         if fused is None:
-            for table in results:
-                for piece in blob.pieces(table):
-                    yield label, output_port(target), blob.encode(piece), 0
+            yield from self._sent(_unfused(results, label, target), tally)
         elif self._gathered is not None:
             for table in results:
                 together = self._gathered.add(target, table)
@@ -170,7 +168,9 @@ class LevelProcessor(StatefulProcessor):
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
             self._common.measures.note_state(context.operator, shard, state, tally)
-            yield from self._common.measures.wire(tally, label)
+            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
+            own = tally if self._gathered is None else into_task(tally, self._task()[1])
+            yield from self._common.measures.wire(own, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
         """The rows that the task has held together until now, and its counts."""
@@ -230,13 +230,22 @@ class LevelProcessor(StatefulProcessor):
     def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
         if self._common.measures is not None:
             routed = self._common.measures.produced(routed, tally)
-        yield from wire_rows(routed, self._common.labels)
+        yield from self._sent(wire_rows(routed, self._common.labels), tally)
+
+    def _sent(self, rows: Iterator[WireRow], tally: Tally) -> Iterator[WireRow]:
+        return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
 
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
-        inputs = Inputs(self._operators.sides)
+        inputs = LabelInputs(self._operators.sides)
         for port, content in given:
             inputs.add(port, content)
         return inputs.tables()
+
+
+def _unfused(results: Iterator[pa.Table], label: int, target: int) -> Iterator[WireRow]:
+    for table in results:
+        for piece in blob.pieces(table):
+            yield label, output_port(target), blob.encode(piece), 0
 
 
 def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:

@@ -27,12 +27,13 @@ from watersmeet._worker.wire.measures import (
     PROCESSED,
     PRODUCED,
     ROWS,
+    SENT,
     STREAM_TIME,
     Measure,
     Measures,
 )
 
-_ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE))
+_ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE, SENT))
 _LARGEST = frozenset((STREAM_TIME, LATENESS))
 _BY_PLACE = frozenset((ROWS, BYTES))
 _UNKNOWN = -1
@@ -103,9 +104,11 @@ class Totals:
         self._add(int(progress["batchId"]), self._read(*_observed(progress)))
         self.tell(progress)
 
-    def count(self, number: int, observed: Mapping[str, Any]) -> None:
-        """Add the observed numbers of a batch with its progress still to come."""
-        self._add(number, self._read(observed, _UNKNOWN))
+    def count(self, number: int, observed: Mapping[str, Any]) -> Counter[Measure]:
+        """Add the observed numbers of a batch with its progress still to come; those of them that are sums."""
+        read = self._read(observed, _UNKNOWN)
+        self._add(number, read)
+        return read.sums
 
     def tell(self, progress: Any) -> None:
         """Take from a batch's progress what only this says: how long it took, how far the sources are."""

@@ -1,8 +1,8 @@
 """The rows that one label gets in a batch, as its operator reads them: beyond a size they lie in a file, not in memory.
 
 Law 9. An operator that goes by key takes a large batch slice by slice, but its blobs come in any order, so all of them
-must have come before the first slice. What is beyond `HELD_BYTES` is written as it is decoded, uncompressed, into a
-file without a name and read from there as a map: pages that the system can take at any time.
+must have come before the first slice. Rows beyond `HELD_BYTES` are written as they are decoded, uncompressed, into a
+file, and are read as it is mapped: the system can take these pages at any time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HELD_BYTES = 128 << 20
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 
 
-class Inputs:
+class LabelInputs:
     """Rows of one label, by side.
 
     Parameters
@@ -78,7 +78,7 @@ class _Spool:
         self._file.write(sink.getvalue())
 
     def read(self) -> list[tuple[int, pa.Table]]:
-        """All tables, as they lie in the file, whose name goes: it lasts as long as they do."""
+        """All tables, as they lie in the file; it is removed, and its pages last as long as the tables do."""
         self._file.close()
         with pa.memory_map(self._path) as mapped:
             content = mapped.read_buffer()

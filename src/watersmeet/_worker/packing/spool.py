@@ -83,7 +83,7 @@ def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: S
 
 
 def spool_folder() -> str | None:
-    """Where Spark itself puts what does not fit into memory, if it says so; None: the folder for temporary files."""
+    """The folder for rows that do not fit into memory: Spark's own, if it names one; None: that of temporary files."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._worker.packing.packing import WireRow, wire_together
+from watersmeet._worker.packing.packing import wire_together
 from watersmeet._worker.state_calls import StateCalls
+from watersmeet._worker.wire.measures import WireRow
 
 TAKES_WIRE = "takes_wire"
 """Attribute of a processor that a `Wire` may be given to."""
@@ -36,7 +37,7 @@ class Wire:
     Parameters
     ----------
     rows : the pairs.
-    calls : to the state server, whose answers are read later; None: Spark's own.
+    calls : to the state server, with answers that are read later; None: Spark's own.
     """
 
     def __init__(self, rows: Iterator[tuple[int, bytes]], calls: StateCalls | None = None) -> None:
@@ -67,7 +68,7 @@ def straight(function: Any) -> Any:
     if modes is None:
         return function
     calls = StateCalls.of(client, getattr(processor, KEEPS_STATE, _none))
-    return _function(_Call(udf, client, calls, modes), keys[0], values, schema.fields[0].name)
+    return _function(_ProcessorCall(udf, client, calls, modes), keys[0], values, schema.fields[0].name)
 
 
 def _processor(udf: Any) -> Any:
@@ -83,7 +84,7 @@ def _none(label: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _ProcessorCall:
     """Spark's call of a processor."""
 
     udf: Any
@@ -96,7 +97,7 @@ class _Call:
         given = (self.client, self.modes.PROCESS_DATA, (label,), Wire(rows, self.calls))
         if self.calls is None:
             return iter(self.udf(*given))
-        self.calls.reach(label)
+        self.calls.fetch_ahead(label)
         return iter(self.calls.late(self.udf, *given))
 
     def end(self) -> None:
@@ -106,7 +107,7 @@ class _Call:
                 raise AssertionError("a level gives nothing behind its rows")
 
 
-def _function(call: _Call, key: int, values: Sequence[int], name: str) -> Function:
+def _function(call: _ProcessorCall, key: int, values: Sequence[int], name: str) -> Function:
     def run(split_index: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labelled = groupby(_labelled(batches, key, values, call.calls), key=itemgetter(0))
         given = (call.rows(label, chain.from_iterable(map(itemgetter(1), parts))) for label, parts in labelled)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
-from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
 
 from watersmeet._worker.state import SparkChunkStore
 from watersmeet._worker.state_calls import AHEAD, MOST, StateCalls
@@ -34,7 +33,7 @@ class Server:
         assert self._receive_proto_message()[0] == 0
 
     def get(self) -> tuple[bytes] | None:
-        self._send_proto_message(b"")
+        self._send_proto_message(b"get")
         value = self._receive_proto_message()[2]
         return pickle.loads(value) if value else None
 
@@ -43,9 +42,7 @@ class Server:
         return self._receive_proto_message_with_long_value()
 
     def _send_proto_message(self, message: bytes) -> None:
-        if message:
-            call = messages.StateRequest.FromString(message).stateVariableRequest.valueStateCall
-            assert (call.stateName, call.WhichOneof("method")) == ("manifest", "get")
+        assert message == b"get"
         self.gets += 1
         stored = self.manifests.get(self.label)
         self._answer(0, value=b"" if stored is None else pickle.dumps((stored,)))
@@ -89,7 +86,7 @@ def handled(server: Server, calls: StateCalls | None, labels: Iterator[int] | ra
         if calls is None:
             server.set_implicit_key((label,))
         else:
-            calls.reach(label)
+            calls.fetch_ahead(label)
             calls.late(server.set_implicit_key, (label,))
         store.begin(label, calls)
         found.append(store.get_manifest())
@@ -122,7 +119,7 @@ def test_a_label_without_state_is_not_asked_for_and_one_in_two_batches_is_asked_
     calls.coming([0, 1, 2, 3])
     assert handled(server, calls, range(3)) == [b"0", b"1", b"2"]
     calls.coming([3, 4, 5, 6])
-    calls.reach(3)
+    calls.fetch_ahead(3)
     assert handled(server, calls, iter([4, 6])) == [b"4", b"6"]
     # of 1, that has none, Spark's own way asked
     assert server.gets == 5

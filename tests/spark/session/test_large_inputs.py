@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.rows import blob
 from watersmeet._worker.packing import inputs
-from watersmeet._worker.packing.inputs import Inputs
+from watersmeet._worker.packing.inputs import LabelInputs
 from watersmeet.testing import TopologyTestDriver
 
 SIDES = {4: 0, 5: 1, 6: 1}
@@ -31,8 +31,8 @@ def table(number: int, *, held: bool = False) -> pa.Table:
     return pa.table(columns | ({"held_key": [b"k"] * 500} if held else {}))
 
 
-def given(tables: list[tuple[int, pa.Table]]) -> Inputs:
-    made = Inputs(SIDES)
+def given(tables: list[tuple[int, pa.Table]]) -> LabelInputs:
+    made = LabelInputs(SIDES)
     for port, rows in tables:
         made.add(port, blob.encode(rows))
     return made
