@@ -21,7 +21,7 @@ MAP = (CHUNKS, _CHUNK, _CONTENT)
 
 
 class Calls(Protocol):
-    """Calls to the state server whose answers may come later (`state_calls`)."""
+    """Calls to the state server, with answers that may come later (`state_calls`)."""
 
     def late(self, call: Callable[..., None], *given: Any) -> None:
         """Call what only writes."""

@@ -79,7 +79,7 @@ class LifetimeTotals:
     ----------
     place : the checkpoint.
     counted : what the query counts.
-    plan : is told what each batch has counted, before its commit.
+    plan : called with the counts of each batch, before its commit.
 
     Attributes
     ----------

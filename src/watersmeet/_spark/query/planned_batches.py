@@ -44,7 +44,7 @@ def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> in
 
 
 def planning(spark: SparkSession, kafka: Kafka | None) -> Callable[[Tally], None]:
-    """What plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
+    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
     return (lambda counts: None) if kafka is None else _PlannedBatches(spark, kafka)
 
 
