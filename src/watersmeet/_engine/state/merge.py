@@ -1,6 +1,6 @@
 """How runs become fewer: which levels are merged, how much of it a commit does, and the merge itself.
 
-Size-tiered: a dozen levels of one size class (of the smallest, four) are merged into one of the next, and all newer
+Size-tiered: a dozen levels of one size class (of the smallest, two) are merged into one of the next, and all newer
 levels into the oldest when half of the rows are there for nothing, because newer ones have replaced them or time has
 passed them; so a row is rewritten about 1 + log12(state / batch) times, and a table's state is about twice what lives.
 How many rows are there for nothing is seen from a sample, once there are as many newer ones as in the oldest.
@@ -58,7 +58,7 @@ class Policy:
 
     fanout: int = 12
     tiny: int = 64 << 10
-    few: int = 4
+    few: int = 2
     small: int = 1 << 20
     work: int = 2
     steps: int = 32
