@@ -21,7 +21,7 @@ from bench.reports import picture, report
 from bench.reports.results import OURS, Section, load, runs_of, save
 from bench.workloads import nested as rows
 from bench.workloads.datasets import Shape, prepared
-from bench.workloads.every import EVERY, SHARDS, a_day, few_records
+from bench.workloads.every import EVERY, MANY_SHARDS, SHARDS, a_day, few_records, records_of_many_shards
 from bench.workloads.every import WORKLOADS as ON_KAFKA
 
 WORK = ROOT / ".bench"
@@ -99,6 +99,7 @@ def _rounds(options: argparse.Namespace, name: str, classes: Path) -> Iterator[T
                 return
             for turn in one_turn_each(place, name, number, classes, plain, profile=options.profile):
                 shown = f"second half {turn.rates.second_half:,.0f}/s, {turn.per_cpu_second_late:,.0f} per CPU-second"
+                shown += f", the broker {turn.broker_seconds_late:.1f} CPU-seconds"
                 took = f"{time.monotonic() - since:.0f} s with what is read back"
                 print(f"{name}, turn {number + 1}, {turn.contender}: {shown} ({took})", file=sys.stderr, flush=True)
                 yield turn
@@ -136,12 +137,12 @@ def latency(options: argparse.Namespace) -> Iterator[Section]:
 
 def shards(options: argparse.Namespace) -> Iterator[Section]:
     """The same few records over ever more shards: what a shard costs when hardly anything is in it."""
-    data = few_records(WORK)
-    turns = []
-    for count in SHARDS[:2] if options.quick else SHARDS:
-        turns.append(spark_turn(f"shards {count}", data.folder, WORK / "work" / "shards", profile=options.profile))
-        print(f"shards: {count} done", file=sys.stderr, flush=True)
-    yield Section("shards", f"shards: {data.shown}", runs_of(turns), tables=[report.shards(turns)])
+    for made, counts in ((few_records, SHARDS), (records_of_many_shards, MANY_SHARDS)):
+        data, turns = made(WORK), []
+        for count in counts[:1] if options.quick else counts:
+            turns.append(spark_turn(f"shards {count}", data.folder, WORK / "work" / "shards", profile=options.profile))
+            print(f"shards: {count} done", file=sys.stderr, flush=True)
+        yield Section(f"shards {counts[-1]}", f"shards: {data.shown}", runs_of(turns), tables=[report.shards(turns)])
 
 
 def nested(options: argparse.Namespace) -> Iterator[Section]:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 import watersmeet
 from bench.measuring.measure import batches_of, folder_bytes
 from bench.workloads import joins, nested
-from bench.workloads.every import EVERY, SHARDS
+from bench.workloads.every import EVERY, MANY_SHARDS, SHARDS
 from dev.jars import spark_jars
 from watersmeet._spark.session.settings import AT_START
 
@@ -34,7 +34,7 @@ STARTS = {
     **{f"kafka {workload} cached": joins.start_on_kafka(workload, record_cache=True) for workload in EVERY},
     **{f"kafka {name} spark": joins.start_in_spark(name) for name, each in EVERY.items() if each.in_spark},
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
-    **{f"shards {shards}": joins.start_shards(shards) for shards in SHARDS},
+    **{f"shards {shards}": joins.start_shards(shards) for shards in (*SHARDS, *MANY_SHARDS)},
     "nested": nested.start,
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }

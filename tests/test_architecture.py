@@ -60,6 +60,7 @@ WITH_JVM = frozenset(
         "watersmeet._spark.analysis.constants",
         "watersmeet._spark.metrics.driver_memory",
         "watersmeet._spark.metrics.observed",
+        "watersmeet._spark.query.planned_batches",
         "watersmeet._spark.checkpoint.disk",
     }
 )

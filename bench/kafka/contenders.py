@@ -71,6 +71,10 @@ class Place:
         """Of a batch of watersmeet's: a little more than half of small data, since a rate takes two batches."""
         return min(BATCH_RECORDS, self.data.records * 51 // 100)
 
+    def sampler(self) -> Sampler:
+        """Watches the broker while a turn runs."""
+        return Sampler(self.broker.pid, interval=1.0)
+
     def output(self, name: str) -> str:
         """New topics for what a turn of this name writes, put together by commas."""
         names = outputs(name, self.workload)
@@ -243,7 +247,7 @@ def _watched_turn(
         started = time.time()
         given = command(inputs.topics, out, state)
         process = subprocess.Popen(given, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
-        with Sampler(process.pid, parts=profile) as sampler:
+        with Sampler(process.pid, parts=profile) as sampler, place.sampler() as broker:
             batches = _watched(process, Progress(place.servers, name, inputs), inputs, started)
             size = folder_bytes(state)
             assert process.stdin is not None
@@ -254,7 +258,7 @@ def _watched_turn(
     shutil.rmtree(work, ignore_errors=True)
     rated = rates(started, batches)
     parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time) if profile else {}
-    return Turn(contender, rated, tuple(batches), sampler.usage, size, {}, parts)
+    return Turn(contender, rated, tuple(batches), sampler.usage, size, {}, parts, broker=broker.usage)
 
 
 def _watched(
@@ -285,8 +289,9 @@ def watersmeet_turn(place: Place, workload: str, name: str, *, profile: bool = F
     with place.inputs(name) as inputs:
         data = Path(f"{place.servers} {out} {place.batch_records} {' '.join(inputs.topics)}")
         # where nothing is held back the query ends by itself
-        with Follower(inputs, work) if inputs.held else nullcontext():
-            return spark_turn(f"kafka {workload}", data, work, profile=profile, root=root)
+        with Follower(inputs, work) if inputs.held else nullcontext(), place.sampler() as broker:
+            turn = spark_turn(f"kafka {workload}", data, work, profile=profile, root=root)
+    return replace(turn, broker=broker.usage)
 
 
 def one_turn_of_each_delivery(place: Place, number: int, *, profile: bool = False) -> Iterator[Turn]:

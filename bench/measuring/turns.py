@@ -31,6 +31,7 @@ class Turn:
     ----------
     parts : CPU-seconds of the second half, if it was profiled.
     begun : when its process was started, seconds since the epoch; None: with its rates.
+    broker : what the broker's process used meanwhile, which is none of the contender's; None: there is no broker.
     """
 
     contender: str
@@ -41,6 +42,7 @@ class Turn:
     report: Mapping[str, Any]
     parts: Mapping[str, float] = field(default_factory=dict)
     begun: float | None = None
+    broker: Usage | None = None
 
     @property
     def from_start(self) -> float:
@@ -57,6 +59,17 @@ class Turn:
     def per_cpu_second_late(self) -> float:
         """The same in the second half, when everything is warm."""
         return self.rates.half_records / self.usage.cpu_between(self.rates.half_time, self.rates.end_time)
+
+    @property
+    def broker_seconds_late(self) -> float:
+        """The broker's CPU-seconds in the second half; 0 without one."""
+        return 0.0 if self.broker is None else self.broker.cpu_between(self.rates.half_time, self.rates.end_time)
+
+    @property
+    def per_cpu_second_with_broker(self) -> float:
+        """Records per CPU-second of the second half, the broker's counted as well."""
+        own = self.usage.cpu_between(self.rates.half_time, self.rates.end_time)
+        return self.rates.half_records / (own + self.broker_seconds_late)
 
 
 def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False, root: Path = ROOT) -> Turn:

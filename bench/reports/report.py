@@ -16,6 +16,7 @@ from bench.reports.results import (
     LATE,
     LATE_PER_CPU,
     MEMORY,
+    OF_BROKER,
     OURS,
     OURS_CACHED,
     OURS_PLAIN,
@@ -69,9 +70,9 @@ def side_by_side(runs: Mapping[str, Sequence[Run]], theirs: str, ours: str = OUR
     """A table of watersmeet and another contender."""
     both = [runs[ours], runs[theirs]]
     rows = [["records in a turn", *(f"{each[0].records:,}" for each in both), ""]]
-    for name in FIGURES:
+    for name in (*FIGURES, *OF_BROKER):
         if any(name not in run.figures for each in both for run in each):
-            # kept before there was this figure
+            # kept before there was this figure, or there is no broker
             continue
         columns = [[run.figures[name] for run in each] for each in both]
         shown = f"{ratio(runs, theirs, name, ours):.1f}" if name in RATED else ""
@@ -156,6 +157,7 @@ def shards(turns: Sequence[Turn]) -> Table:
         state, work = turn.report["state"], turn.report["work"]
         columns.append(
             {
+                "seconds": spread([b.end - b.begin for b in late], ".2f"),
                 "CPU-seconds": f"{cpu:.2f}",
                 **{name: f"{count:.1f}" for name, count in work.items()},
                 "state: reads, writes": f"{state['rocksdbGetCount']:,.0f}, {state['rocksdbPutCount']:,.0f}",

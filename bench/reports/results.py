@@ -15,6 +15,7 @@ OURS, OURS_CACHED, OURS_PLAIN = "watersmeet", "watersmeet, record cache", "water
 STREAMS, STREAMS_CACHED = "Kafka Streams", "Kafka Streams, cache"
 SPARK = "Spark, update mode, at least once"
 LATE, LATE_PER_CPU = "records/s, second half", "records per CPU-second, second half"
+BROKER = "the broker's CPU-seconds, second half"
 FROM_START, MEMORY = "records/s, from the process's start", "peak memory, MB"
 FIGURES: dict[str, Callable[[Turn], float]] = {
     FROM_START: lambda t: t.from_start,
@@ -26,7 +27,12 @@ FIGURES: dict[str, Callable[[Turn], float]] = {
     MEMORY: lambda t: t.usage.peak_bytes / 1e6,
     "checkpoint, MB": lambda t: t.state_bytes / 1e6,
 }
-RATED = [name for name in FIGURES if name.startswith("records")]
+OF_BROKER: dict[str, Callable[[Turn], float]] = {
+    BROKER: lambda t: t.broker_seconds_late,
+    f"{LATE_PER_CPU}, the broker's with them": lambda t: t.per_cpu_second_with_broker,
+}
+"""Figures of turns from Kafka to Kafka."""
+RATED = [name for name in (*FIGURES, *OF_BROKER) if name.startswith("records")]
 """Figures that are better when larger, so that a ratio says something."""
 
 
@@ -86,7 +92,8 @@ def runs_of(turns: Iterable[Turn]) -> dict[str, list[Run]]:
     """Turns by contender."""
     found: dict[str, list[Run]] = {}
     for turn in turns:
-        figures = {name: figure(turn) for name, figure in FIGURES.items()}
+        wanted = FIGURES if turn.broker is None else FIGURES | OF_BROKER
+        figures = {name: figure(turn) for name, figure in wanted.items()}
         parts = {name: seconds / turn.rates.half_records * 1e6 for name, seconds in turn.parts.items()}
         found.setdefault(turn.contender, []).append(Run(turn.rates.records, figures, parts))
     return found

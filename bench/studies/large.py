@@ -26,10 +26,12 @@ from proof.layout import setting_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.operator import OperatorContext, operator_table
 from watersmeet._engine.operators.level import run_operator
+from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import position_columns
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._worker.packing.inputs import LabelInputs
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000
@@ -99,13 +101,12 @@ def shared_value(kind: str, folder: str) -> Iterator[pa.Table]:
 
 def many_rows(_: str, folder: str) -> Iterator[pa.Table]:
     """250,000 rows of 8.6 kB in one shard and batch, all of them kept."""
-    shard, value = Shard("table_table", folder), "x" * 8_600
-    blobs = []
+    shard, value, inputs = Shard("table_table", folder), "x" * 8_600, LabelInputs({0: 0, 1: 1})
     for begin in range(0, 250_000, BLOB_ROWS):
         keys = pa.array([f"k{number}" for number in range(begin, begin + BLOB_ROWS)])
-        blobs.append(shard.frame(keys, pa.array([value] * BLOB_ROWS)))
-    left = shard.frame(pa.array(["k1", "k2"]), ["a", "b"])
-    yield from shard.run(len(shard._physical.operators) - 1, {0: left, 1: pa.concat_tables(blobs)})
+        inputs.add(1, blob.encode(shard.frame(keys, pa.array([value] * BLOB_ROWS))))
+    inputs.add(0, blob.encode(shard.frame(pa.array(["k1", "k2"]), ["a", "b"])))
+    yield from shard.run(len(shard._physical.operators) - 1, inputs.tables())
 
 
 def subscribers(_: str, folder: str) -> Iterator[pa.Table]:

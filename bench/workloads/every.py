@@ -19,8 +19,8 @@ REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
-SHARDS = (4, 20, 64, 200, 512)
-"""Of `shards`."""
+SHARDS, MANY_SHARDS = (4, 20, 200), (64, 512)
+"""Of `shards`, with few records and with more."""
 DAY_MS = 86_400_000
 _VERSION = 1
 
@@ -87,6 +87,13 @@ def few_records(root: Path) -> Data:
     rows = 16_000
     shown = "1,000 records a side and batch"
     return written(root / "data" / f"few-{rows}-{_VERSION}", _stream_pieces(rows, 5_000, 16), shown)
+
+
+def records_of_many_shards(root: Path) -> Data:
+    """Two streams of twenty thousand records a side and file: forty a side for each of 512 shards."""
+    rows = 200_000
+    shown = "20,000 records a side and batch"
+    return written(root / "data" / f"many-{rows}-{_VERSION}", _stream_pieces(rows, 50_000, 10), shown)
 
 
 def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:

@@ -22,6 +22,7 @@ from bench.reports.results import (
     better,
     load,
     pairs,
+    runs_of,
     save,
 )
 
@@ -110,9 +111,25 @@ def test_what_a_shard_costs_is_shown_per_batch() -> None:
     turn = Turn("shards 4", rates(0, batches), batches, usage, 2_000_000, {"state": state, "work": {"tasks": 6.0}})
     assert turn.rates.half_time == 15
     rows = dict(report.shards([turn]).rows)
-    assert rows["CPU-seconds"] == "2.00"
+    assert (rows["seconds"], rows["CPU-seconds"]) == ("5.00 (5.00 to 5.00)", "2.00")
     assert rows["state: MB read, written"] == "4.00, 4.00"
     assert (rows["tasks"], rows["checkpoint at the end, MB"]) == ("6.0", "2.0")
+
+
+def test_the_brokers_cpu_stands_beside_that_of_a_turn_and_is_none_of_it() -> None:
+    batches = tuple(Batch(10 * n, 10 * n + 5, 100) for n in range(4))
+    usage, broker = Usage(cpu={1: 7}, looks=[(0, 1), (15, 3), (35, 7)]), Usage(looks=[(15, 20), (35, 26)])
+    runs = runs_of(
+        [
+            Turn(who, rates(0, batches), batches, usage, 0, {}, broker=broker if who != "alone" else None)
+            for who in (OURS, "Kafka Streams", "alone")
+        ]
+    )
+    assert runs[OURS][0].figures["CPU-seconds"] == 7
+    shown = report.side_by_side(runs, "Kafka Streams")
+    assert "| the broker's CPU-seconds, second half | 6 | 6 |  |" in shown
+    assert "| records per CPU-second, second half, the broker's with them | 20 | 20 | 1.0 |" in shown
+    assert "broker" not in report.side_by_side(runs, "alone")
 
 
 def test_a_bar_grows_with_the_ratio_and_stays_in_the_picture() -> None:

@@ -21,6 +21,8 @@ class Kafka:
     ----------
     bootstrap_servers : "host:port,host:port".
     max_records_per_batch : at most so many records in one batch, over all topics, in proportion to backlog.
+    max_bytes_per_batch : about so many bytes of records, and of all that is made of them, in one batch: if a batch had
+        more, the next one has fewer records.
     starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
     consumer : settings of Kafka's Java client, which reads, by its names.
     producer : settings of librdkafka, which writes, by its names.
@@ -38,6 +40,7 @@ class Kafka:
 
     bootstrap_servers: str
     max_records_per_batch: int
+    max_bytes_per_batch: int
     starting_offsets: str
     retry_timeout_ms: int
     consumer: Mapping[str, str]
@@ -50,6 +53,7 @@ class Kafka:
         bootstrap_servers: str,
         *,
         max_records_per_batch: int = 1_000_000,
+        max_bytes_per_batch: int = 1 << 30,
         starting_offsets: str = "earliest",
         retry_timeout: Duration = "5 minutes",
         consumer: Mapping[str, Any] | None = None,
@@ -57,9 +61,12 @@ class Kafka:
         source: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        _check_connection(bootstrap_servers, max_records_per_batch, starting_offsets)
+        _check_connection(bootstrap_servers, starting_offsets)
+        _check_limit("records", max_records_per_batch)
+        _check_limit("bytes", max_bytes_per_batch)
         object.__setattr__(self, "bootstrap_servers", bootstrap_servers)
         object.__setattr__(self, "max_records_per_batch", max_records_per_batch)
+        object.__setattr__(self, "max_bytes_per_batch", max_bytes_per_batch)
         object.__setattr__(self, "starting_offsets", starting_offsets)
         object.__setattr__(self, "retry_timeout_ms", _retry_ms(retry_timeout))
         object.__setattr__(self, "consumer", _client_settings(consumer or {}))
@@ -101,7 +108,15 @@ _REFUSED = {
 _HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "failOnDataLoss"})
 
 
-def _check_connection(servers: Any, limit: Any, start: Any) -> None:
+def _check_limit(what: str, limit: Any) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ConfigError(
+            f"The limit of {what} per batch must be 1 or more: max_{what}_per_batch={limit!r}.",
+            hint="Leave it out, or give 1 or more.",
+        )
+
+
+def _check_connection(servers: Any, start: Any) -> None:
     if not isinstance(servers, str) or not re.fullmatch(r"[^@\s,]+:\d+(,[^@\s,]+:\d+)*", servers):
         plain = isinstance(servers, str) and re.fullmatch(r"[\w.-]+", servers)
         # of a text no more is shown than a host: a user may have put a whole URL with a password there
@@ -115,11 +130,6 @@ def _check_connection(servers: Any, limit: Any, start: Any) -> None:
         hint = f"wm.Kafka({servers + ':9092'!r})" if plain else "wm.Kafka('host:9092,host:9092')"
         raise ConfigError(
             f"Kafka needs the addresses of its servers with their ports, and got {shown}.", hint=f"{hint}."
-        )
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ConfigError(
-            f"The limit of records per batch must be 1 or more: max_records_per_batch={limit!r}.",
-            hint="Leave it out, or give 1 or more.",
         )
     if start not in ("earliest", "latest"):
         raise ConfigError(

@@ -37,10 +37,11 @@ from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import add
 from watersmeet._spark.sources.extracted import extractors_of
 from watersmeet._worker.packing.extracted import Extraction
-from watersmeet._worker.packing.packing import Pack, WireRow, wire_rows
+from watersmeet._worker.packing.packing import Pack, wire_rows
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter, dead_letter_routes, outliving
 from watersmeet._worker.wire.encoding import encodings_of
+from watersmeet._worker.wire.measures import WireRow
 from watersmeet._worker.wire.wire import Exits, Labels, metric_names, target_count
 from watersmeet.testing.piped import Header, Piped
 from watersmeet.testing.records import Collected, PipedFrame, headers_of

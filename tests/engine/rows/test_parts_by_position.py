@@ -79,3 +79,11 @@ def test_the_order_is_that_of_all_columns_and_rows_of_one_position_keep_theirs(r
         numbers = [columns[0], rng.choice(np.array([0, 1, 2**32, 2**62]), rows), columns[2]]
         assert order_of(numbers).tolist() == np.lexsort(numbers[::-1]).tolist()
         assert order_of([hashes]).tolist() == np.argsort(hashes, kind="stable").tolist()
+
+
+def test_rows_of_one_shard_come_before_those_of_the_next_and_in_order_within() -> None:
+    at = np.random.default_rng(3).permutation(300)
+    rows = pa.table({"order_ts": at // 10, "srcpart": at, "shard": at % 3})
+    found = pa.concat_tables(parts_by_position(rows, NAMES, {"srcpart"}))
+    assert found.column("srcpart").to_pylist() == sorted(range(300), key=lambda number: (number % 3, number))
+    assert found.column_names == ["srcpart"]

@@ -293,3 +293,13 @@ def test_processes_may_do_all_this_at_once(root: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         assert pool.starmap(_hammer, [(str(root), seed) for seed in range(3)]) == [0, 0, 0]
     assert not list(root.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("rows", [1_000, 40_000], ids=["put together in memory", "written as it comes"])
+def test_a_file_has_a_sum_that_other_processes_find_right_whatever_its_size(root: Path, rows: int) -> None:
+    batch = pa.RecordBatch.from_pydict({"hash": np.arange(rows), "value": ["x" * 30] * rows})
+    RunCache(root).publish("run", batch)
+    cache, fetch = RunCache(root), Fetches()
+    assert cache.open("run", fetch).equals(batch)
+    assert (fetch.count, cache.use.opened, cache.use.rejected) == (0, 1, 0)
+    assert [path.name for path in root.iterdir()] == ["run.run"]

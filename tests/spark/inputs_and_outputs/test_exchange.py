@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructType
@@ -12,11 +13,14 @@ from watersmeet._engine.exchange.routing import Move, Outlet, RoutedBatch
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.expressions.tree import Call, Literal, Operand
 from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import position_columns, stacked
+from watersmeet._engine.rows.position import parts_by_position
 from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
 from watersmeet._worker.packing.packing import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
 from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.wire import Exits, Labels, sparks_hash
+from watersmeet._worker.wire.wire import END, Exits, Labels, sparks_hash
+from watersmeet._worker.writers import shards
 from watersmeet._worker.writers.shards import UnpackExits
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -115,6 +119,33 @@ def test_rows_of_two_sinks_of_one_topic_leave_in_one_order_and_numbered() -> Non
     assert found["k1_value"] == [None, None, None, None, 7]
     assert found["k0_key"] == found["k1_key"] == [0] * 5
     assert found["sequence"] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rows", [0, 12, 4_096], ids=["none together", "some together", "all together"])
+def test_shards_that_are_put_into_order_together_leave_as_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(shards, "TOGETHER_ROWS", rows)
+    rng, labels = np.random.default_rng(4), Labels(20, 1)
+    exits = Exits(labels, ("one", "two"), {5: 0, 6: 1}, 1)
+    given, expected = [], []
+    for label in range(20):
+        # every fourth has rows of both sinks
+        ports = (5, 6) if label % 4 == 0 else (5,)
+        offsets = rng.permutation(5 * len(ports)).tolist()
+        parts = {port: offsets[5 * number : 5 * number + 5] for number, port in enumerate(ports)}
+        given += [(label, port, left([label] * 5, offsets), 0) for port, offsets in parts.items()]
+        expected += [(label, offset) for offset in sorted(offsets)]
+    taken = shards.Shards(wire_batches([*given, (20, END, b"", 0)]), {**exits.ports})
+    groups = list(taken)
+    assert taken.ended
+    assert len(groups) == {0: 20, 12: 15, 4_096: 10}[rows]
+    found = []
+    for group in groups:
+        whole = stacked([table for tables in group.values() for table in tables])
+        for part in parts_by_position(whole, position_columns(1), {"value", "offset"}):
+            found += zip(part.column("value").to_pylist(), part.column("offset").to_pylist(), strict=True)
+    assert found == expected
 
 
 def _of(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:

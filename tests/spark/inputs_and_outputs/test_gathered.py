@@ -18,10 +18,11 @@ from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
 from watersmeet._worker.packing import gathered
-from watersmeet._worker.packing.packing import WIRE_ARROW, WireRow, ends_for_all_tasks
+from watersmeet._worker.packing.packing import WIRE_ARROW, ends_for_all_tasks
 from watersmeet._worker.packing.straight import Wire, straight
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
+from watersmeet._worker.wire.measures import WireRow
 from watersmeet._worker.wire.wire import Labels, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import TopologyTestDriver, driver, in_process

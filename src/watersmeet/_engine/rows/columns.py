@@ -15,6 +15,7 @@ order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; sou
     headers                             of the record that caused the row
     held_key                            turn and serialized key that the row was held back under, where time let it
                                         go; a frame without such rows need not have it
+    shard                               of rows of several shards, which they are of; those of one shard come together
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ AT_LAST = 2**61
 """order_ts of the moment that the wall clock tells: behind all records of its batch."""
 AT_FIRST = -(2**61)
 """order_ts of the moment at which a batch is told what the wall clock shows: before all records that time knows of."""
+SHARD = "shard"
 HELD_KEY = "held_key"
 """What follows in the place of such results: their turn, and the key that they were held back under, whatever key they
 get later."""

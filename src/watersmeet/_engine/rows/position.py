@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Int64s, order_of
-from watersmeet._engine.rows.columns import held_keys, ints, let_go, stacked
+from watersmeet._engine.rows.columns import SHARD, held_keys, ints, let_go, stacked
 
 PART_ROWS = 16_384
 """Rows that are handed out at a time."""
@@ -90,12 +90,14 @@ def sort_by_position(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def parts_by_position(table: pa.Table, names: Sequence[str], kept: Container[str]) -> Iterator[pa.Table]:
-    """The same in parts of at most `PART_ROWS` rows; of the columns, those that are `kept`.
+    """The same in parts of at most `PART_ROWS` rows, shard by shard; of the columns, those that are `kept`.
 
     Each part is taken when it is asked for, so that it gets the memory of the one before. The rows do not lie twice in
     memory (law 9): they are taken from where they lie, and small batches alone are put together.
     """
     order = order_by([ints(table, name) for name in names], held_keys(table))
+    if SHARD in table.column_names:
+        order = order[np.argsort(ints(table, SHARD)[order], kind="stable")]
     straight = is_sorted([order])
     batches = table.select([name for name in table.column_names if name in kept]).to_batches()
     del table

@@ -28,6 +28,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -37,6 +38,8 @@ from watersmeet.errors import ConfigError, CorruptData
 _MAGIC, _VERSION = b"MLPR", 1
 _WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
 _HOUR = 3600.0
+_SMALL = 1 << 20
+"""Bytes of rows that are put together in memory before they are written."""
 
 
 @dataclass(frozen=True)
@@ -346,15 +349,7 @@ class RunCache:
         descriptor, beside = tempfile.mkstemp(dir=self.root, prefix=f"{run_id}.", suffix=".tmp")
         try:
             with os.fdopen(descriptor, "r+b") as file:
-                # into the file and not into memory first
-                with pa.OSFile(beside, "wb") as sink:
-                    sink.write(bytes(HEADER.size))
-                    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
-                        writer.write_batch(rows)
-                with pa.memory_map(beside) as written:
-                    body = written.read_buffer()[HEADER.size :]
-                file.write(HEADER.pack(_MAGIC, _VERSION, 0, body.size, zlib.crc32(body), run_id.encode()))
-                file.flush()
+                _fill(file, beside, run_id, rows)
                 identity = identity_of(os.fstat(file.fileno()))
             os.replace(beside, self._path(run_id))
         except OSError:
@@ -362,3 +357,30 @@ class RunCache:
                 os.unlink(beside)
             raise
         return identity
+
+
+def _fill(file: BinaryIO, path: str, run_id: str, rows: pa.RecordBatch) -> None:
+    """Write a run's file, which is empty: from memory where it is small."""
+    if rows.nbytes <= _SMALL:
+        body = pa.BufferOutputStream()
+        _stream(body, rows)
+        content = body.getvalue()
+        file.write(b"".join((_header(run_id, content), content)))
+    else:
+        # appended: a file that is truncated goes to the disk when it is closed, and who removes it waits for that
+        with pa.OSFile(path, "ab") as sink:
+            sink.write(bytes(HEADER.size))
+            _stream(sink, rows)
+        with pa.memory_map(path) as written:
+            content = written.read_buffer()[HEADER.size :]
+        file.write(_header(run_id, content))
+    file.flush()
+
+
+def _stream(sink: pa.NativeFile, rows: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, rows.schema, options=_WRITE) as writer:
+        writer.write_batch(rows)
+
+
+def _header(run_id: str, content: pa.Buffer) -> bytes:
+    return HEADER.pack(_MAGIC, _VERSION, 0, content.size, zlib.crc32(content), run_id.encode())

@@ -19,6 +19,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -244,9 +245,15 @@ def _scalar(value: Any, levels: int) -> Any:
 
 
 def _table_in(data: dict[str, Any]) -> TableEntry:
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"])))
+    return TableEntry(_schema_in(data["schema"]), tuple(map(_level_in, data["levels"])))
+
+
+@lru_cache(256)
+def _schema_in(content: str) -> pa.Schema:
+    # all shards of a table have the same one
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content)))
     check_names(schema)
-    return TableEntry(schema, tuple(map(_level_in, data["levels"])))
+    return schema
 
 
 def _level_in(data: list[Any]) -> RunLayer:

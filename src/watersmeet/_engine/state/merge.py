@@ -1,8 +1,8 @@
 """How runs become fewer: which levels are merged, how much of it a commit does, and the merge itself.
 
-Size-tiered: a dozen levels of one size class are merged into one of the next, and all newer levels into the
-oldest when half of the rows are there for nothing, because newer ones have replaced them or time has passed
-them; so a row is rewritten about 1 + log12(state / batch) times, and a table's state is about twice what lives.
+Size-tiered: a dozen levels of one size class (of the smallest, two) are merged into one of the next, and all newer
+levels into the oldest when half of the rows are there for nothing, because newer ones have replaced them or time has
+passed them; so a row is rewritten about 1 + log12(state / batch) times, and a table's state is about twice what lives.
 How many rows are there for nothing is seen from a sample, once there are as many newer ones as in the oldest.
 A merge goes up the hashes in steps and may stop after each (see `manifest`), so that a commit's work is bounded
 by a few times its batch even where the state is a thousand times larger.
@@ -49,13 +49,16 @@ class Policy:
     Parameters
     ----------
     fanout : levels of one size class that are merged into one.
-    small : bytes below which levels are merged at once, whatever the batch.
+    tiny, few : so many levels of up to so many bytes are merged: a level costs a lookup as much as to write it anew.
+    small : bytes up to which a merge is done at once, whatever the batch.
     work : bytes to merge per byte of a batch, for each merge under way.
     steps : in at most about this many steps a merge is done, however small the batches: each leaves a run.
     segment : bytes of a step and so of a run, at most.
     """
 
     fanout: int = 12
+    tiny: int = 64 << 10
+    few: int = 2
     small: int = 1 << 20
     work: int = 2
     steps: int = 32
@@ -95,7 +98,7 @@ def _group_begin(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wa
         newer += levels[begin].rows + levels[begin].tombstones
     if begin == last:
         return None
-    if peers >= (2 if tier == 0 else policy.fanout):
+    if peers >= (policy.few if tier == 0 else policy.fanout):
         return begin
     # a tombstone counts twice, since it removes two; fewer newer rows than older ones cannot replace half of them all
     oldest_may_be_due = last == len(levels) - 1 and newer >= levels[last].rows
@@ -146,10 +149,10 @@ def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
 
 
 def _tier(level: RunLayer, policy: Policy) -> int:
-    """The size class of a level: 0 up to `small`, then one more for each factor of `fanout`."""
+    """The size class of a level: 0 up to `tiny`, then one more for each factor of `fanout`."""
     size = sum(piece.size for piece in level.pieces())
     tier = 0
-    while size > policy.small:
+    while size > min(policy.tiny, policy.small):
         size //= policy.fanout
         tier += 1
     return tier

@@ -61,8 +61,9 @@ def find_newest(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterat
             rows = _match(queries, open_queries[begin:end], batch)
             hit = rows >= 0
             # a hot hash may go on in the next piece
-            found[begin:end] |= hit
-            yield Hits(batch, rows[hit], open_queries[begin:end][hit])
+            if hit.any():
+                found[begin:end] |= hit
+                yield Hits(batch, rows[hit], open_queries[begin:end][hit])
         open_queries = open_queries[~found]
 
 
@@ -73,6 +74,8 @@ def find_all(queries: Queries, layers: Sequence[Layer], load: Load) -> Iterator[
             by_hash, wanted = hashes(batch), queries.hashes[begin:end]
             left, right = by_hash.searchsorted(wanted), by_hash.searchsorted(wanted, side="right")
             counts = right - left
+            if not counts.any():
+                continue
             places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)
             rows = np.arange(len(places), dtype=np.int64) + np.repeat(left - np.cumsum(counts) + counts, counts)
             equal = _same_key(queries, places, batch, rows)
@@ -89,6 +92,8 @@ def find_range(
     for layer in layers:
         for batch, begin, end in _overlaps(queries.hashes, layer, load):
             numbers, left, right = _stretches(queries, batch, order, slice(begin, end))
+            if not (left < right).any():
+                continue
             left = _bisected(np.less, numbers, left, right, low[begin:end])
             counts = _bisected(np.less_equal, numbers, left, right, high[begin:end]) - left
             places = np.repeat(np.arange(begin, end, dtype=np.int64), counts)

@@ -41,6 +41,10 @@ def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
 
         getMapState = getValueState
 
+        def keeps_state(self, label: int) -> bool:
+            """Whether a label has state that is read; not known before the first rows."""
+            return self._level is not None and self._level.keeps_state(label)
+
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Any:
             if self._level is None:
                 self._level = pickle.loads(self._content)

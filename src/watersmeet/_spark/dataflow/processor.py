@@ -31,15 +31,17 @@ from watersmeet._engine.state.runs import State
 from watersmeet._worker.handed_back import HandedBack
 from watersmeet._worker.packing.fused import Fused
 from watersmeet._worker.packing.gathered import Gathered
-from watersmeet._worker.packing.packing import WireRow, count_rows, wire_frames, wire_rows
+from watersmeet._worker.packing.inputs import LabelInputs
+from watersmeet._worker.packing.packing import count_rows, wire_frames, wire_rows
 from watersmeet._worker.packing.straight import Wire
 from watersmeet._worker.pattern_topics import take_topics
 from watersmeet._worker.process import CACHE, give_back, say, settle
 from watersmeet._worker.state import SparkChunkStore
+from watersmeet._worker.state_calls import StateCalls
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
-from watersmeet._worker.wire.measures import Tally
+from watersmeet._worker.wire.measures import Tally, WireRow, into_task
 from watersmeet._worker.wire.wire import END, output_port
 from watersmeet.errors import WatersmeetError
 
@@ -109,9 +111,13 @@ class LevelProcessor(StatefulProcessor):
         take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):
-            yield from self.ran(label, iter(rows), self._state)
+            yield from self.ran(label, iter(rows), partial(self._state, label, rows.calls))
         else:
-            yield from wire_frames(self.ran(label, _blobs(rows), self._state))
+            yield from wire_frames(self.ran(label, _blobs(rows), partial(self._state, label)))
+
+    def keeps_state(self, label: int) -> bool:
+        """Whether the label has an operator here."""
+        return self._common.labels.place(label)[0] in self._operators.settings
 
     def close(self) -> None:
         """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
@@ -149,9 +155,7 @@ class LevelProcessor(StatefulProcessor):
         if self._common.measures is not None:
             results = self._common.measures.forwarded(context.operator, results, tally)
         if fused is None:
-            for table in results:
-                for piece in blob.pieces(table):
-                    yield label, output_port(target), blob.encode(piece), 0
+            yield from self._sent(_unfused(results, label, target), tally)
         elif self._gathered is not None:
             for table in results:
                 together = self._gathered.add(target, table)
@@ -166,7 +170,9 @@ class LevelProcessor(StatefulProcessor):
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
             self._common.measures.note_state(context.operator, shard, state, tally)
-            yield from self._common.measures.wire(tally, label)
+            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
+            own = tally if self._gathered is None else into_task(tally, self._task()[1])
+            yield from self._common.measures.wire(own, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
         """The rows that the task has held together until now, and its counts."""
@@ -188,8 +194,9 @@ class LevelProcessor(StatefulProcessor):
             self._ended = DeadLetterWriter(self._common.dead_letters), Tally()
         return self._ended
 
-    def _state(self) -> State:
+    def _state(self, label: int, calls: StateCalls | None = None) -> State:
         assert self._store is not None
+        self._store.begin(label, calls)
         return State(self._store, self._cache())
 
     def _cache(self) -> RunCache | None:
@@ -225,13 +232,22 @@ class LevelProcessor(StatefulProcessor):
     def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
         if self._common.measures is not None:
             routed = self._common.measures.produced(routed, tally)
-        yield from wire_rows(routed, self._common.labels)
+        yield from self._sent(wire_rows(routed, self._common.labels), tally)
+
+    def _sent(self, rows: Iterator[WireRow], tally: Tally) -> Iterator[WireRow]:
+        return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
 
     def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
-        sides: dict[int, list[pa.Table]] = {}
+        inputs = LabelInputs(self._operators.sides)
         for port, content in given:
-            sides.setdefault(self._operators.sides[port], []).append(blob.decode(content))
-        return {side: stacked(tables) for side, tables in sides.items()}
+            inputs.add(port, content)
+        return inputs.tables()
+
+
+def _unfused(results: Iterator[pa.Table], label: int, target: int) -> Iterator[WireRow]:
+    for table in results:
+        for piece in blob.pieces(table):
+            yield label, output_port(target), blob.encode(piece), 0
 
 
 def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from watersmeet._spark.checkpoint.checkpoint import Checkpoint
 from watersmeet._spark.checkpoint.files import foreign
 from watersmeet._spark.metrics.observed import observed_of
 from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._worker.wire.measures import Tally
 from watersmeet.errors import CorruptData
 
 VERSION = 1
@@ -78,6 +79,7 @@ class LifetimeTotals:
     ----------
     place : the checkpoint.
     counted : what the query counts.
+    plan : called with the counts of each batch, before its commit.
 
     Attributes
     ----------
@@ -85,13 +87,15 @@ class LifetimeTotals:
     sizes : how large tables were before this start.
     """
 
-    def __init__(self, place: Checkpoint, counted: Counted) -> None:
+    def __init__(
+        self, place: Checkpoint, counted: Counted, plan: Callable[[Tally], None] = lambda counts: None
+    ) -> None:
         found = read(place, counted)
         self.totals = Totals(counted) if found is None else found.totals
         if place.change is not None:
             self.totals.forget_sizes()
         self.sizes = self.totals.sizes()
-        self._place = place
+        self._place, self._plan = place, plan
         self._changed = False
         # the batch's thread writes, and the one that follows the progress
         self._lock = threading.Lock()
@@ -101,8 +105,9 @@ class LifetimeTotals:
         observed = observed_of(self._place.folder.spark, batch)
         if observed is not None:
             with self._lock:
-                self.totals.count(batch, observed, time.time_ns() // 1_000_000)
+                sums = self.totals.count(batch, observed, time.time_ns() // 1_000_000)
                 self._write()
+            self._plan(sums)
 
     def behind_commit(self, progress: Any) -> None:
         """Take from a progress what is not known before, which is all where Spark gives nothing before."""

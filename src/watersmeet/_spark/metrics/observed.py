@@ -30,8 +30,7 @@ def observed_of(spark: SparkSession, batch: int) -> Mapping[str, Any] | None:
     Mapping or None : rows by the name of the observation; None where Spark does not give them.
     """
     try:
-        query: Any = spark.streams.get(str(spark.sparkContext.getLocalProperty(_QUERY)))
-        execution = query._jsq.streamingQuery().lastExecution()
+        execution = streaming_execution(spark).lastExecution()
         if execution.currentBatchId() != batch:
             return None
         found, rows = {}, execution.observedMetrics().iterator()
@@ -42,6 +41,12 @@ def observed_of(spark: SparkSession, batch: int) -> Mapping[str, Any] | None:
     except Exception:
         # whatever another version or another kind of Spark does here: the public way is always there
         return None
+
+
+def streaming_execution(spark: SparkSession) -> Any:
+    """Spark's own object of the query that runs this thread's batch; raises where there is none of this kind."""
+    query: Any = spark.streams.get(str(spark.sparkContext.getLocalProperty(_QUERY)))
+    return query._jsq.streamingQuery()
 
 
 def progresses_behind(query: StreamingQuery, seen: str) -> list[StreamingQueryProgress]:

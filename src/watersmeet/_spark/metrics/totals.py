@@ -34,13 +34,14 @@ from watersmeet._worker.wire.measures import (
     PROCESSED,
     PRODUCED,
     ROWS,
+    SENT,
     STREAM_TIME,
     Measure,
     Measures,
     aged,
 )
 
-_ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE))
+_ADDED = frozenset((CONSUMED, PRODUCED, PROCESSED, FORWARDED, LATE, SENT))
 _LARGEST = frozenset((STREAM_TIME, LATENESS))
 _BY_PLACE = frozenset((ROWS, BYTES))
 _UNKNOWN = -1
@@ -125,9 +126,16 @@ class Totals:
         self._add(int(progress["batchId"]), self._read(*observed_in(progress)), ended_ms(progress))
         self.tell(progress)
 
-    def count(self, number: int, observed: Mapping[str, Any], ended_ms: int) -> None:
-        """Add the observed numbers of a batch with its progress still to come, that its outputs have since a time."""
-        self._add(number, self._read(observed, _UNKNOWN), ended_ms)
+    def count(self, number: int, observed: Mapping[str, Any], ended_ms: int) -> Counter[Measure]:
+        """Add the observed numbers of a batch with its progress still to come, that its outputs have since a time.
+
+        Returns
+        -------
+        Counter : those of them that are sums.
+        """
+        read = self._read(observed, _UNKNOWN)
+        self._add(number, read, ended_ms)
+        return read.sums
 
     def tell(self, progress: Any) -> None:
         """Take from a batch's progress what only this says: how long it took, how far the sources are."""

@@ -49,6 +49,7 @@ from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
 from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
+from watersmeet._spark.query.planned_batches import planning
 from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
@@ -171,8 +172,7 @@ class _Start:
 
     @staticmethod
     def _is_shared(place: Checkpoint, lease: leases.MachineLease) -> bool:
-        known = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch)
-        return known and not place.created
+        return may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch) and not place.created
 
     def planned_change(self) -> Change:
         """The effects of the topology on the checkpoint.
@@ -249,7 +249,7 @@ class _Start:
         found: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
-        facts, known = place.facts, place.facts.effects.get("schemas", {})
+        facts, known, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
         topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
@@ -259,7 +259,7 @@ class _Start:
                 writer = sinks.prepared(
                     compiled,
                     [(sink, sink.target) for sink in topology.plan.sinks],
-                    kafka=self.options.kafka,
+                    kafka=kafka,
                     query_name=self.options.name,
                     checkpoint=place.place.path,
                     trigger=trigger,
@@ -274,7 +274,7 @@ class _Start:
             # everything has been checked
             self._hand_over(found, place, planned, given)
             self._record(place, lease, found)
-            barrier.passing = (kept := LifetimeTotals(place, metrics)).before_commit
+            barrier.passing = (kept := LifetimeTotals(place, metrics, planning(self.spark, kafka))).before_commit
             join_journal()
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):

@@ -36,7 +36,7 @@ from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import packed
 from watersmeet._worker.wire.ends import end_rows
-from watersmeet._worker.wire.measures import Tally
+from watersmeet._worker.wire.measures import Tally, WireRow
 from watersmeet._worker.wire.peeks import PeekCall, rooted, show
 from watersmeet._worker.wire.sequence import SEQUENCE, Numbers
 from watersmeet._worker.wire.wire import DEAD_LETTER, END, Labels, operator_of
@@ -49,8 +49,6 @@ PACK_ROWS = 65_536
 """Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
 PACK_BYTES = 256 << 20
 """The same of large rows, whatever their number: an Arrow column of bytes ends at 2 GB."""
-WireRow = tuple[int, int, bytes | None, int]
-"""Label, port, blob, count."""
 FRAME_BYTES = 4 << 20
 """Of one frame behind a level, about: Spark makes a batch of each, and what it costs beside its bytes is half of a
 millisecond."""
@@ -154,7 +152,10 @@ class Pack:
             self.common.measures.consumed(
                 frame, self.stage.roots if self.sources else {}, self.stage.dead_letters, tally
             )
-        yield from wire_rows(routed, self.common.labels)
+        rows = wire_rows(routed, self.common.labels)
+        if self.common.measures and tally is not None:
+            rows = self.common.measures.sent(rows, tally)
+        yield from rows
         yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.shards), self.common.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

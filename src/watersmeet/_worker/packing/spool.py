@@ -66,9 +66,7 @@ def _given_up(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: Sequence[str]) -> Iterator[pa.Table]:
-    # where Spark itself puts what does not fit, if it says so
-    folder = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="watersmeet-", suffix=".arrow") as file:
+    with tempfile.NamedTemporaryFile(dir=spool_folder(), prefix="watersmeet-", suffix=".arrow") as file:
         with pa.ipc.new_file(file, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
@@ -82,6 +80,11 @@ def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: S
             for first, end in cut(np.maximum(sizes, HELD_BYTES // PACK_ROWS), HELD_BYTES):
                 rows = _rows_at(parts, starts, places[first:end].astype(np.int64))
                 yield numbered(rows, order, first)
+
+
+def spool_folder() -> str | None:
+    """The folder for rows that do not fit into memory: Spark's own, if it names one; None: that of temporary files."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
 
 
 def _rows_at(parts: Sequence[pa.RecordBatch], starts: Int64s, places: Int64s) -> pa.Table:

@@ -38,6 +38,8 @@ AGE, BEGUN = "age", "begun"
 """Records of a source by their age at the begin of the batch, in buckets (`ages`); when the batch began, in ms."""
 MEMORY = "memory"
 """Resident bytes of the process that ran a level."""
+SENT = "sent"
+"""Bytes of the blobs that packing and levels have made."""
 
 
 _OF_SOURCES = (CONSUMED, STREAM_TIME, LATENESS, LATE, AGE)
@@ -59,6 +61,20 @@ class Measure(NamedTuple):
 
 Tally = Counter[Measure]
 """What one place has counted in a batch."""
+WireCount = tuple[int, int, None, int]
+WireRow = tuple[int, int, bytes | None, int]
+"""Label, port, blob, count."""
+_OF_RANGES = (ROWS, BYTES)
+
+
+def into_task(tally: Tally, task: Tally) -> Tally:
+    """The sizes of a label's tables; all else that the label has counted is added to the counts of its task."""
+    for measure, count in tally.items():
+        if measure.kind == MEMORY:
+            task[measure] = max(task[measure], count)
+        elif measure.kind not in _OF_RANGES:
+            task[measure] += count
+    return Tally({measure: count for measure, count in tally.items() if measure.kind in _OF_RANGES})
 
 
 @dataclass(frozen=True)
@@ -90,13 +106,13 @@ class Measures:
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
         copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.reads.broadcast)
-        return cls(first, (*dict.fromkeys(names), Measure(MEMORY), Measure(BEGUN)), ports, copies)
+        return cls(first, (*dict.fromkeys(names), Measure(MEMORY), Measure(BEGUN), Measure(SENT)), ports, copies)
 
     @cached_property
     def _numbers(self) -> dict[Measure, int]:
         return {measure: number for number, measure in enumerate(self.names, self.first)}
 
-    def wire(self, tally: Tally, place: int) -> Iterator[tuple[int, int, None, int]]:
+    def wire(self, tally: Tally, place: int) -> Iterator[WireCount]:
         """The counts of one place, a task or a label, as wire rows."""
         for measure, count in tally.items():
             if measure.kind == AGE:
@@ -115,6 +131,14 @@ class Measures:
             if sink is not None:
                 tally[Measure(PRODUCED, sink)] += len(each.rows)
             yield each
+
+    def sent(self, rows: Iterable[WireRow], tally: Tally) -> Iterator[WireRow]:
+        """Wire rows as they come, with the bytes of their blobs counted."""
+        size = 0
+        for row in rows:
+            size += len(row[2] or b"")
+            yield row
+        tally[Measure(SENT)] += size
 
     def processed(self, operator: Operator, shard: int, inputs: Mapping[int, pa.Table], tally: Tally) -> None:
         """Count the records of an operator; rows of time, and rows for lookups only, are no records."""

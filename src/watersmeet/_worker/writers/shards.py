@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import array, position_columns, stacked
+from watersmeet._engine.rows.columns import SHARD, array, position_columns, stacked
 from watersmeet._engine.rows.position import parts_by_position
 from watersmeet._worker.formats.dead_letters import letter_headers
 from watersmeet._worker.packing.packing import fitted
@@ -22,11 +22,47 @@ from watersmeet._worker.wire.ends import end_rows
 from watersmeet._worker.wire.sequence import SEQUENCE, Numbers
 from watersmeet._worker.wire.wire import END, Exits
 
+TOGETHER_ROWS, TOGETHER_BYTES = 4_096, 1 << 20
+"""Of small shards that are put into order together: that costs as much for one with a few rows as for all of them."""
+
+SinkRows = dict[int, list[pa.Table]]
+"""Rows by number of the sink."""
+
+
+def small_together(shards: Iterator[SinkRows]) -> Iterator[SinkRows]:
+    """The rows of shards as they come; small ones of the same sinks with the column `SHARD`, several together."""
+    held: list[SinkRows] = []
+    rows = size = 0
+    for shard in shards:
+        tables = [table for given in shard.values() for table in given]
+        more, larger = sum(map(len, tables)), sum(table.get_total_buffer_size() for table in tables)
+        if held and (rows + more > TOGETHER_ROWS or size + larger > TOGETHER_BYTES or shard.keys() != held[-1].keys()):
+            yield _as_one(held)
+            held, rows, size = [], 0, 0
+        del tables
+        held.append(shard)
+        rows, size = rows + more, size + larger
+    if held:
+        yield _as_one(held)
+
+
+def _as_one(shards: list[SinkRows]) -> SinkRows:
+    """Shards of the same sinks as one; the list is used up."""
+    if len(shards) == 1:
+        return shards.pop()
+    found: SinkRows = {sink: [] for sink in shards[0]}
+    for number, shard in enumerate(shards):
+        for sink, tables in shard.items():
+            rows = stacked(tables)
+            found[sink].append(rows.append_column(SHARD, pa.array(np.full(len(rows), number, dtype=np.int64))))
+    shards.clear()
+    return found
+
 
 class Shards:
-    """The shards that a task gets, one after the other: by number of the sink the rows that each brings.
+    """The shards that a task gets, one after the other, small ones together: by number of the sink their rows.
 
-    The reader of a shard has it alone: no row of it is held here.
+    The reader of large rows has them alone: none of them is held here.
 
     Parameters
     ----------
@@ -42,8 +78,11 @@ class Shards:
         self._batches, self._sinks = batches, sinks
         self.ended = False
 
-    def __iter__(self) -> Iterator[dict[int, list[pa.Table]]]:
-        held: dict[int, list[pa.Table]] = {}
+    def __iter__(self) -> Iterator[SinkRows]:
+        return small_together(self._single())
+
+    def _single(self) -> Iterator[SinkRows]:
+        held: SinkRows = {}
         at = -1
         for batch in self._batches:
             labels, ports = (batch.column(name).to_pylist() for name in ("label", "port"))
@@ -80,20 +119,28 @@ class UnpackExits:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The sinks' rows of one task."""
         settle()
-        mail: dict[int, dict[int, list[pa.Table]]] = {}
+        mail: dict[int, SinkRows] = {}
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 rows = blob.decode(batch.column("blob")[at].as_buffer())
                 mail.setdefault(label, {}).setdefault(self.exits.ports[port], []).append(rows)
         numbers = Numbers()
-        for label in sorted(mail):
-            shard = self.exits.labels.place(label)[1]
-            yield from self._sink_rows(mail.pop(label), shard // self.exits.labels.shards, numbers)
+        for case, rows in self._in_order(mail):
+            yield from self._sink_rows(rows, case, numbers)
         yield from end_rows(self.schema, "sink")
         give_back()
 
-    def _sink_rows(self, mail: dict[int, list[pa.Table]], case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
+    def _in_order(self, mail: dict[int, SinkRows]) -> Iterator[tuple[int, SinkRows]]:
+        """The case of some rows, and the rows, in order of labels; the mail is used up."""
+        labels, within = sorted(mail), self.exits.labels
+        if "case" not in self.schema.names:
+            yield from ((0, rows) for rows in small_together(mail.pop(label) for label in labels))
+            return
+        for label in labels:
+            yield within.place(label)[1] // within.shards, mail.pop(label)
+
+    def _sink_rows(self, mail: SinkRows, case: int, numbers: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows of one sink, or of all sinks of one topic, which have keys of one type."""
         sinks = sorted(mail)
         kind = self.schema.field(f"k{sinks[0]}_key").type

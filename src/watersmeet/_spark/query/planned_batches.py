@@ -1,0 +1,88 @@
+"""How many records of topics the next batch gets: as many as the last ones say that a limit of bytes allows.
+
+Spark's Kafka source limits a batch by records. But the cost of a batch follows from the bytes of its records and of all
+that is made of them: a changed row may have a hundred thousand results. Both are counted when the batch ends. The limit
+of the next one is set in the running query; Spark has no public way for that. Where its classes look
+otherwise than in Spark 4.3 the limit of records stays as it was given (law 8). A batch that was planned is run again as
+it was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from watersmeet._spark.metrics.observed import streaming_execution
+from watersmeet._worker.wire.measures import CONSUMED, SENT, Tally
+from watersmeet.io.kafka import Kafka
+
+LEAST = 1_000
+"""Records of a batch that is limited by its bytes: fewer would be lost in what any batch costs."""
+GROWTH = 8
+"""How many times as many records a batch gets behind one that was small: its bytes say little about each record."""
+
+
+def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> int:
+    """Records of the next batch.
+
+    Parameters
+    ----------
+    consumed, sent : records of the last batch, and the bytes that were made of them.
+    limit : records that it might have had.
+    most, largest : records and bytes of a batch.
+
+    >>> planned(1_000_000, 300 << 20, 1_000_000, 1_000_000, 1 << 30)
+    1000000
+    >>> planned(1_000_000, 8 << 30, 1_000_000, 1_000_000, 1 << 30), planned(20, 1 << 20, 125_000, 1_000_000, 1 << 30)
+    (125000, 1000000)
+    """
+    if sent * GROWTH <= largest:
+        return min(most, limit * GROWTH)
+    return min(most, max(LEAST, consumed * largest // sent))
+
+
+def planning(spark: SparkSession, kafka: Kafka | None) -> Callable[[Tally], None]:
+    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
+    return (lambda counts: None) if kafka is None else _PlannedBatches(spark, kafka)
+
+
+class _PlannedBatches:
+    """Limits the batches of a query, one after the other."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
+        self._spark, self._kafka = spark, kafka
+        self._limit = kafka.max_records_per_batch
+
+    def __call__(self, counts: Tally) -> None:
+        found = {CONSUMED: 0, SENT: 0}
+        for measure, count in counts.items():
+            if measure.kind in found:
+                found[measure.kind] += count
+        if not found[CONSUMED]:
+            return
+        most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
+        limit = planned(found[CONSUMED], found[SENT], self._limit, *most)
+        if limit != self._limit and _limited(self._spark, self._limit, limit):
+            self._limit = limit
+
+
+def _limited(spark: SparkSession, before: int, records: int) -> bool:
+    """Whether the query of this thread reads at most so many records a batch now, where it read `before` at most."""
+    try:
+        execution: Any = streaming_execution(spark)
+        limits: Any = spark._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit  # type: ignore[union-attr]
+        sources, changed = execution.uniqueSources(), False
+        each = sources.iterator()
+        while each.hasNext():
+            source = each.next()
+            limit = source._2()
+            if limit.getClass().getSimpleName() == "ReadMaxRows" and limit.maxRows() == before:
+                sources, changed = sources.updated(source._1(), limits.maxRows(records)), True
+        if changed:
+            getattr(execution, "uniqueSources_$eq")(sources)
+        return changed
+    except Exception:
+        # whatever another version or another kind of Spark does here: the limit of records is there
+        return False
