@@ -22,8 +22,8 @@ from watersmeet._engine.keys.keybytes import encode_keys
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import array, ints
 from watersmeet._plan.physical import Edge, Operator, Physical
-from watersmeet._worker.packing.packing import WireRow
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
+from watersmeet._worker.wire.measures import WireRow
 from watersmeet.testing.in_process import Local, LocalRun, by_label
 from watersmeet.testing.piped import Piped
 from watersmeet.testing.records import Collected
