@@ -24,6 +24,9 @@ _TABLES = ("table", "table_filter", "table_map_values", "table_table", "foreign_
 _PASSES = ("stream", "global", "map_values", "repartition", "peek", "to_stream", "to_table", "through", "to")
 _SETTLES = frozenset((*_TABLES, *_PASSES, "table_to"))
 """Kinds whose last result of a key says it all; of the others, each result counts."""
+_PROCESSORS = ("process", "process_table", "process_global", "process_shared", "transform_values")
+_SEVERAL = frozenset((*_PROCESSORS, "flat_map", "flat_map_values", "stream_stream"))
+"""Kinds that may send several results for one record."""
 
 
 def out_of_step(blueprint: Blueprint) -> bool:
@@ -93,7 +96,7 @@ def takes_one_way(blueprint: Blueprint, number: int) -> bool:
     deferred = {place for place in above if KINDS[blueprint.ops[place].kind].deferred}
     if not deferred:
         return True
-    several = {"flat_map", "flat_map_values", "stream_stream"} & {blueprint.ops[place].kind for place in above}
+    several = _SEVERAL & {blueprint.ops[place].kind for place in above}
     return not several and len(deferred) == 1 and not any(_forks(blueprint, place) for place in above)
 
 
