@@ -20,6 +20,8 @@ Instruction = Sequence[Any]
 """A word, and numbers."""
 FURTHER = 4
 """How many timers a timer may set in a row."""
+MOST = 40
+"""At most for a key: a program that counts twice may pass each multiple of `FURTHER`, and a moment may be the same."""
 
 
 class Program:
@@ -190,7 +192,7 @@ def _again(program: Program, store: Any, value: str, ts: int, context: Any, more
     """A further timer, a few times in a row: time may have jumped far."""
     done = (store.get() or 0) + 1
     store.put(done)
-    if done % FURTHER:
+    if done % FURTHER and done < MOST:
         context.set_timer(max(0, ts + more))
 
 
@@ -211,7 +213,7 @@ def _again_wall(program: Program, store: Any, value: str, ts: int, context: Any,
     """A further timer, a few times in a row: the clock may have jumped far."""
     done = (store.get() or 0) + 1
     store.put(done)
-    if done % FURTHER:
+    if done % FURTHER and done < MOST:
         context.set_timer(max(0, ts + more), clock="wall")
 
 
