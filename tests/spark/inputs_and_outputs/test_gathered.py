@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ from watersmeet._worker.wire.measures import WireRow
 from watersmeet._worker.wire.wire import Labels, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import TopologyTestDriver, driver, in_process
-from watersmeet.testing.piped import Piped
 
 TASKS, SHARDS = 2, 16
 
@@ -37,10 +36,9 @@ class InTasks(in_process.LocalRun):
     gathers = False
     rows_sent = 0
 
-    def _run(self, new: Sequence[Sequence[Piped]], drops: DeadLetterWriter) -> dict[tuple[int, str], list[Any]]:
-        form, pack = self.topology.form, self.topology.pack
+    def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> dict[tuple[int, str], list[Any]]:
+        pack = self.topology.pack
         labels = pack.common.labels
-        frame = in_process.arrow_rows(form.rows(new), [(each.name, each.dataType) for each in form.schema])
         wire = [*self._counted(pack.packed(frame, Clock(), drops), drops), *ends_for_all_tasks(labels)]
         last = len(self.topology.levels) - 1
         for number, level in enumerate(self.topology.levels):
