@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.archive import archive_options
+from watersmeet._spark.session.check import of_connect
 from watersmeet._spark.session.connector import kafka_jars, kafka_package
 from watersmeet._spark.session.console import log_options, without_chatter
 from watersmeet._spark.session.in_worker import session_of_worker
@@ -60,7 +61,10 @@ def session(
     has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
     configured = None if master or "spark.master" in config else configured_master()
     chosen_master = config.get("spark.master") or master or configured or "local[*]"
-    if not has_jvm and not chosen_master.startswith("remote "):
+    if chosen_master.startswith("remote "):
+        # its value may have a token
+        raise of_connect("SPARK_REMOTE is set", "topology.start(spark, ...)")
+    if not has_jvm:
         check_machine(Wanted.of(chosen_master, jars or (), config))
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
