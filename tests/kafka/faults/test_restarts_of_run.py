@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
 from tests.kafka.topics import new_topic
+from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.restarts import Restarts
 from watersmeet.cli.run import starting
@@ -58,6 +59,12 @@ def restarted(broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     os.kill(broker.pid, signal.SIGCONT)
 
 
+def check_numbers(now: Metrics) -> None:
+    assert now.restarts >= 1
+    assert now.last_error is not None
+    assert (now.last_error.error, now.last_error.reason) == ("SourceError", "Kafka does not answer.")
+
+
 def test_a_query_goes_on_when_kafka_answers_again(
     spark: SparkSession,
     broker: KafkaBroker,
@@ -93,10 +100,7 @@ def test_a_query_goes_on_when_kafka_answers_again(
     last.processAllAvailable()
     (row,) = last.state("counts").collect()
     assert row["value"] == 12
-    assert last.metrics().restarts >= 1
-    error = last.metrics().last_error
-    assert error is not None
-    assert (error.error, error.reason) == ("SourceError", "Kafka does not answer.")
+    check_numbers(last.metrics())
     assert "SourceError: Kafka does not answer. It is started again in 1 s (restart 1 of 50" in caplog.text
     last.stop()
     running.join(PATIENCE)

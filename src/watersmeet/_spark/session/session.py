@@ -61,9 +61,7 @@ def session(
     has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
     configured = None if master or "spark.master" in config else configured_master()
     chosen_master = config.get("spark.master") or master or configured or "local[*]"
-    if chosen_master.startswith("remote "):
-        # its value may have a token
-        raise of_connect("SPARK_REMOTE is set", "topology.start(spark, ...)")
+    _refuse_remote(chosen_master)
     if not has_jvm:
         check_machine(Wanted.of(chosen_master, jars or (), config))
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
@@ -81,6 +79,12 @@ def session(
         _check_connector(spark)
     settings.check(spark)
     return spark
+
+
+def _refuse_remote(master: str) -> None:
+    if master.startswith("remote "):
+        # the variable's value may have a token
+        raise of_connect("SPARK_REMOTE is set", "topology.start(spark, ...)")
 
 
 def _started(builder: SparkSession.Builder, made: Mapping[str, str]) -> SparkSession:
