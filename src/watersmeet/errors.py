@@ -15,7 +15,13 @@ class WatersmeetError(Exception):
     message : what is wrong, one sentence.
     given : what was found instead, as the user wrote it; left out when there is nothing to show, or the message has it.
     hint : what to do about it.
+
+    Attributes
+    ----------
+    passing : whether it may pass by itself, as when Kafka does not answer: what was tried may be tried again.
     """
+
+    passing = False
 
     def __init__(self, message: str, *, given: object = None, hint: str | None = None) -> None:
         self.message = message
@@ -75,14 +81,7 @@ class SourceError(WatersmeetError):
 
 
 class SinkError(WatersmeetError):
-    """Records could not be written to Kafka; none of their batch counts as written.
-
-    Attributes
-    ----------
-    passing : whether it may pass by itself, as when Kafka does not answer: what was tried is then tried again.
-    """
-
-    passing = False
+    """Records could not be written to Kafka; none of their batch counts as written."""
 
 
 class EncodingError(SinkError):

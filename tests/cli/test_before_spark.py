@@ -56,7 +56,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["metrics", "cp"], "No topology of watersmeet has been started with this checkpoint."),
 ]
 OF_CLICK: list[tuple[list[str], str]] = [
-    ([*RUN, "--shard", "4"], "Did you mean '--shards'?"),
+    ([*RUN, "--shard", "4"], "Did you mean one of: '--restart', '--shards'?"),
     ([*RUN, "--shards", "many"], "'many' is not a valid integer"),
     (["run", "--checkpoint", "cp"], "Missing argument TOPOLOGY, or topology = ..."),
     (["run", "shop:usual"], "Missing option --checkpoint, or checkpoint = ..."),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.cli.run import started
+from watersmeet.cli.run import starting
 from watersmeet.cli.run_options import RunOptions
 from watersmeet.errors import ConfigError
 
@@ -38,7 +38,7 @@ def written(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_table_that_is_not_there_is_refused_before_the_query_starts(written: None, tmp_path: Path) -> None:
     serve = {"address": "127.0.0.1:0", "tables": ["count"]}
     with pytest.raises(ConfigError, match=r"(?s)no table with the store 'count'.*Tables: counts, rows-by-key"):
-        started(RunOptions("served_by_run:topology", str(tmp_path / "cp"), serve=serve))
+        starting(RunOptions("served_by_run:topology", str(tmp_path / "cp"), serve=serve))
     assert not (tmp_path / "cp").exists()
 
 
@@ -47,7 +47,7 @@ def test_all_tables_are_served_while_the_query_runs(written: None, tmp_path: Pat
     start = {"shards": 1, "tasks": 1}
     options = RunOptions("served_by_run:topology", str(tmp_path / "cp"), start=start, serve={"address": "127.0.0.1:0"})
     options.check()
-    query = started(options)
+    query = starting(options)()
     try:
         query.processAllAvailable()
         asked = {"rows-by-key": 2, "counts": "a"}

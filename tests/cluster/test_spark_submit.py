@@ -41,3 +41,47 @@ def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names
     logs = [path for worker in ("worker-0", "worker-1") for path in (tmp_path / worker).glob("app-*/*/stderr")]
     assert len(logs) == 2
     assert os.path.getsize(logs[0]) > 0
+
+
+def test_a_standalone_cluster_takes_programs_of_python_in_client_mode_only(tmp_path: Path) -> None:
+    home = spark_home(tmp_path)
+    # spark-submit says so before it asks the master, which is none here
+    done = subprocess.run(
+        [
+            str(home / "bin" / "spark-submit"),
+            *("--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster"),
+            str(ROOT / "examples" / "orders_and_payments.py"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**cleaned(), "SPARK_HOME": str(home)},
+    )
+    assert done.returncode != 0
+    assert "Cluster deploy mode is currently not supported for python applications on standalone" in done.stderr
+
+
+def test_the_command_line_runs_as_a_program_of_spark_submit(tmp_path: Path) -> None:
+    home = spark_home(tmp_path)
+    environment = {
+        **cleaned(),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "dev" / "site", ROOT / "src"))),
+    }
+    with standalone(tmp_path, environment) as address:
+        done = subprocess.run(
+            [
+                str(home / "bin" / "spark-submit"),
+                *("--master", address, "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
+                str(ROOT / "examples" / "deploy" / "run.py"),
+                *("describe", "clicks:topology"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=ROOT / "examples" / "deploy",
+        )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert "clicks-by-user" in done.stdout

@@ -24,6 +24,7 @@ from watersmeet._spark.serving.remote import TableServerAddress
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
 from watersmeet.cli.checkpoints import check_started
+from watersmeet.cli.dashboard import dashboard
 from watersmeet.cli.doctor import doctor
 from watersmeet.cli.init import init
 from watersmeet.cli.mcp_server import made_server
@@ -47,7 +48,7 @@ def main() -> None:
     """
 
 
-for _command in (doctor, init, run):
+for _command in (dashboard, doctor, init, run):
     main.add_command(_command)
 
 

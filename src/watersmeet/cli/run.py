@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from watersmeet._spark.metrics.as_json import drops_as_json
+from watersmeet._spark.query.query import Query
+from watersmeet._spark.query.restarts import Restarts
 from watersmeet._spark.serving.stores import servable_columns
 from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet.cli.checkpoints import check_startable
@@ -27,6 +30,7 @@ _EXAMPLES = (
     "watersmeet run --config run.toml",
     "watersmeet run --config run.toml --available-now --on-undecodable skip",
     "watersmeet run --config run.toml --metrics-port 9400 --serve 127.0.0.1:8815 --table open-orders",
+    "watersmeet run --config run.toml --restart 5",
 )
 _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve", "metrics_port", "progress")
 
@@ -50,6 +54,9 @@ _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve",
 )
 @click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve the query's numbers to Prometheus there.")
 @click.option("--progress", is_flag=True, default=None, help="Show how far the query is, in a line of the terminal.")
+@click.option(
+    "--restart", type=int, metavar="N", help="Start again after a failure that may pass, N times within an hour."
+)
 @click.option("--serve", "address", metavar="HOST:PORT", help="Serve tables there while the query runs.")
 @click.option("--table", "tables", multiple=True, metavar="STORE", help="Of --serve: this table; by default all.")
 @click.option("--on-undecodable", metavar="POLICY", help=f"Bytes that are not of a topic's format: {_POLICY}")
@@ -67,6 +74,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **given: Any) 
         topology=topology,
         checkpoint=given["checkpoint"],
         master=given["master"],
+        restart=given["restart"],
         start={name: _port(name, given[name]) for name in _OF_START},
         kafka={"bootstrap_servers": given["kafka"]},
         policies={name: given[name] for name in POLICIES},
@@ -77,11 +85,8 @@ def run(topology: str | None, config: Path | None, as_json: bool, **given: Any) 
             raise click.UsageError(f"Missing {shown}, or {name} = ... in the file of --config.")
     options.check()
     check_startable(options.checkpoint)
-    query = started(options)
-    query.awaitTermination()
-    if as_json:
-        click.echo(json.dumps({"drops": drops_as_json(query.drops)}))
-    for line in () if as_json else drop_lines(query.drops):
+    drops = Restarts(options.restart).run(starting(options))
+    for line in [json.dumps({"drops": drops_as_json(drops)})] if as_json else drop_lines(drops):
         click.echo(line)
 
 
@@ -89,8 +94,8 @@ def _port(name: str, value: Any) -> Any:
     return int(value) if name == "metrics_port" and value and value.isdecimal() else value
 
 
-def started(options: RunOptions) -> Any:
-    """The query of these options, which serves its tables if they name an address."""
+def starting(options: RunOptions) -> Callable[[], Query]:
+    """A function that starts the query of these options each time it is called, and serves its tables at an address."""
     kafka = options.connection
     spark = session(master=options.master, kafka=kafka is not None, config=dict(options.spark) or None)
     with policies_of_run(options.run_policies):
@@ -98,14 +103,18 @@ def started(options: RunOptions) -> Any:
     serve = dict(options.serve)
     if serve:
         serve["tables"] = _tables(made, serve.get("tables"))
-    query = made.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
-    if serve:
-        try:
-            query.serve(**serve)
-        except BaseException:
-            query.stop()
-            raise
-    return query
+
+    def started() -> Query:
+        query = made.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
+        if serve:
+            try:
+                query.serve(**serve)
+            except BaseException:
+                query.stop()
+                raise
+        return query
+
+    return started
 
 
 def _tables(topology: Topology, named: list[str] | None) -> list[str]:

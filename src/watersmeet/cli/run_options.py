@@ -43,6 +43,7 @@ class RunOptions:
     topology : `module:name`.
     checkpoint : the folder.
     master : of Spark.
+    restart : how often within an hour a failure that may pass is followed by another start.
     start : options of `Topology.start`.
     kafka : those of `wm.Kafka`; none of them: no connection.
     policies : by option, for bad records, in place of those of the topology's builder.
@@ -53,6 +54,7 @@ class RunOptions:
     topology: str = ""
     checkpoint: str = ""
     master: str | None = None
+    restart: int = 0
     start: Mapping[str, Any] = field(default_factory=dict)
     kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
     policies: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class RunOptions:
                 wanted = {each: of for each, of in value.items() if of is not None}
                 changed[name] = {**_beside(getattr(self, name), wanted), **wanted}
             else:
-                changed[name] = value or getattr(self, name)
+                changed[name] = getattr(self, name) if value in (None, "") else value
         return RunOptions(**{**self.__dict__, **changed})
 
     @property
@@ -94,6 +96,11 @@ class RunOptions:
         ConfigError, TopologyError : an option that others need is missing, or a value does not fit.
         """
         StartOptions(kafka=self.connection, **self.start)
+        if type(self.restart) is not int or self.restart < 0:
+            raise ConfigError(
+                f"The number of restarts must be 0 or more: restart={self.restart!r:.40}.",
+                hint="--restart 5, or restart = 5 in the file of --config: five within an hour.",
+            )
         _ = self.run_policies
         if self.serve:
             check_packages()
@@ -138,7 +145,7 @@ def read_config(path: Path) -> RunOptions:
         raise ConfigError(
             f"{path} is not TOML: {error}.", hint="A text stands in quotes; a table begins with its name in brackets."
         ) from None
-    _check_names(path, "", given, (*_TOP, *_TABLES))
+    _check_names(path, "", given, (*_TOP, "restart", *_TABLES))
     whole = {name: _filled(path, name, value) for name, value in given.items()}
     for name in _TOP:
         if not isinstance(whole.get(name, ""), str):

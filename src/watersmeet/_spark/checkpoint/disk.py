@@ -11,8 +11,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import ConfigError
-
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 """Hadoop's option and capability (HADOOP-19256)."""
 
@@ -106,13 +104,8 @@ class Disk:
 
     @property
     def _jvm(self) -> Any:
-        found = getattr(self.spark, "_jvm", None)
-        if found is None:
-            raise ConfigError(
-                "Files of the checkpoint are out of reach over Spark Connect.",
-                hint="Start the topology in a session on the driver.",
-            )
-        return found
+        spark: Any = self.spark
+        return spark._jvm
 
     @property
     def _settings(self) -> Any:

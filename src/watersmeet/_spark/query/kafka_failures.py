@@ -24,6 +24,11 @@ _DELETED = re.compile(r"Partitions (?:\w*Set)?\(?(?P<parts>[\w.,\- ]+)\)? have b
 """Of topics that a pattern has matched: Spark does not look for a topic with a name of its own."""
 _ASSIGNED = re.compile(r"\bKAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED\b")
 _SILENT = re.compile(r"kafka\.common\.errors\.TimeoutException: (?P<said>[^\n]*)")
+_WAIT = (
+    "Check that the brokers are up, and start the query again: it continues where it stopped. "
+    'To wait longer: wm.Kafka(..., source={"fetchOffset.numRetries": ...}, '
+    'consumer={"default.api.timeout.ms": ...}).'
+)
 _UNKNOWN = re.compile(r"errors\.UnknownTopicOrPartitionException|KAFKA_DATA_LOSS\.PARTITIONS_DELETED")
 
 
@@ -40,7 +45,9 @@ def kafka_failure(text: str) -> WatersmeetError | None:
     if deleted:
         return _deleted(deleted["parts"])
     if _ASSIGNED.search(text):
-        return SourceError("Topics or partitions were created or deleted during the start.", hint="Start it again.")
+        return _passing(
+            SourceError("Topics or partitions were created or deleted during the start.", hint="Start it again.")
+        )
     if _GONE.search(text):
         reason = _REASON.search(text)
         return SourceError(
@@ -58,14 +65,13 @@ def kafka_failure(text: str) -> WatersmeetError | None:
         )
     silent = _SILENT.search(text)
     if silent:
-        return SourceError(
-            "Kafka does not answer.",
-            given=silent["said"],
-            hint="Check that the brokers are up, and start the query again: it continues where it stopped. "
-            'To wait longer: wm.Kafka(..., source={"fetchOffset.numRetries": ...}, '
-            'consumer={"default.api.timeout.ms": ...}).',
-        )
+        return _passing(SourceError("Kafka does not answer.", given=silent["said"], hint=_WAIT))
     return None
+
+
+def _passing(error: SourceError) -> SourceError:
+    error.passing = True
+    return error
 
 
 def _deleted(partitions: str) -> SourceError:

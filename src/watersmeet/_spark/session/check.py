@@ -17,18 +17,40 @@ def check_session(given: Any, call: str) -> None:
 
     Raises
     ------
-    ConfigError : it is something else, or has been stopped.
+    ConfigError : it is something else, is one of Spark Connect, or has been stopped.
     """
     if not (hasattr(given, "conf") and hasattr(given, "createDataFrame")):
         raise ConfigError(
             f"This call takes a Spark session, and not {type(given).__name__}: {given!r:.80}.",
             hint=f"Make one, spark = wm.session('app'), and call {call}.",
         )
+    if is_connect(given):
+        raise of_connect(f"{type(given).__module__}.{type(given).__name__}", call)
     if _has_stopped(given):
         raise ConfigError(
             "The Spark session has been stopped: nothing can run in it any more.",
             hint=f"Make another, spark = wm.session('app'), and call {call}.",
         )
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session is one of Spark Connect, which has no JVM beside it (serverless compute gives such ones)."""
+    return any(each.__module__.startswith("pyspark.sql.connect.") for each in type(spark).__mro__)
+
+
+def of_connect(given: str, call: str) -> ConfigError:
+    """The error that a session of Spark Connect cannot do this.
+
+    Parameters
+    ----------
+    given : the session, or where it would be.
+    call : how what gets the session is called, for the hint.
+    """
+    return ConfigError(
+        f"A session of Spark Connect, as serverless compute has it, cannot run a topology: {given:.120}.",
+        hint=f"Run the program on the driver (spark-submit, a classic cluster, or local[*]), without SPARK_REMOTE: "
+        f"spark = wm.session('app'), {call}; docs/deploy.md#spark-connect-and-serverless.",
+    )
 
 
 def check_threads(needed_by: str) -> None:
@@ -54,7 +76,7 @@ def check_threads(needed_by: str) -> None:
 
 def _has_stopped(spark: Any) -> bool:
     try:
-        # of a stopped context it asks what is not there any more; a session of Spark Connect has no context
+        # of a stopped context it asks what is not there any more
         _ = spark.sparkContext.defaultParallelism
     except AttributeError as error:
         return "NoneType" in str(error)

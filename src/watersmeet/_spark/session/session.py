@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.archive import archive_options
+from watersmeet._spark.session.check import of_connect
 from watersmeet._spark.session.connector import kafka_jars, kafka_package
 from watersmeet._spark.session.console import log_options, without_chatter
 from watersmeet._spark.session.in_worker import session_of_worker
@@ -60,7 +61,8 @@ def session(
     has_jvm = "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
     configured = None if master or "spark.master" in config else configured_master()
     chosen_master = config.get("spark.master") or master or configured or "local[*]"
-    if not has_jvm and not chosen_master.startswith("remote "):
+    _refuse_remote(chosen_master)
+    if not has_jvm:
         check_machine(Wanted.of(chosen_master, jars or (), config))
     # A worker of another Python than the driver's refuses to work; Spark would take the first `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -77,6 +79,12 @@ def session(
         _check_connector(spark)
     settings.check(spark)
     return spark
+
+
+def _refuse_remote(master: str) -> None:
+    if master.startswith("remote "):
+        # the variable's value may have a token
+        raise of_connect("SPARK_REMOTE is set", "topology.start(spark, ...)")
 
 
 def _started(builder: SparkSession.Builder, made: Mapping[str, str]) -> SparkSession:

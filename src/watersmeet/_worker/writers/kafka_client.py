@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from watersmeet._worker.background import TookTooLong, call_with_timeout
 from watersmeet.errors import ConfigError, SinkError
@@ -40,6 +40,8 @@ _UNANSWERED = frozenset(
     }
 )
 """Faults of the network and of brokers that stop and start: what was tried may be tried again with a new client."""
+NO_RETURN: Final = "Kafka's client does not return from a call."
+UNCONFIRMED: Final = "Kafka has not confirmed all records."
 OWN = "watersmeet."
 """What settings of our own begin with, which travel with those of the client and are not given to it."""
 RETRY, MARKS = f"{OWN}retry.ms", f"{OWN}marks"
@@ -169,7 +171,7 @@ def returning(call: Callable[[], T], limit: float) -> T:
     except TookTooLong:
         raise passing(
             SinkError(
-                "Kafka's client does not return from a call.",
+                NO_RETURN,
                 given=f"waited {limit:.0f} s",
                 hint="Start the query again, which runs the batch again with a new client; was a broker restarted?",
             )
@@ -189,6 +191,12 @@ def explained(error: Any, what: str) -> SinkError:
         if error.name() in names:
             found = SinkError(message, given=f"{what}: {error.name()}", hint=hint)
     return passing(found) if error.retriable() or error.name() in _PASSING | _UNANSWERED else found
+
+
+def may_pass(error: SinkError) -> bool:
+    """Whether an error of a writer of Kafka's may pass by itself, also where only its text has reached the driver."""
+    named = {*re.findall(r"\b[A-Z_]+\b", str(error.given))}
+    return error.passing or error.message in (NO_RETURN, UNCONFIRMED) or bool(named & (_PASSING | _UNANSWERED))
 
 
 def passing(error: SinkError) -> SinkError:

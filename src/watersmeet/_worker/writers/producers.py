@@ -20,6 +20,7 @@ from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, old
 from watersmeet._worker.writers.kafka_client import (
     MARKS,
     RETRY,
+    UNCONFIRMED,
     client,
     client_settings,
     explained,
@@ -125,7 +126,7 @@ class Sender:
         left = self._producer.flush()
         self._check()
         if left:
-            raise SinkError("Kafka has not confirmed all records.", given=f"{left} left")
+            raise SinkError(UNCONFIRMED, given=f"{left} left")
 
     def abandon(self) -> None:
         """Give up what is under way, and this producer with it."""
