@@ -106,7 +106,7 @@ class Matches:
     Attributes
     ----------
     books : rows of each side that can be met.
-    ts, row, number, side, domain : of each place; places count over the sides.
+    ts, hash, row, number, side, domain : of each place; places count over the sides.
     expired : events that come too late for part of what they look for: it is not kept any more.
     """
 
@@ -144,9 +144,11 @@ class Matches:
         """Both books in one order of (side, key group, ts, arrival), and each searching event's interval."""
         events, count = self._events, max(self._events.groups.count, 1)
         side = np.repeat(np.array(SIDES), [len(book.ts) for book in self.books])
-        group = self._both("group") + side * count
+        of_key = self._both("group")
+        group = of_key + side * count
         order = order_of([group, self._both("ts"), self._both("arrival")])
         self.side, self.ts, self.row = side[order], self._both("ts")[order], self._both("row")[order]
+        self.hash: Int64s = events.hash[events.groups.first[of_key[order]]]
         self.number, self.domain = self._both("number")[order], self._both("domain")[order]
         self.pointer, self._arrival = self._both("pointer")[order], self._both("arrival")[order]
         wanted = events.groups.group_of_row[self._rows] + (1 - events.side[self._rows]) * count

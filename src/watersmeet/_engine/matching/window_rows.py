@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
@@ -44,6 +45,40 @@ class Book:
     row: Int64s
     number: Int64s
     values: pa.Array
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """Rows that wait, each by the hash of its key and its number: shards that were put together may have numbers twice.
+
+    Parameters
+    ----------
+    hash, number : of each row.
+    """
+
+    hash: Int64s
+    number: Int64s
+
+    def among(self, others: NumberedRows) -> Bools:
+        """Which of them are among the others."""
+        found = np.isin(self.number, others.number)
+        # pairs are slow to compare, and few numbers that are there are of another row
+        found[found] = np.isin(self._pairs(found), others._pairs(np.isin(others.number, self.number)))
+        return found
+
+    def and_of(self, others: NumberedRows) -> NumberedRows:
+        """These, and the others."""
+        return NumberedRows(
+            *(np.concatenate([getattr(each, n) for each in (self, others)]) for n in ("hash", "number"))
+        )
+
+    def _pairs(self, wanted: Bools) -> npt.NDArray[np.void]:
+        pairs = np.empty(int(wanted.sum()), dtype=[("hash", np.int64), ("number", np.int64)])
+        pairs["hash"], pairs["number"] = self.hash[wanted], self.number[wanted]
+        return pairs
+
+
+NOBODY = NumberedRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -102,20 +137,22 @@ class WindowRows:
         """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
         return self._tables[side].due(low, high, self._flag(side))
 
-    def matched_between(self, low: int, high: int) -> Int64s:
-        """Numbers of stored rows that were matched, of those with a window that closes in [low, high)."""
+    def matched_between(self, low: int, high: int) -> NumberedRows:
+        """Stored rows that were matched, of those with a window that closes in [low, high)."""
         assert self._matched is not None
-        return ints(self._matched.gather(list(self._matched.due(low, high)), ["key"]), "key")
+        found = self._matched.gather(list(self._matched.due(low, high)), ["hash", "key"])
+        return NumberedRows(ints(found, "hash"), ints(found, "key"))
 
-    def match(self, numbers: Int64s, closes: Int64s, domain: Int64s) -> None:
+    def match(self, rows: NumberedRows, closes: Int64s, domain: Int64s) -> None:
         """Remember that these waiting rows, each given once, have been matched; when each closes, in which domain."""
         assert self._matched is not None
-        before = self._matched.rows(numbers, pa.array(numbers))
+        hashes, numbers = rows.hash, rows.number
+        before = self._matched.rows(hashes, pa.array(numbers))
         fresh = np.ones(len(numbers), dtype=np.bool_)
         fresh[before.query] = False
         if fresh.any():
-            columns = {"hash": numbers[fresh], "key": numbers[fresh], "close": closes[fresh], "domain": domain[fresh]}
-            self._matched.put({name: pa.array(column) for name, column in columns.items()})
+            columns = {"hash": hashes, "key": numbers, "closes": closes, "domain": domain}
+            self._matched.put({name: pa.array(column[fresh]) for name, column in columns.items()})
 
     def put(self, side: int, events: Events, rows: Int64s, domain: Int64s, waits: list[Bools]) -> None:
         """Store events of a side; `waits`: one flag each, in a self join also for its right half."""

@@ -29,6 +29,7 @@ from watersmeet._engine.state.runs import State
 from watersmeet._engine.state.store import ChunkStore
 from watersmeet._engine.state.table import Table
 from watersmeet._plan.operators.spec import TableSchema
+from watersmeet.errors import CorruptData
 
 ADDED = frozenset({"held"})
 """Scalars that say how much there is; of all others the largest counts."""
@@ -148,6 +149,13 @@ def divide(
             made_of = with_columns_of(rows, targets[min(targets)].table(table))
             parts = [(each, made_of) for each in owners] if table.everywhere else _by_shard(made_of, to)
             for each, part in parts:
+                if each not in targets:
+                    raise CorruptData(
+                        f"The table {name!r} has rows that do not belong to their shard.",
+                        given=f"shard {shard} of {of}, a row of shard {each} of {to}",
+                        hint="The state was altered, or this is an error of watersmeet: start it with the shards that "
+                        "it had.",
+                    )
                 targets[each].table(table).put(part)
                 targets[each].finish_part()
     for target in targets.values():

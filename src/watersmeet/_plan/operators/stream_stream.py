@@ -70,7 +70,8 @@ class StreamStreamSpec(Spec[Node]):
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows of each side, of a self-join those of both in one; and which of those that waited were matched.
 
-        Rows are never changed: that a stored row has been matched is a row of its own, under the row's number.
+        Rows are never changed: that a stored row has been matched is a row of its own, under the row's number, which a
+        shard gives, and the hash of its key: so it goes where the row goes if the shards become others.
         """
         node = site.node
         both = len(set(node.inputs)) == 1
@@ -78,9 +79,9 @@ class StreamStreamSpec(Spec[Node]):
         tables = tuple(_rows(site, side, name, FLAGS if both else FLAGS[: node.outer(side)]) for side, name in sides)
         matched = TableSchema(
             f"{node.name}.matched",
-            (("key", NUMBER), ("close", NUMBER), ("domain", NUMBER)),
+            (("key", NUMBER), ("closes", NUMBER), ("domain", NUMBER)),
             identity=(),
-            retention=Retention("close", "domain"),
+            retention=Retention("closes", "domain"),
             appended=True,
             due=(),
             shown=False,

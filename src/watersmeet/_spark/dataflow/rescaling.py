@@ -7,6 +7,7 @@ that take state over put the parts together (`carrying`). Law 9: a task holds so
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ class Rescales:
             divide(store, tables, shard.number, self.shards, parts, RunCache(folder / "runs"))
             for new, part in made.items():
                 yield from _pieces_of(part, labels[new], level, shard.number)
+        shutil.rmtree(folder)
 
 
 def _part(made: dict[int, FolderChunkStore], folder: Path, shard: int) -> FolderChunkStore:

@@ -97,7 +97,9 @@ class Handover:
         nothing = self.source.spark.createDataFrame([(_NOBODY, 0, None, None, None)], PIECE)
         frames = self._divided() if self._rescales else self._as_they_are()
         pieces = reduce(DataFrame.unionByName, frames, nothing)
-        pieces.write.parquet(self._pieces.path)
+        # chunks have a megabyte each
+        with alone(self.source.spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "16"}):
+            pieces.write.parquet(self._pieces.path)
 
     @property
     def _rescales(self) -> bool:
@@ -118,10 +120,8 @@ class Handover:
             frames = [self._all_chunks(level).filter(F.col("old").isin(*old)) for level in self._reading.levels()]
             begun = spark.createDataFrame([(label, None, None, None) for label in old], chunk)
             chunks = reduce(DataFrame.unionByName, frames, begun)
-            # a megabyte each
-            with alone(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "16"}):
-                by_shard = chunks.repartition(len(old), "old").sortWithinPartitions("old")
-                yield by_shard.mapInArrow(Rescales((self.old.shards, self.place.facts.shards), old), PIECE)
+            by_shard = chunks.repartition(len(old), "old").sortWithinPartitions("old")
+            yield by_shard.mapInArrow(Rescales((self.old.shards, self.place.facts.shards), old), PIECE)
 
     @cached_property
     def _old_shards(self) -> dict[int, OldShard]:

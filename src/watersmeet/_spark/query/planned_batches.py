@@ -40,7 +40,9 @@ def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> in
     """
     if sent * GROWTH <= largest:
         return min(most, limit * GROWTH)
-    return min(most, max(LEAST, consumed * largest // sent))
+    wanted = max(LEAST, consumed * largest // sent)
+    # records of inputs without this limit are counted, too: behind a batch that was too large it never grows
+    return min(most, wanted if sent <= largest else min(wanted, limit))
 
 
 def planning(spark: SparkSession, kafka: Kafka | None) -> Callable[[Tally], None]:

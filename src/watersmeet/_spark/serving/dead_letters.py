@@ -86,6 +86,8 @@ class LetterTopics:
 def _last(client: Any, consumer: Any, topic: str, until: float) -> list[dict[str, Any]]:
     """The last letters of a topic."""
     known = consumer.list_topics(topic, timeout=_left(until)).topics[topic]
+    if known.error is not None:
+        raise client.KafkaException(known.error)
     partitions = []
     for number in known.partitions:
         low, high = consumer.get_watermark_offsets(client.TopicPartition(topic, number), timeout=_left(until))

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -62,13 +63,14 @@ class TableServerAddress:
         parts = urlsplit(self.url)
         asked = urllib.request.Request(f"{parts.scheme}://{parts.netloc}/{path}?{urlencode(query)}".rstrip("?"))
         if self.token is not None:
-            asked.add_header("Authorization", f"Bearer {self.token}")
+            # a redirect to another address must not get it
+            asked.add_unredirected_header("Authorization", f"Bearer {self.token}")
         try:
             with urllib.request.urlopen(asked, timeout=timeout, context=self._tls()) as given:
                 return str(given.read().decode())
         except HTTPError as error:
             raise _refused(self.url, error) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise self._missing(error) from None
 
     def json(self, path: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.matching.matches import LEFT, RIGHT, SIDES, MatchedRows, Matches, Rules
-from watersmeet._engine.matching.window_rows import WindowRows
+from watersmeet._engine.matching.window_rows import NOBODY, NumberedRows, WindowRows
 from watersmeet._engine.operator import Dropped, Events, OperatorContext
 from watersmeet._engine.operators.windowed_joins.unmatched_rows import UnmatchedRows
 from watersmeet._engine.rows.columns import position_columns, valid
@@ -53,7 +53,7 @@ class _StreamJoin:
         self._matches = Matches(rules, self._log, events, self._times, self._searching, self._stored)
         self._matched = np.zeros(len(events), dtype=np.bool_)
         self._met = np.zeros(len(events), dtype=np.bool_)
-        self._numbers: Int64s = np.zeros(0, dtype=np.int64)
+        self._known = NOBODY
 
     def run(self) -> Iterator[pa.Table | Dropped]:
         """The results, behind what was late; state is written before the first."""
@@ -92,11 +92,12 @@ class _StreamJoin:
         met &= np.array(rules.outer)[matches.side]
         self._met[matches.row[met & (matches.row >= 0)]] = True
         waited = met & (matches.number >= 0)
-        self._numbers = matches.number[waited]
+        self._known = NumberedRows(matches.hash[waited], matches.number[waited])
         end = self._times.end[self._times.index(matches.domain[waited])]
         later = close[waited] >= end
         if later.any():
-            self._log.match(self._numbers[later], close[waited][later], matches.domain[waited][later])
+            rows = NumberedRows(self._known.hash[later], self._known.number[later])
+            self._log.match(rows, close[waited][later], matches.domain[waited][later])
 
     def _now(self, block: MatchedRows) -> Int64s:
         """The time of each pair's earlier row, when its event comes: that of the row's own domain lets it go."""
@@ -112,7 +113,7 @@ class _StreamJoin:
         if not self._rules.waits:
             return iter(())
         closes = self._unmatched & (close < self._times.end[self._times.of_row])
-        parts = self._context, self._rules, self._log, self._events, self._times, closes, self._numbers
+        parts = self._context, self._rules, self._log, self._events, self._times, closes, self._known
         sources = [UnmatchedRows(*parts, side) for side in SIDES if self._rules.outer[side]]
         return map(self._alone, release(self._context, self._times, sources))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.matching.matches import LEFT, Rules
-from watersmeet._engine.matching.window_rows import WindowRows
+from watersmeet._engine.matching.window_rows import NumberedRows, WindowRows
 from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.sizes import Picked, in_pieces
@@ -39,7 +39,7 @@ class UnmatchedRows:
         events: Events,
         times: Times,
         closes: Bools,
-        matched: Int64s,
+        matched: NumberedRows,
         side: int,
     ) -> None:
         self._context = context
@@ -75,10 +75,11 @@ class UnmatchedRows:
         """Those that were not matched since they were stored."""
         if not picked:
             return picked
-        ts, arrival = (np.concatenate([_numbers(part, name) for part in picked]) for name in ("ts", "arrival"))
+        names = ("ts", "arrival", "hash")
+        ts, arrival, key_hash = (np.concatenate([_numbers(part, name) for part in picked]) for name in names)
         close = self._rules.close(ts, self._side)
         matched = self._log.matched_between(int(close.min()), int(close.max()) + 1)
-        alone = ~np.isin(arrival * 2 + self._side, np.concatenate([matched, self._matched]))
+        alone = ~NumberedRows(key_hash, arrival * 2 + self._side).among(matched.and_of(self._matched))
         ends = np.cumsum([len(part.rows) for part in picked])
         return [part.where(wanted) for part, wanted in zip(picked, np.split(alone, ends[:-1]), strict=True)]
 
