@@ -32,6 +32,8 @@ from proof.recordings import History, RecordedStep, RecordingError
 _FACT = re.compile(r"^(\w+): (\S.*)$")
 _RECORD = re.compile(r"^(?P<topic>\w+) (?P<key>\S+) (?P<value>\S.*) @(?P<ts>\d+)$")
 _JOINER = "L + '-' + R"
+_LATEST = 2**53 - 1
+"""What JavaScript tells apart; the year 287396."""
 
 
 class CaseError(Exception):
@@ -60,8 +62,10 @@ GENERATIONS = (
 _NAMES = [each.name for each in GENERATIONS]
 _SINCE = {"stream-stream": 0, "stream-table": 0, "table-table": 0, "stream-globaltable": 2, "fk-table-table": 3}
 """The first generation that has a join; what is not here is compared as it is now."""
-_OURS = ("stream-wtable", "table-wtable", "wtable-table", "wtable-wtable")
-_OURS += ("one-to-many", "stream-globalview", "distinct", "expiry", "stream-match")
+_OURS = frozenset(
+    {"stream-wtable", "table-wtable", "wtable-table", "wtable-wtable", "one-to-many"}
+    | {"stream-globalview", "distinct", "expiry", "stream-match"}
+)
 """What no release of Kafka Streams has."""
 
 
@@ -79,7 +83,9 @@ def read(text: str) -> tuple[dict[str, str], list[RecordedStep]]:
         if fact := _FACT.match(line):
             facts[fact[1]] = fact[2]
         elif record := _RECORD.match(line):
-            key, value = value_of(record["key"]), value_of(record["value"])
+            key, value = _value(record["key"]), _value(record["value"])
+            if int(record["ts"]) > _LATEST:
+                raise CaseError(f"line {number}: the time {record['ts']} is out of the range. Hint: 0 to {_LATEST}")
             steps.append(RecordedStep(record["topic"], key, value, int(record["ts"]), None))
         elif line and not line.startswith("#"):
             raise CaseError(f"line {number} is {line!r}. Hint: a record is 'left a 1 @10', a fact 'type: inner'")
@@ -89,9 +95,20 @@ def read(text: str) -> tuple[dict[str, str], list[RecordedStep]]:
 def text_of_case(facts: Mapping[str, str], steps: list[RecordedStep]) -> str:
     """The text of a case; `read` gives both back."""
     said = "".join(f"{name}: {fact}\n" for name, fact in facts.items() if name != "generation")
-    return (
-        f"{said}\n" + "".join(f"{step.topic} {text_of(step.key)} {text_of(step.value)} @{step.ts}\n" for step in steps)
-    )
+    return f"{said}\n" + "".join(f"{step.topic} {shown(step.key)} {shown(step.value)} @{step.ts}\n" for step in steps)
+
+
+def shown(value: Any) -> str:
+    """A key or value as a line has it.
+
+    >>> shown("a"), shown(None), shown("")
+    ('a', 'null', '""')
+    """
+    return text_of(value) or '""'
+
+
+def _value(text: str) -> str | None:
+    return "" if text == '""' else value_of(text)
 
 
 def cases_of(page: Path) -> list[tuple[str, str]]:
@@ -133,8 +150,8 @@ def run(text: str) -> dict[str, Any]:
 
     Returns
     -------
-    dict : `generations`, their names; `columns`, the numbers of those that give the same at each step; `latest`, the
-    column of the last release of Kafka Streams (None: none has the operator); and `steps`, of each its record, its
+    dict : `generations`, their names; `columns`, the names of those together that give the same at each step; `latest`,
+    the column of the last release of Kafka Streams (None: none has the operator); and `steps`, of each its record, its
     `results` by column (None: the engine fails), and its `state` by generation (None: the operator does not tell).
 
     Raises
@@ -155,17 +172,39 @@ def run(text: str) -> dict[str, Any]:
     latest = next((n for n, each in enumerate(chosen) if each.name == _NAMES[-2]), None)
     return {
         "generations": [each.name for each in chosen],
-        "columns": list(columns.values()),
+        "columns": [named([chosen[n] for n in numbers]) for numbers in columns.values()],
         "latest": next((at for at, numbers in enumerate(columns.values()) if latest in numbers), None),
         "steps": [
             {
-                "record": [step.topic, text_of(step.key), text_of(step.value), step.ts],
+                "record": [step.topic, shown(step.key), shown(step.value), step.ts],
                 "results": [runs[first][at][0] for first in firsts],
                 "state": [ran[at][1] for ran in runs],
             }
             for at, step in enumerate(steps)
         ],
     }
+
+
+def named(generations: list[Generation]) -> str:
+    """One name for several generations.
+
+    >>> named([*GENERATIONS[2:4], *GENERATIONS[6:]])
+    '0.10.2 to 3.0, 4.0.1 and later, watersmeet'
+    """
+    runs: list[list[int]] = []
+    for number in (GENERATIONS.index(each) for each in generations):
+        if runs and number == runs[-1][-1] + 1 and GENERATIONS[number].faithful:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(_stretch(_NAMES[each[0]], _NAMES[each[-1]]) for each in runs)
+
+
+def _stretch(first: str, last: str) -> str:
+    """From the beginning of one generation to the end of another."""
+    begin = first.split(" ")[0]
+    end = last.split(" to ")[-1]
+    return first if first == last else f"{begin} and later" if last.endswith("later") else f"{begin} to {end}"
 
 
 def run_to_json(text: str) -> str:
@@ -191,7 +230,7 @@ def _steps(history: History, semantics: Semantics) -> Iterator[_Told]:
 
 
 def _result(result: Result) -> list[Any]:
-    return [text_of(result.key), text_of(result.value), result.ts]
+    return [shown(result.key), shown(result.value), result.ts]
 
 
 def _state(topology: Topology) -> list[list[Any]] | None:
@@ -207,5 +246,5 @@ def _state(topology: Topology) -> list[list[Any]] | None:
             if kept is None and node.stateful:
                 return None
             where = topic if node in nodes else ""
-            told += ([where, each.what, text_of(each.key), text_of(each.value), each.ts] for each in kept or ())
+            told += ([where, each.what, shown(each.key), shown(each.value), each.ts] for each in kept or ())
     return told
