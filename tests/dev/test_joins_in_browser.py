@@ -102,7 +102,9 @@ def test_what_is_typed_and_chosen_changes_results_state_and_link(browser: Browse
         page = shown.page
         page.get_by_label("Type").select_option("inner")
         expect(page.locator("#joins-table thead th").nth(3)).to_have_text("0.10.2 and later, watersmeet")
-        page.get_by_label("Case").fill("operator: table-table\ntype: left\n\nleft <b>k</b> 1 @5\nright <b>k</b> 2 @3")
+        page.get_by_role("textbox", name="Case").fill(
+            "operator: table-table\ntype: left\n\nleft <b>k</b> 1 @5\nright <b>k</b> 2 @3"
+        )
         expect(page.locator("#joins-table tbody tr")).to_have_count(2, timeout=MOST_MS)
         assert column_of(page, "watersmeet") == ["<b>k</b> = 1-null @5", "<b>k</b> = 1-2 @5"]
         page.locator("#joins-table tbody button").first.focus()
@@ -111,11 +113,14 @@ def test_what_is_typed_and_chosen_changes_results_state_and_link(browser: Browse
         expect(page.locator("#joins-state tr.new").first).to_contain_text("+ right row")
         assert page.locator("#joins b").count() == 0
         copy = opened(context, page.url)
-        assert copy.page.get_by_label("Case").input_value() == page.get_by_label("Case").input_value()
-        page.get_by_label("Case").fill("operator: table-table\ntype: left\nleft k")
+        assert (
+            copy.page.get_by_role("textbox", name="Case").input_value()
+            == page.get_by_role("textbox", name="Case").input_value()
+        )
+        page.get_by_role("textbox", name="Case").fill("operator: table-table\ntype: left\nleft k")
         expect(page.get_by_role("alert")).to_contain_text("line 3 is 'left k'", timeout=MOST_MS)
         assert page.locator("#joins-shown").is_hidden()
-        page.get_by_label("Join").select_option("fk-table-table")
+        page.locator("#joins-operator").select_option("fk-table-table")
         expect(page.locator("#joins-table tbody tr")).to_have_count(9, timeout=MOST_MS)
         assert shown.complaints == []
 
@@ -142,6 +147,6 @@ def test_a_site_without_pyodide_and_a_page_opened_as_a_file_say_how_to_go_on(
         try:
             page.goto(f"{served}/joins.html")
             expect(page.locator("#joins-status")).to_contain_text("install Node.js", timeout=MOST_MS)
-            assert "operator: stream-stream" in page.get_by_label("Case").input_value()
+            assert "operator: stream-stream" in page.get_by_role("textbox", name="Case").input_value()
         finally:
             (site / "joins" / "about.json").write_text(about)
