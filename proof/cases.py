@@ -95,13 +95,15 @@ def read(text: str) -> tuple[dict[str, str], list[RecordedStep]]:
 def text_of_case(facts: Mapping[str, str], steps: list[RecordedStep]) -> str:
     """The text of a case; `read` gives both back."""
     said = "".join(f"{name}: {fact}\n" for name, fact in facts.items() if name != "generation")
-    return f"{said}\n" + "".join(f"{step.topic} {shown(step.key)} {shown(step.value)} @{step.ts}\n" for step in steps)
+    return f"{said}\n" + "".join(
+        f"{step.topic} {in_line(step.key)} {in_line(step.value)} @{step.ts}\n" for step in steps
+    )
 
 
-def shown(value: Any) -> str:
+def in_line(value: Any) -> str:
     """A key or value as a line has it.
 
-    >>> shown("a"), shown(None), shown("")
+    >>> in_line("a"), in_line(None), in_line("")
     ('a', 'null', '""')
     """
     return text_of(value) or '""'
@@ -176,7 +178,7 @@ def run(text: str) -> dict[str, Any]:
         "latest": next((at for at, numbers in enumerate(columns.values()) if latest in numbers), None),
         "steps": [
             {
-                "record": [step.topic, shown(step.key), shown(step.value), step.ts],
+                "record": [step.topic, in_line(step.key), in_line(step.value), step.ts],
                 "results": [runs[first][at][0] for first in firsts],
                 "state": [ran[at][1] for ran in runs],
             }
@@ -230,7 +232,7 @@ def _steps(history: History, semantics: Semantics) -> Iterator[_Told]:
 
 
 def _result(result: Result) -> list[Any]:
-    return [shown(result.key), shown(result.value), result.ts]
+    return [in_line(result.key), in_line(result.value), result.ts]
 
 
 def _state(topology: Topology) -> list[list[Any]] | None:
@@ -242,9 +244,9 @@ def _state(topology: Topology) -> list[list[Any]] | None:
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            kept = node.kept()
+            kept = node.state_rows()
             if kept is None and node.stateful:
                 return None
             where = topic if node in nodes else ""
-            told += ([where, each.what, shown(each.key), shown(each.value), each.ts] for each in kept or ())
+            told += ([where, each.what, in_line(each.key), in_line(each.value), each.ts] for each in kept or ())
     return told

@@ -154,7 +154,7 @@ def _index(folder: str, pages: str) -> str:
         lines.append(f"* [{title}]({posixpath.relpath(page, pages)}): `{path}`\n")
     heads = {"examples": "# Examples\n\nWhole programs; the tests run each and check what it gives.\n\n"}
     golden = (
-        "# Golden tables\n\nRecords step by step with the results of each: pages to read, and tests. Each section opens in "
-        "[Joins in the browser](../joins.md), where records can be changed.\n\n"
+        "# Golden tables\n\nRecords step by step with the results of each: pages to read, and tests. "
+        "Each section opens in [Joins in the browser](../joins.md), where records can be changed.\n\n"
     )
     return heads.get(folder, golden) + "".join(lines)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from proof.oracle.records import Kept, Key, Record, Result, Value
+from proof.oracle.records import Key, Record, Result, StateRow, Value
 from proof.oracle.semantics import Semantics
 
 
@@ -82,7 +82,7 @@ class Node:
         """Process one record; a plain node passes it on (a stream source, a merge)."""
         self.forward(record)
 
-    def kept(self) -> Iterator[Kept] | None:
+    def state_rows(self) -> Iterator[StateRow] | None:
         """What it holds now, for a reader; None: it does not tell."""
         return None
 

@@ -38,7 +38,7 @@ class Stored(NamedTuple):
     ts: int
 
 
-class Kept(NamedTuple):
+class StateRow(NamedTuple):
     """What an operator holds: `what` says as what, for a reader."""
 
     what: str

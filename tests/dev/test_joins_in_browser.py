@@ -71,7 +71,8 @@ def column_of(page: Page, generation: str) -> list[str]:
 
 def wanted(history: History) -> list[str]:
     told = (
-        [f"{cases.shown(r.key)} = {cases.shown(r.value)} @{r.ts}" for r in step.expect or ()] for step in history.steps
+        [f"{cases.in_line(r.key)} = {cases.in_line(r.value)} @{r.ts}" for r in step.expect or ()]
+        for step in history.steps
     )
     return ["\n".join(lines) or "—" for lines in told]
 

@@ -40,7 +40,7 @@ def expanded(title: str, names: list[str]) -> list[str]:
 
 
 def told(results: tuple[Result, ...] | None) -> list[list[Any]]:
-    return [[cases.shown(each.key), cases.shown(each.value), each.ts] for each in results or ()]
+    return [[cases.in_line(each.key), cases.in_line(each.value), each.ts] for each in results or ()]
 
 
 def case_of(history: History) -> str:

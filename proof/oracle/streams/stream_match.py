@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from proof.oracle.graph import Node, Place, Topology
-from proof.oracle.records import Joiner, Kept, Record, key_bytes
+from proof.oracle.records import Joiner, Record, StateRow, key_bytes
 from proof.oracle.source_time import SourceTime
 
 LEFT, RIGHT = 0, 1
@@ -77,13 +77,13 @@ class StreamMatch(Node):
         elif port == LEFT and self._spec.how == "left":
             self.forward(Record(None, self._joiner(record.value, None), record.ts))
 
-    def kept(self) -> Iterator[Kept]:
+    def state_rows(self) -> Iterator[StateRow]:
         """Right records that can still be met, and left ones that wait."""
         told = (
             ("right", [r for d, r in self._partners if self._reached(d, r)]),
             ("pending left", [r for _, r in self._waiting]),
         )
-        return (Kept(what, record.key, record.value, record.ts) for what, records in told for record in records)
+        return (StateRow(what, record.key, record.value, record.ts) for what, records in told for record in records)
 
     def held_back(self) -> int:
         """A result comes behind the last moment of the wait."""

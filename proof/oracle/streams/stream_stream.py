@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from proof.oracle.clock import Clock
 from proof.oracle.graph import Node, Place, Topology
-from proof.oracle.records import Joiner, Kept, Key, Record, Value, key_bytes
+from proof.oracle.records import Joiner, Key, Record, StateRow, Value, key_bytes
 from proof.oracle.source_time import SourceTime
 from proof.oracle.windows.window_store import JoinStore
 
@@ -109,7 +109,7 @@ class StreamStreamJoin(Node):
     def _join(self, record: Record, port: int) -> None:
         other = 1 - port
         back, forward = self._spec.bounds(port if self._semantics.swaps_right_window else LEFT)
-        shown = self._shown(other)
+        shown = self._visible_on(other)
         matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown)
         for ts, value, domain in matches:
             self._pending.pop((ts, _rank(other), key_bytes(record.key), domain), None)
@@ -123,14 +123,14 @@ class StreamStreamJoin(Node):
                 place = (record.ts, _rank(port), key_bytes(record.key), self._domain)
                 self._pending.setdefault(place, (record.key, []))[1].append(record.value)
 
-    def kept(self) -> Iterator[Kept]:
+    def state_rows(self) -> Iterator[StateRow]:
         """What may still find a partner, and what waits to be sent without one."""
         for side, name in enumerate(("left", "right")):
-            yield from (Kept(name, *row) for row in self._stores[side].rows(self._shown(side)))
+            yield from (StateRow(name, *row) for row in self._stores[side].rows(self._visible_on(side)))
         for (ts, rank, *_), (key, values) in sorted(self._pending.items()):
-            yield from (Kept("pending left" if rank else "pending right", key, value, ts) for value in values)
+            yield from (StateRow("pending left" if rank else "pending right", key, value, ts) for value in values)
 
-    def _shown(self, side: int) -> Callable[[int], int] | None:
+    def _visible_on(self, side: int) -> Callable[[int], int] | None:
         return (lambda domain: self._visible_from(side, domain)) if self._semantics.repaired(14) else None
 
     def _visible_from(self, side: int, domain: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from proof.oracle.graph import Node, Topology
-from proof.oracle.records import Joiner, Kept, Key, Record, Stored, Value
+from proof.oracle.records import Joiner, Key, Record, StateRow, Stored, Value
 from proof.oracle.tables.stores import PlainStore
 from proof.oracle.tables.table import Table
 
@@ -38,9 +38,9 @@ class GlobalTable(Node):
         if record.key is not None:
             self._store.put(record.key, record.value, record.ts)
 
-    def kept(self) -> Iterator[Kept]:
+    def state_rows(self) -> Iterator[StateRow]:
         """The rows."""
-        return (Kept("row", *row) for row in self._store.rows())
+        return (StateRow("row", *row) for row in self._store.rows())
 
     def get(self, key: Key) -> Stored | None:
         """The current value."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from proof.oracle.graph import Topology
-from proof.oracle.records import CombinedKey, Joiner, Kept, Key, Record, Stored, Value, key_bytes
+from proof.oracle.records import CombinedKey, Joiner, Key, Record, StateRow, Stored, Value, key_bytes
 from proof.oracle.tables.table import Table
 
 MANY, ONE = 0, 1
@@ -60,9 +60,9 @@ class OneToManyJoin(Table):
         """The standing result."""
         return self._results.get(key)
 
-    def kept(self) -> Iterator[Kept]:
+    def state_rows(self) -> Iterator[StateRow]:
         """The standing results; the rows of both sides stand in their tables."""
-        return (Kept("result", f"{key.prefix}/{key.suffix}", *stored) for key, stored in self._results.items())
+        return (StateRow("result", f"{key.prefix}/{key.suffix}", *stored) for key, stored in self._results.items())
 
     def receive(self, record: Record, port: int) -> None:
         """Join one change of either side."""

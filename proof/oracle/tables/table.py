@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from proof.oracle.domains import domain_of
 from proof.oracle.graph import Node, Topology
-from proof.oracle.records import Kept, Key, Record, Stored, Value
+from proof.oracle.records import Key, Record, StateRow, Stored, Value
 from proof.oracle.semantics import Semantics
 from proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 
@@ -138,10 +138,10 @@ class TableSource(Table):
         """The version of that time, or the current value of a plain store."""
         return self._store.get_as_of(key, ts) if isinstance(self._store, VersionedStore) else self.get(key)
 
-    def kept(self) -> Iterator[Kept]:
+    def state_rows(self) -> Iterator[StateRow]:
         """The rows, or their versions; none where nothing is stored."""
         what = "version" if self.versioned else "row"
-        return (Kept(what, *row) for row in (() if self._store is None else self._store.rows()))
+        return (StateRow(what, *row) for row in (() if self._store is None else self._store.rows()))
 
     def receive(self, record: Record, port: int) -> None:
         """Store and forward a change; only a cache hides the tombstone of an unknown key."""
