@@ -78,6 +78,7 @@ lint: setup ## style, format and types
 	@$(PY) -m mypy
 
 docs: setup ## the docs site, strictly, into .site: open .site/index.html
+	@$(PY) dev/fetch_pyodide.py
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 format: setup ## puts style and format right where a program can
@@ -94,6 +95,6 @@ lock: setup ## the lock files anew, after a change of pyproject.toml or dev/ivy.
 	@sh dev/lock.sh $(if $(UPGRADE),--upgrade)
 
 clean: ## removes what the other commands have made
-	rm -rf .venv .versions .release .jars .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .versions .release .jars .pyodide .demo .bench .chaos .site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf .soak-*.json spark-warehouse metastore_db derby.log src/watersmeet.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

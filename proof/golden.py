@@ -39,20 +39,25 @@ def read(path: Path) -> list[History]:
     ------
     RecordingError : a line does not read; the message names page and line.
     """
-    histories: list[History] = []
+    return [history_of(path, *section) for section in sections(path)]
+
+
+def sections(path: Path) -> list[tuple[str, dict[str, str], list[RecordedStep]]]:
+    """Title, facts and steps of each section of a page, unread."""
+    found: list[tuple[str, dict[str, str], list[RecordedStep]]] = []
     title = ""
     facts: dict[str, str] = {}
     steps: list[RecordedStep] = []
     for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), "## end"], start=1):
         if line.startswith("## "):
             if steps:
-                histories.append(_history(path, title, facts, steps))
+                found.append((title, facts, steps))
             title, facts, steps = line[3:].strip(), {}, []
         elif fact := _FACT.match(line):
             facts[fact[1]] = fact[2]
         elif line.startswith("| ") and not line.startswith(("| step", "|---")):
             steps.append(_step(path, number, line))
-    return histories
+    return found
 
 
 def page(title: str, intro: str, histories: list[History]) -> str:
@@ -71,8 +76,8 @@ def _sections(histories: list[History]) -> Iterator[str]:
         yield "| step | side | key | value | ts | results |"
         yield "|---|---|---|---|---|---|"
         for number, step in enumerate(history.steps, start=1):
-            results = "; ".join(f"{_text(r.key)} = {_text(r.value)} @{r.ts}" for r in step.expect or ())
-            cells = (number, step.topic, _text(step.key), _text(step.value), step.ts, results)
+            results = "; ".join(f"{text_of(r.key)} = {text_of(r.value)} @{r.ts}" for r in step.expect or ())
+            cells = (number, step.topic, text_of(step.key), text_of(step.value), step.ts, results)
             yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
         yield ""
 
@@ -126,8 +131,19 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
         yield f"- held: until {until}"
 
 
-def _history(path: Path, title: str, facts: dict[str, str], steps: list[RecordedStep]) -> History:
-    owned = {"distinct": ("within", "by"), "expiry": ("ttl", "since"), "stream-match": ("type", "match", "window")}
+def history_of(path: Path | str, title: str, facts: dict[str, str], steps: list[RecordedStep]) -> History:
+    """The history of a section; path and title are for messages.
+
+    Raises
+    ------
+    RecordingError : a fact is missing, or does not read.
+    """
+    owned = {
+        "distinct": ("within", "by"),
+        "expiry": ("ttl", "since"),
+        "stream-match": ("type", "match", "window"),
+        "three-way": ("type", "then"),
+    }
     wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
     missing = {"operator", "generation", *wanted} - set(facts)
     if missing:
@@ -161,7 +177,7 @@ def _history(path: Path, title: str, facts: dict[str, str], steps: list[Recorded
     )
 
 
-def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _of_kind(path: Path | str, title: str, facts: dict[str, str]) -> tuple[str, dict[str, Any]] | None:
     """Kind and parameters of a history; None where the operator is told as recorded vectors tell it."""
     if facts["operator"] in _WTABLES:
         params = _windows(path, title, facts) | _of_wtable(path, title, facts)
@@ -176,10 +192,12 @@ def _of_kind(path: Path, title: str, facts: dict[str, str]) -> tuple[str, dict[s
     if facts["operator"] == "distinct":
         within = None if facts["within"] == "for ever" else _ms(facts["within"])
         return "distinct", {"within_ms": within, "by": facts["by"]}
+    if facts["operator"] == "three-way":
+        return "three_way", {"type": facts["type"], "type2": facts["then"]}
     return None
 
 
-def _params(path: Path, title: str, facts: dict[str, str]) -> dict[str, Any]:
+def _params(path: Path | str, title: str, facts: dict[str, str]) -> dict[str, Any]:
     if "fold" in facts:
         return {"operators": [{"op": facts["operator"], "type": facts["fold"]}], "stores": []}
     if "history" in facts:
@@ -194,7 +212,7 @@ def _ms(text: str) -> int:
     return int(text.removesuffix(" ms"))
 
 
-def _window(path: Path, title: str, text: str) -> dict[str, int]:
+def _window(path: Path | str, title: str, text: str) -> dict[str, int]:
     match = _WINDOW.match(text)
     if match is None:
         raise RecordingError(
@@ -203,7 +221,7 @@ def _window(path: Path, title: str, text: str) -> dict[str, int]:
     return {name: int(number) for name, number in match.groupdict().items()}
 
 
-def _windows(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+def _windows(path: Path | str, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
     match = _WINDOWS.match(facts.get("windows", ""))
     if match is None:
         raise RecordingError(
@@ -214,7 +232,7 @@ def _windows(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]
     return {"window": match["window"], "agg": facts["fold"], **lengths, **emit}
 
 
-def _of_wtable(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+def _of_wtable(path: Path | str, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
     """Of a join with a table by key and window: its type, how long windows are kept, and which ones meet."""
     missing = {"type", "keep"} - set(facts)
     if missing or facts["joiner"] != "L + '+' + R":
@@ -227,7 +245,7 @@ def _of_wtable(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, An
     return params
 
 
-def _held(path: Path, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
+def _held(path: Path | str, title: str, facts: Mapping[str, str]) -> dict[str, Any]:
     if "held" not in facts:
         return {}
     match = _HELD.match(facts["held"])
@@ -248,26 +266,28 @@ def _step(path: Path, number: int, line: str) -> RecordedStep:
         raise RecordingError(f"{path}: line {number}: six cells are wanted, not {len(cells)}: {line}")
     _, side, key, value, ts, results = cells
     expect = tuple(_result(path, number, text) for text in results.split("; ") if text)
-    return RecordedStep(side, _value(key), _value(value), int(ts), expect)
+    return RecordedStep(side, value_of(key), value_of(value), int(ts), expect)
 
 
 def _result(path: Path, number: int, text: str) -> Result:
     match = _RESULT.match(text)
     if match is None:
         raise RecordingError(f"{path}: line {number}: a result reads 'key = value @ts', not {text!r}")
-    return Result(_key(match["key"]), _value(match["value"]), int(match["ts"]))
+    return Result(_key(match["key"]), value_of(match["value"]), int(match["ts"]))
 
 
 def _key(text: str) -> Any:
     match = _KEY.match(text)
-    return _value(text) if match is None else Windowed(match["key"], int(match["start"]), int(match["end"]))
+    return value_of(text) if match is None else Windowed(match["key"], int(match["start"]), int(match["end"]))
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A key or value as a page has it; that of a window has both ends."""
     if isinstance(value, Windowed):
         return f"{value.key} {value.start}..{value.end}"
     return "null" if value is None else str(value)
 
 
-def _value(text: str) -> str | None:
+def value_of(text: str) -> str | None:
+    """A value from what a page has."""
     return None if text == "null" else text

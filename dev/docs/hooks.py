@@ -17,6 +17,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from dev.docs import joins
 from dev.docs.llms import written
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +82,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         # a file that is not there stays a link, which mkdocs then finds broken
         return text if (ROOT / path).exists() else found[0]
 
+    if origin.startswith("tests/golden/"):
+        markdown = joins.with_links(markdown, here)
     parts = FENCE.split(with_pictures(markdown, here))
     return "".join(part if part.startswith("```") else LINK.sub(linked, part) for part in parts)
 
@@ -102,7 +105,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """List the pages for programs that read (`llms.txt`)."""
+    """List the pages for programs that read (`llms.txt`), and add what the page of joins loads."""
+    joins.put(Path(config.site_dir))
     text = written(config.site_name, config.site_description or "", config.nav or [], outside())
     (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
 
@@ -149,5 +153,8 @@ def _index(folder: str, pages: str) -> str:
         title = _title(text) if path.endswith(".py") else text.splitlines()[0].lstrip("# ")
         lines.append(f"* [{title}]({posixpath.relpath(page, pages)}): `{path}`\n")
     heads = {"examples": "# Examples\n\nWhole programs; the tests run each and check what it gives.\n\n"}
-    golden = "# Golden tables\n\nRecords step by step with the results of each: pages to read, and tests.\n\n"
+    golden = (
+        "# Golden tables\n\nRecords step by step with the results of each: pages to read, and tests. "
+        "Each section opens in [Joins in the browser](../joins.md), where records can be changed.\n\n"
+    )
     return heads.get(folder, golden) + "".join(lines)

@@ -8,10 +8,10 @@ the queue whose head has the smallest timestamp first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from proof.oracle.records import Key, Record, Result, Value
+from proof.oracle.records import Key, Record, Result, StateRow, Value
 from proof.oracle.semantics import Semantics
 
 
@@ -81,6 +81,16 @@ class Node:
     def receive(self, record: Record, port: int) -> None:
         """Process one record; a plain node passes it on (a stream source, a merge)."""
         self.forward(record)
+
+    def state_rows(self) -> Iterator[StateRow] | None:
+        """What it holds now, for a reader; None: it does not tell."""
+        return None
+
+    def behind(self) -> Iterator[Node]:
+        """This node and all behind it; one that stands behind several comes several times."""
+        yield self
+        for child, _ in self._children:
+            yield from child.behind()
 
     def moves(self) -> Node:
         """The same node, which forwards under other keys, or into other partitions."""

@@ -38,6 +38,15 @@ class Stored(NamedTuple):
     ts: int
 
 
+class StateRow(NamedTuple):
+    """What an operator holds: `what` says as what, for a reader."""
+
+    what: str
+    key: Key
+    value: Value
+    ts: int
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A stream record, or a table change when it comes from a table (`value` is new, `old` was before)."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from proof.oracle.graph import Node, Place, Topology
-from proof.oracle.records import Joiner, Record, key_bytes
+from proof.oracle.records import Joiner, Record, StateRow, key_bytes
 from proof.oracle.source_time import SourceTime
 
 LEFT, RIGHT = 0, 1
@@ -77,6 +77,14 @@ class StreamMatch(Node):
         elif port == LEFT and self._spec.how == "left":
             self.forward(Record(None, self._joiner(record.value, None), record.ts))
 
+    def state_rows(self) -> Iterator[StateRow]:
+        """Right records that can still be met, and left ones that wait."""
+        told = (
+            ("right", [r for d, r in self._partners if self._reached(d, r)]),
+            ("pending left", [r for _, r in self._waiting]),
+        )
+        return (StateRow(what, record.key, record.value, record.ts) for what, records in told for record in records)
+
     def held_back(self) -> int:
         """A result comes behind the last moment of the wait."""
         return self._spec.wait_ms + 1
@@ -110,4 +118,8 @@ class StreamMatch(Node):
     def _meets(self, left: Record, domain: int, right: Record) -> bool:
         inside = left.ts - self._spec.before_ms <= right.ts <= left.ts + self._spec.after_ms
         # a record of another partition is there as long as that one's time says
-        return inside and (domain == self._domain or right.ts + self._spec.retention_ms >= self._furthest[domain])
+        return inside and (domain == self._domain or self._reached(domain, right))
+
+    def _reached(self, domain: int, right: Record) -> bool:
+        """Whether a left record that is in time may still come for it."""
+        return right.ts + self._spec.retention_ms >= self._furthest[domain]

@@ -6,11 +6,12 @@ record l and the right record r meet iff l.ts - before <= r.ts <= l.ts + after.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from proof.oracle.clock import Clock
 from proof.oracle.graph import Node, Place, Topology
-from proof.oracle.records import Joiner, Key, Record, Value, key_bytes
+from proof.oracle.records import Joiner, Key, Record, StateRow, Value, key_bytes
 from proof.oracle.source_time import SourceTime
 from proof.oracle.windows.window_store import JoinStore
 
@@ -108,7 +109,7 @@ class StreamStreamJoin(Node):
     def _join(self, record: Record, port: int) -> None:
         other = 1 - port
         back, forward = self._spec.bounds(port if self._semantics.swaps_right_window else LEFT)
-        shown = (lambda domain: self._visible_from(other, domain)) if self._semantics.repaired(14) else None
+        shown = self._visible_on(other)
         matches = self._stores[other].fetch(record.key, record.ts - back, record.ts + forward, shown)
         for ts, value, domain in matches:
             self._pending.pop((ts, _rank(other), key_bytes(record.key), domain), None)
@@ -121,6 +122,16 @@ class StreamStreamJoin(Node):
                 self._earliest = min(self._earliest, record.ts)
                 place = (record.ts, _rank(port), key_bytes(record.key), self._domain)
                 self._pending.setdefault(place, (record.key, []))[1].append(record.value)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """What may still find a partner, and what waits to be sent without one."""
+        for side, name in enumerate(("left", "right")):
+            yield from (StateRow(name, *row) for row in self._stores[side].rows(self._visible_on(side)))
+        for (ts, rank, *_), (key, values) in sorted(self._pending.items()):
+            yield from (StateRow("pending left" if rank else "pending right", key, value, ts) for value in values)
+
+    def _visible_on(self, side: int) -> Callable[[int], int] | None:
+        return (lambda domain: self._visible_from(side, domain)) if self._semantics.repaired(14) else None
 
     def _visible_from(self, side: int, domain: int) -> int:
         """From which timestamp on a side's records of a domain are seen, since an on-time partner may come."""

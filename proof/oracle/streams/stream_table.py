@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from proof.oracle.clock import Clock
 from proof.oracle.domains import domain_of
 from proof.oracle.graph import EngineFailsError, Node, Place, Topology
-from proof.oracle.records import Joiner, Record, key_bytes
+from proof.oracle.records import Joiner, Record, StateRow, key_bytes
 from proof.oracle.source_time import SourceTime
 from proof.oracle.tables.table import Table
 
@@ -77,6 +77,10 @@ class StreamTableJoin(Node):
             self._join(record)
         else:
             self._hold(record)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """What waits for the end of its grace."""
+        return (StateRow("pending left", record.key, record.value, record.ts) for *_, record in self._buffer)
 
     def held_back(self) -> int:
         """The grace."""

@@ -7,12 +7,12 @@ resolve at the left, with a topic before each side change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from proof.oracle.graph import Node, Repartition, Topology
-from proof.oracle.records import Joiner, Key, Record, Stored, Value, key_bytes
+from proof.oracle.records import Joiner, Key, Record, StateRow, Stored, Value, key_bytes
 from proof.oracle.tables.table import MisleadingLookup, Table, TableSource
 
 ForeignKey = Callable[[Value], Key]
@@ -131,6 +131,11 @@ class SubscriptionJoin(Node):
             if self._arrived is not None:
                 self._arrived[record.key] = self._right.get(record.key)
             self._tell(record)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """The subscriptions: under the right key the left one, since when."""
+        for target, subscribers in self._subscribed.items():
+            yield from (StateRow("subscription", target, key, ts) for key, (_, ts) in subscribers.items())
 
     def _find(self, target: Key) -> Stored | None:
         return self._right.get(target) if self._arrived is None else self._arrived.get(target)

@@ -6,11 +6,11 @@ side triggers; the result keeps its key and timestamp, whatever key was looked u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from proof.oracle.graph import Node, Topology
-from proof.oracle.records import Joiner, Key, Record, Stored, Value
+from proof.oracle.records import Joiner, Key, Record, StateRow, Stored, Value
 from proof.oracle.tables.stores import PlainStore
 from proof.oracle.tables.table import Table
 
@@ -37,6 +37,10 @@ class GlobalTable(Node):
         """Store one update."""
         if record.key is not None:
             self._store.put(record.key, record.value, record.ts)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """The rows."""
+        return (StateRow("row", *row) for row in self._store.rows())
 
     def get(self, key: Key) -> Stored | None:
         """The current value."""

@@ -7,10 +7,10 @@ section A touches it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from proof.oracle.graph import Topology
-from proof.oracle.records import CombinedKey, Joiner, Key, Record, Stored, Value, key_bytes
+from proof.oracle.records import CombinedKey, Joiner, Key, Record, StateRow, Stored, Value, key_bytes
 from proof.oracle.tables.table import Table
 
 MANY, ONE = 0, 1
@@ -59,6 +59,10 @@ class OneToManyJoin(Table):
     def get(self, key: Key) -> Stored | None:
         """The standing result."""
         return self._results.get(key)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """The standing results; the rows of both sides stand in their tables."""
+        return (StateRow("result", f"{key.prefix}/{key.suffix}", *stored) for key, stored in self._results.items())
 
     def receive(self, record: Record, port: int) -> None:
         """Join one change of either side."""

@@ -7,7 +7,7 @@ store keeps every version inside its history and says of each put whether it is 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from proof.oracle.records import Key, Stored, Value
@@ -25,6 +25,10 @@ class PlainStore:
     def get(self, key: Key) -> Stored | None:
         """The current value."""
         return self._rows.get(key)
+
+    def rows(self) -> Iterator[tuple[Key, Value, int]]:
+        """All rows, the latest keys last."""
+        return ((key, *stored) for key, stored in self._rows.items())
 
     def put(self, key: Key, value: Value, ts: int) -> bool:
         """Store or delete; always the latest."""
@@ -80,6 +84,13 @@ class VersionedStore:
         if at < 0 or row.earlier[at][1] is None:
             return None
         return Stored(row.earlier[at][1], row.earlier[at][0])
+
+    def rows(self) -> Iterator[tuple[Key, Value, int]]:
+        """All versions; a value of None is where a row ended."""
+        for key, row in self._rows.items():
+            yield from ((key, value, ts) for ts, value in row.earlier)
+            if row.latest is not None:
+                yield key, *row.latest
 
     @property
     def _time(self) -> int:

@@ -7,9 +7,11 @@ look values up". Law: materialisation is decided in order of construction, never
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from proof.oracle.domains import domain_of
 from proof.oracle.graph import Node, Topology
-from proof.oracle.records import Key, Record, Stored, Value
+from proof.oracle.records import Key, Record, StateRow, Stored, Value
 from proof.oracle.semantics import Semantics
 from proof.oracle.tables.stores import PlainStore, Store, VersionedStore
 
@@ -135,6 +137,11 @@ class TableSource(Table):
     def get_as_of(self, key: Key, ts: int) -> Stored | None:
         """The version of that time, or the current value of a plain store."""
         return self._store.get_as_of(key, ts) if isinstance(self._store, VersionedStore) else self.get(key)
+
+    def state_rows(self) -> Iterator[StateRow]:
+        """The rows, or their versions; none where nothing is stored."""
+        what = "version" if self.versioned else "row"
+        return (StateRow(what, *row) for row in (() if self._store is None else self._store.rows()))
 
     def receive(self, record: Record, port: int) -> None:
         """Store and forward a change; only a cache hides the tombstone of an unknown key."""

@@ -6,16 +6,18 @@ Owns how the described joins are put together. Law: operators in the order of `p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from proof.oracle.functions import text
-from proof.oracle.graph import Node, Repartition, Topology
+from proof.oracle.graph import MapRecord, Node, Repartition, Topology
 from proof.oracle.records import Key, Value
 from proof.oracle.streams.self_join import SelfJoin
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.foreign_key import foreign_key_join
-from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
+from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalView, Lookup
+from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_table import TableTableJoin
@@ -127,8 +129,24 @@ KEY_MAPPERS: dict[str, Callable[[Key, Value], Key]] = {
 
 def _global(topology: Topology, vector: Vector) -> None:
     left = stream_source(topology, "left")
-    right = GlobalTable()
-    topology.source("right", right)
+    _look_up(topology, vector, left, _global_table(topology, "right"))
+
+
+def _global_view(topology: Topology, vector: Vector) -> None:
+    left = stream_source(topology, "left")
+    one, two = (_global_table(topology, side) for side in ("one", "two"))
+    refers = _foreign_key_of(vector)
+    view = GlobalView(one, two, join_type(vector["view_type"]), lambda _, value: refers(value), joiner(vector))
+    _look_up(topology, vector, left, view)
+
+
+def _global_table(topology: Topology, side: str) -> GlobalTable:
+    table = GlobalTable()
+    topology.source(side, table)
+    return table
+
+
+def _look_up(topology: Topology, vector: Vector, left: Node, right: Lookup) -> None:
     said = described_value(vector, "key_mapper")
     if said not in KEY_MAPPERS:
         raise IncompleteVectorError(f"unknown key mapper {said!r}")
@@ -173,14 +191,27 @@ FOREIGN_KEYS: dict[str, Callable[[Value], Key]] = {
 }
 
 
-def _foreign_key(topology: Topology, vector: Vector) -> None:
+def _foreign_key_of(vector: Vector) -> Callable[[Value], Key]:
     said = described_value(vector, "fk_extractor")
     if said not in FOREIGN_KEYS:
         raise IncompleteVectorError(f"unknown foreign key extractor {said!r}")
+    return FOREIGN_KEYS[said]
+
+
+def _one_to_many(topology: Topology, vector: Vector) -> None:
+    if join_type(vector["join_type"]) != "inner":
+        raise IncompleteVectorError(f"no one-to-many join of type {vector['join_type']!r}")
+    one, many = (table_source(topology, vector, side, place) for place, side in enumerate(("one", "many")))
+    result = OneToManyJoin(topology, many, one, _foreign_key_of(vector), joiner(vector))
+    named = MapRecord(result, lambda record: replace(record, key=f"{record.key.prefix}/{record.key.suffix}"))
+    observe(topology, named, vector)
+
+
+def _foreign_key(topology: Topology, vector: Vector) -> None:
     left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
     how = operators[0]["type"]
-    result = foreign_key_join(topology, left, right, how, FOREIGN_KEYS[said], joiner(vector))
+    result = foreign_key_join(topology, left, right, how, _foreign_key_of(vector), joiner(vector))
     if len(operators) == 1:
         observe(topology, result, vector)
     elif described_value(vector, "rejoined") == "left with result":
@@ -204,6 +235,8 @@ BUILDERS: dict[str, Builder] = {
     "stream-stream": _stream_stream,
     "stream-table": _stream_table,
     "stream-globaltable": _global,
+    "stream-globalview": _global_view,
+    "one-to-many": _one_to_many,
     "table-table": _table_table,
     "fk-table-table": _foreign_key,
     "fk-table-table+table-table": _foreign_key,

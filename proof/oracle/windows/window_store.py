@@ -8,7 +8,7 @@ partner may come. The largest one counts of the record's own time domain (row 20
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from proof.oracle.records import Key, Value
 
@@ -42,6 +42,11 @@ class JoinStore:
             if max(0, first) <= ts <= max(0, last)
             and (self._visible(ts, domain) or (visible_from is not None and ts >= visible_from(domain)))
         ]
+
+    def rows(self, visible_from: Callable[[int], int] | None = None) -> Iterator[tuple[Key, Value, int]]:
+        """All visible records, as `fetch` sees them."""
+        for key in self._rows:
+            yield from ((key, value, ts) for ts, value, _ in self.fetch(key, 0, 2**63, visible_from))
 
     def newest(self, domain: int) -> int:
         """The largest timestamp put into it, of a time domain; -1 for none."""

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from pyspark.sql import SparkSession
 
-from tests.spark.serving.browser import MOST_MS, Shown
+from tests.browser import MOST_MS, Shown
 from tests.spark.serving.kit import Inputs, RunningQuery, until
 from tests.spark.serving.served_run import topology
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.spark.serving.browser import MOST_MS, Shown
+from tests.browser import MOST_MS, Shown
 from tests.spark.serving.standing import numbers, standing, status_of, topology
 from watersmeet._plan.pictures.picture import picture_of
 from watersmeet._plan.pictures.svg import svg

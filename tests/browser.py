@@ -1,12 +1,17 @@
-"""A real browser for the tests of the page: Chromium without a window, installed where that is possible."""
+"""A real browser for tests of pages: Chromium without a window, installed where that is possible.
+
+A `conftest.py` that imports `browser` has one for all tests of its folder.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from dev.debian import ProgramMissing, install
 
@@ -34,6 +39,20 @@ def chromium() -> str:
 
 def _found() -> str | None:
     return next((path for path in map(shutil.which, _NAMES) if path is not None), None)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium; the tests are skipped where there is none."""
+    try:
+        path = chromium()
+    except ProgramMissing as missing:
+        pytest.skip(f"no browser: {missing}")
+    with sync_playwright() as playwright:
+        # root has no sandbox; the only pages are ours
+        made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
 
 
 @dataclass
