@@ -78,7 +78,7 @@ lint: setup ## style, format and types
 	@$(PY) -m mypy
 
 docs: setup ## the docs site, strictly, into .site: open .site/index.html
-	@$(PY) dev/fetch_pyodide.py
+	@$(PY) dev/docs/fetch_pyodide.py
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 format: setup ## puts style and format right where a program can

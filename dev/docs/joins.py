@@ -1,6 +1,6 @@
 """What the page "Joins in the browser" loads: the oracle as a zip, the golden tables as cases, and Pyodide.
 
-Everything is laid into `joins/` of the site. Without `.pyodide` (`dev/fetch_pyodide.py`) the page says what is missing.
+Everything is laid into `joins/` of the site. Without `.pyodide` (`fetch_pyodide.py`) the page says what is missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import zipfile
 from html import escape
 from pathlib import Path
 
-from dev.fetch_pyodide import FILES, PYODIDE, present
+from dev.docs.fetch_pyodide import FILES, PYODIDE, present
 from proof.cases import cases_of
 
 ROOT = Path(__file__).resolve().parents[2]

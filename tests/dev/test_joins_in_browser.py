@@ -15,7 +15,7 @@ from mkdocs.config import load_config
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from dev.docs import joins
-from dev.fetch_pyodide import PyodideMissing, fetch
+from dev.docs.fetch_pyodide import PyodideMissing, fetch
 from proof import cases, golden
 from proof.recordings import History
 from tests.browser import MOST_MS, Shown

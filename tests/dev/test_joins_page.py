@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dev import fetch_pyodide
-from dev.docs import joins
-from dev.fetch_pyodide import FILES, PyodideMissing, fetch, present
+from dev.docs import fetch_pyodide, joins
+from dev.docs.fetch_pyodide import FILES, PyodideMissing, fetch, present
 from proof import golden
 
 CASE = "operator: table-table\ntype: inner\n\nleft a 1 @1\nright a 2 @2"

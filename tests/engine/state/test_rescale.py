@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from proof.arrow import arrow_builder
+from proof.engine import EngineDriver
 from watersmeet._engine.exchange.shards import lowest_of, shard_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.state import manifest as mf
@@ -15,6 +19,7 @@ from watersmeet._engine.state.carry import CarriedTables, divide, overlapping, p
 from watersmeet._engine.state.runs import Policy, State
 from watersmeet._engine.state.store import FolderChunkStore, MemoryChunkStore
 from watersmeet._plan.operators.spec import TableSchema
+from watersmeet.windows import JoinWindows
 
 TOTALS = TableSchema("totals", (("key", pa.string()), ("value", pa.int64())))
 EVERYWHERE = TableSchema("names", (("key", pa.string()), ("value", pa.int64())), everywhere=True)
@@ -126,3 +131,26 @@ def test_a_store_of_files_gives_its_chunks_back_in_order(tmp_path: Path) -> None
     assert list(store.chunks()) == [("a", 0, b"1"), ("a", 1, b"2")]
     with pytest.raises(KeyError):
         store.get_chunk("b", 0)
+
+
+@pytest.mark.parametrize("shards", [(1, 4), (2, 4), (4, 8), (7, 1), (2, 1), (2, 3)])
+def test_rows_of_a_windowed_join_that_were_matched_stay_so_over_other_shards(shards: tuple[int, int]) -> None:
+    builder = arrow_builder("rescaled")
+    left, right = (builder.stream(name, key="string", value="string") for name in ("left", "right"))
+    windows = JoinWindows.of_time_difference_and_grace("10 ms", "5 ms")
+    plus = partial(pc.binary_join_element_wise, null_handling="replace")
+    left.outer_join(right, lambda a, b: plus(a, b, "+"), windows).to("o")
+    driver = EngineDriver(builder.build(), shards=shards[0])
+    keys = [f"k{n}" for n in range(40)]
+    for key in keys:
+        driver.pipe("left", key, "a", ts=0)
+    driver.run_batch()
+    # every other row is matched in a later batch than its own
+    for key in keys[::2]:
+        driver.pipe("right", key, "b", ts=1)
+    driver.run_batch()
+    driver.rescale(shards[1])
+    driver.pipe("left", "k0", "late", ts=100)
+    driver.run_batch()
+    found = sorted((result.key, result.value) for result in driver.read("o"))
+    assert found == sorted([(key, "a+b") for key in keys[::2]] + [(key, "a+") for key in keys[1::2]])

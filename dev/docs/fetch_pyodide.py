@@ -1,6 +1,6 @@
 """Fetches Pyodide, Python for browsers, with npm into .pyodide/, for the page "Joins in the browser" of the docs site.
 
-The archive is checked against dev/pyodide.lock (SHA-256 and name, with the version), so that what runs is what was
+The archive is checked against dev/docs/pyodide.lock (SHA-256 and name, with the version), so that what runs is what was
 locked, whatever mirror npm takes it from. The site is built without it too: the page then says what is missing.
 """
 
@@ -14,8 +14,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "dev" / "pyodide.lock"
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "dev" / "docs" / "pyodide.lock"
 PYODIDE = ROOT / ".pyodide"
 FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json", "package.json")
 """Of the archive, what the page loads; package.json tells version and licence (MPL-2.0)."""
