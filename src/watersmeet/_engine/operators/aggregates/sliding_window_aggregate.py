@@ -123,8 +123,10 @@ def _settle(shard: Shard, begin: int, key: Int64s, found: Slid, states: States) 
         gone, start, ts, state, owner, by = np.array(found.several.replaced, dtype=np.int64).T
         numbers = {"start": start, "ts": ts, "domain": owner}
         if "headers" in before.numbers:
-            some = by >= 0
-            numbers["headers"] = _last_changes(before, begin, gone, start, gone[some], start[some], by[some])
+            # one window may be replaced twice in a batch: each time it has the headers of its own last record
+            none = gone[:0]
+            stored = _last_changes(before, begin, gone, start, none, none, none)
+            numbers["headers"] = np.where(by >= 0, begin + by, stored)
         shard.let_go(gone, numbers, states.of(state))
     shard.settle(
         np.concatenate([before.key[others], now.key]),

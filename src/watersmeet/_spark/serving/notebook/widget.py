@@ -13,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from functools import cache
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -83,13 +84,17 @@ class QueryWidget(anywidget.AnyWidget):
             await asyncio.sleep(LOOK_SECONDS)
             # the last status is that of the query's end
             active = self._is_active()
-            self.status = (await self._asked("/status"))[1]
+            status, text = await self._asked("/status")
+            self.status = text if status == HTTPStatus.OK else self.status
 
     def _message(self, widget: Any, said: Any, buffers: Any) -> None:
         self._begun(self._answer(said))
 
     async def _answer(self, said: Any) -> None:
-        status, text = await self._asked(f"/{said['path']}")
+        try:
+            status, text = await self._asked(f"/{said['path']}")
+        except Exception as error:  # the browser waits for an answer
+            status, text = HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"
         self.send({"id": said["id"], "status": status, "text": text})
 
     async def _asked(self, address: str) -> tuple[int, str]:
