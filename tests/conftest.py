@@ -56,6 +56,13 @@ def spark() -> Iterator[SparkSession]:
         config={
             "spark.ui.enabled": "false",
             "spark.driver.extraJavaOptions": SHORT_LIVED,
+            # one session has the queries of a thousand tests: it would remember their jobs, tasks and plans
+            "spark.driver.memory": "2g",
+            "spark.ui.retainedJobs": "20",
+            "spark.ui.retainedStages": "20",
+            "spark.ui.retainedTasks": "200",
+            "spark.sql.ui.retainedExecutions": "5",
+            "spark.sql.streaming.ui.retainedQueries": "5",
             "spark.sql.shuffle.partitions": "2",
             # what watersmeet reckons in must not depend on the session's own zone
             "spark.sql.session.timeZone": "America/New_York",

@@ -183,6 +183,18 @@ FOUND = {
         clock=((1, 1001), (2, 1181)),
         idle_after=1,
     ),
+    "the time of a processor behind rows that a join has let go is the same with timers and without": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("stream_stream", (Ref(0), Ref(0)), {"how": "left", "before": -5, "after": 20, "grace": 3}),
+                Op("process", (Ref(1),), {"record": [["time"]], "timer": [], "lasts": {}}),
+                Op("to", (Ref(2),), {}),
+            ),
+            keys="long",
+        ),
+        (Input("n0", 2**53, "1", 23), Input("n0", 2**53, "1", 98)),
+    ),
 }
 
 

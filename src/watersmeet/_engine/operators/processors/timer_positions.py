@@ -51,11 +51,12 @@ class TimerPositions:
         self.keyed = placed and len(gone) > 0
         """Whether places need keys: operators above have let rows go, whose turns may be those of timers."""
         behind = np.zeros(len(events), dtype=np.int64)
-        if self.keyed:
+        # the time at a row does not depend on whether timers are declared
+        if len(gone):
             behind[gone] = self._fires_before(events, gone)
         self.stream_time: list[int] = (times.at_row + behind).tolist()
         roots = events.position[: len(ROOT_POSITION)]
-        self._rank: list[int] = (behind_how_many(times.movers, roots) if placed else behind).tolist()
+        self._rank: list[int] = (behind_how_many(times.movers, roots) if placed else np.zeros_like(behind)).tolist()
         self._released = dict(zip(gone.tolist(), self._of_released(events, gone), strict=True)) if self.keyed else {}
         self._moves: dict[int, tuple[list[int], list[int]]] = {}
 
