@@ -49,7 +49,7 @@ def test_a_batch_behind_a_large_one_has_fewer_records(
 ) -> None:
     left, right, out = new_topic(broker), new_topic(broker), new_topic(broker)
     producer, texts = Producer({"bootstrap.servers": broker.bootstrap_servers}), random.Random(1)
-    expected: dict[bytes | None, bytes | None] = {}
+    expected: dict[bytes, bytes] = {}
     for number in range(RECORDS):
         for topic, value in ((left, texts.randbytes(300).hex()), (right, "|")):
             if topic == left or number < 100:
@@ -63,11 +63,21 @@ def test_a_batch_behind_a_large_one_has_fewer_records(
             raise AttributeError("streamingQuery")
 
         monkeypatch.setattr(planned_batches, "streaming_execution", no_such)
-    kafka = wm.Kafka(broker.bootstrap_servers, max_records_per_batch=A_BATCH, max_bytes_per_batch=1 << 20)
-    first, *later = batches(spark, kafka, (left, right), out, tmp_path)
-    assert sum((first, *later)) == RECORDS + 100
     # Spark divides a limit among partitions, and rounds down
     full = 0.9 * A_BATCH
+    kafka = wm.Kafka(broker.bootstrap_servers, max_records_per_batch=A_BATCH, max_bytes_per_batch=1 << 20)
+    first, *later = batches(spark, kafka, (left, right), out, tmp_path)
+    for key in sorted(expected):
+        producer.produce(left, key=key, value=b"again" * 100, timestamp=20_000)
+        for _ in range(39):
+            producer.produce(left, key=b"\x00" * 8, value=b"again" * 100, timestamp=20_000)
+        expected[key] = b"again" * 100 + b"|"
+    assert producer.flush(60) == 0
+    again = batches(spark, kafka, (left, right), out, tmp_path)
+    assert sum(again) == 4_000
+    # a start goes on with the limit of the last batch
+    assert (again[0] < full) == (way == "Spark lets us")
+    assert sum((first, *later)) == RECORDS + 100
     assert full < first <= A_BATCH
     if way == "Spark lets us":
         assert max(later) < full

@@ -37,10 +37,12 @@ class StoredMetrics:
     ----------
     totals : of all batches that were counted.
     at_ms : when they were written, ms since 1970.
+    records_limit : how many records of topics the next batch may have; None: as many as any.
     """
 
     totals: Totals
     at_ms: int
+    records_limit: int | None = None
 
 
 def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | None:
@@ -67,7 +69,8 @@ def _read(content: bytes, identity: str, committed: int, counted: Counted | None
             body = _body(content)
             if body is None or body["id"] != identity or body["totals"]["last"] > committed:
                 return None
-            return StoredMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]))
+            limit = body.get("records_limit")
+            return StoredMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]), limit)
     except CorruptData:
         return None
 
@@ -79,7 +82,7 @@ class LifetimeTotals:
     ----------
     place : the checkpoint.
     counted : what the query counts.
-    plan : called with the counts of each batch, before its commit.
+    plan : called with the counts of each batch, before its commit; gives how many records the next one may have.
 
     Attributes
     ----------
@@ -88,7 +91,7 @@ class LifetimeTotals:
     """
 
     def __init__(
-        self, place: Checkpoint, counted: Counted, plan: Callable[[Tally], None] = lambda counts: None
+        self, place: Checkpoint, counted: Counted, plan: Callable[[Tally], int | None] = lambda counts: None
     ) -> None:
         found = read(place, counted)
         self.totals = Totals(counted) if found is None else found.totals
@@ -96,6 +99,7 @@ class LifetimeTotals:
             self.totals.forget_sizes()
         self.sizes = self.totals.sizes()
         self._place, self._plan = place, plan
+        self._records_limit = None if found is None else found.records_limit
         self._changed = False
         # the batch's thread writes, and the one that follows the progress
         self._lock = threading.Lock()
@@ -106,8 +110,8 @@ class LifetimeTotals:
         if observed is not None:
             with self._lock:
                 sums = self.totals.count(batch, observed, time.time_ns() // 1_000_000)
+                self._records_limit = self._plan(sums)
                 self._write()
-            self._plan(sums)
 
     def behind_commit(self, progress: Any) -> None:
         """Take from a progress what is not known before, which is all where Spark gives nothing before."""
@@ -127,12 +131,18 @@ class LifetimeTotals:
 
     def _write(self) -> None:
         number = self.totals.last or 0
-        self._place.folder.replace(f"{_FOLDER}/{number % 2}", _text(self.totals, self._place.id))
+        self._place.folder.replace(f"{_FOLDER}/{number % 2}", _text(self.totals, self._place.id, self._records_limit))
         self._changed = False
 
 
-def _text(totals: Totals, identity: str) -> str:
-    body = {"version": VERSION, "id": identity, "at_ms": time.time_ns() // 1_000_000, "totals": totals.as_json()}
+def _text(totals: Totals, identity: str, records_limit: int | None = None) -> str:
+    body = {
+        "version": VERSION,
+        "id": identity,
+        "at_ms": time.time_ns() // 1_000_000,
+        "totals": totals.as_json(),
+        "records_limit": records_limit,
+    }
     text = json.dumps(body)
     return f"{_digest(text)} {text}"
 

@@ -4,16 +4,19 @@ Spark's Kafka source limits a batch by records. But the cost of a batch follows 
 that is made of them: a changed row may have a hundred thousand results. Both are counted when the batch ends. The limit
 of the next one is set in the running query; Spark has no public way for that. Where its classes look
 otherwise than in Spark 4.3 the limit of records stays as it was given (law 8). A batch that was planned is run again as
-it was planned.
+it was planned. The limit is written with the numbers of each batch, so a start goes on with it.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint
+from watersmeet._spark.metrics import lifetime_totals
 from watersmeet._spark.metrics.observed import streaming_execution
 from watersmeet._worker.wire.measures import CONSUMED, SENT, Tally
 from watersmeet.io.kafka import Kafka
@@ -45,29 +48,49 @@ def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> in
     return min(most, wanted if sent <= largest else min(wanted, limit))
 
 
-def planning(spark: SparkSession, kafka: Kafka | None) -> Callable[[Tally], None]:
-    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
-    return (lambda counts: None) if kafka is None else _PlannedBatches(spark, kafka)
+def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
+    """The settings with the limit of records that the last batch of a checkpoint has left."""
+    stored = None if kafka is None else lifetime_totals.read(place)
+    if kafka is None or stored is None or stored.records_limit is None:
+        return kafka
+    found = copy.copy(kafka)
+    least = min(LEAST, kafka.max_records_per_batch)
+    limit = min(max(stored.records_limit, least), kafka.max_records_per_batch)
+    object.__setattr__(found, "max_records_per_batch", limit)
+    return found
+
+
+def planning(spark: SparkSession, kafka: Kafka | None, first: Kafka | None) -> Callable[[Tally], int | None]:
+    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it.
+
+    Parameters
+    ----------
+    kafka : its settings.
+    first : the same, with the limit that its first batch has.
+    """
+    if kafka is None or first is None:
+        return lambda counts: None
+    return _PlannedBatches(spark, kafka, first.max_records_per_batch)
 
 
 class _PlannedBatches:
     """Limits the batches of a query, one after the other."""
 
-    def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
-        self._spark, self._kafka = spark, kafka
-        self._limit = kafka.max_records_per_batch
+    def __init__(self, spark: SparkSession, kafka: Kafka, limit: int) -> None:
+        self._spark, self._kafka, self._limit = spark, kafka, limit
 
-    def __call__(self, counts: Tally) -> None:
+    def __call__(self, counts: Tally) -> int:
         found = {CONSUMED: 0, SENT: 0}
         for measure, count in counts.items():
             if measure.kind in found:
                 found[measure.kind] += count
         if not found[CONSUMED]:
-            return
+            return self._limit
         most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
         limit = planned(found[CONSUMED], found[SENT], self._limit, *most)
         if limit != self._limit and _limited(self._spark, self._limit, limit):
             self._limit = limit
+        return self._limit
 
 
 def _limited(spark: SparkSession, before: int, records: int) -> bool:
