@@ -29,6 +29,7 @@ final class Nexmark {
     private static final Serde<Double> DOUBLE = Serdes.Double();
     private static final Duration TEN_SECONDS = Duration.ofSeconds(10);
     private static final Duration GRACE = Duration.ofMinutes(1);
+    private static final Duration ALL_OF_TIME = Duration.ofMinutes(5);
 
     record Person(
         long id, String name, String emailAddress, String creditCard, String city, String state, String dateTime,
@@ -76,7 +77,7 @@ final class Nexmark {
                 break;
             case "nexmark_q11":
                 bids(events).groupBy((key, bid) -> bid.bidder(), Grouped.with(LONG, Json.of(Bid.class)))
-                    .windowedBy(SessionWindows.ofInactivityGapAndGrace(TEN_SECONDS, GRACE))
+                    .windowedBy(SessionWindows.ofInactivityGapAndGrace(TEN_SECONDS, ALL_OF_TIME))
                     .count(Materialized.<Long, Long, SessionStore<Bytes, byte[]>>with(LONG, LONG))
                     .toStream((key, count) -> key.key() + "|" + key.window().start() + "|" + key.window().end())
                     .to(out[0], Produced.with(TEXT, LONG));
