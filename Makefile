@@ -2,7 +2,7 @@
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
 .PHONY: help setup jars test test-all check proof mutants conformance soak chaos versions release \
-	release-check lint docs format demo bench lock clean
+	release-check lint docs docs-version format demo bench lock clean
 
 PY := .venv/bin/python
 # tests that stand together stay together, and a process that has none left takes some of another's
@@ -23,6 +23,9 @@ RUNNER ?= spark
 KILLS ?= 1000
 # make release REPOSITORY=https://host/owner/watersmeet: where it is published
 REPOSITORY ?=
+# make docs-version VERSION=0.1 ALIAS=latest: under which name, and whether the site opens with it
+VERSION ?=
+ALIAS ?=
 # make lock UPGRADE=1: to the newest versions that pyproject.toml allows
 UPGRADE ?=
 
@@ -80,6 +83,9 @@ lint: setup ## style, format and types
 docs: setup ## the docs site, strictly, into .site: open .site/index.html
 	@$(PY) dev/docs/fetch_pyodide.py
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+docs-version: docs ## the site beside those of other versions, on the branch gh-pages: VERSION=0.1 ALIAS=latest
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh dev/docs/version.sh "$(VERSION)" "$(ALIAS)"
 
 format: setup ## puts style and format right where a program can
 	@$(PY) -m ruff check --fix-only .

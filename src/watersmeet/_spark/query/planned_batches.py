@@ -60,14 +60,9 @@ def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     return found
 
 
-def planning(spark: SparkSession, kafka: Kafka | None, first: Kafka | None) -> Callable[[Tally], int | None]:
-    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it.
-
-    Parameters
-    ----------
-    kafka : its settings.
-    first : the same, with the limit that its first batch has.
-    """
+def planning(spark: SparkSession, kafka: Kafka | None, place: Checkpoint) -> Callable[[Tally], int | None]:
+    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
+    first = limited(kafka, place)
     if kafka is None or first is None:
         return lambda counts: None
     return _PlannedBatches(spark, kafka, first.max_records_per_batch)

@@ -46,9 +46,10 @@ from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import Counted, Totals
 from watersmeet._spark.metrics.view import MetricsView
-from watersmeet._spark.query import failures, leases, planned_batches, policies, silence
+from watersmeet._spark.query import failures, leases, policies, silence
 from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
+from watersmeet._spark.query.planned_batches import limited, planning
 from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
@@ -273,8 +274,7 @@ class _Start:
             # everything has been checked
             self._hand_over(found, place, planned, given)
             self._record(place, lease, found)
-            plan = planned_batches.planning(self.spark, kafka, planned_batches.limited(kafka, place))
-            barrier.passing = (kept := LifetimeTotals(place, metrics, plan)).before_commit
+            barrier.passing = (kept := LifetimeTotals(place, metrics, planning(self.spark, kafka, place))).before_commit
             join_journal()
             # once more: what is set depends on where the checkpoint lies, which must exist for that
             with settings.query_settings(*given):
@@ -335,7 +335,7 @@ class _Start:
                 hint="First start it with available_now=True and wait for its end: that processes the rest of the "
                 "history.",
             )
-        given = (planned_batches.limited(self.options.kafka, place), self.folder)
+        given = (limited(self.options.kafka, place), self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
         dropped = dropped_source(topology.plan)
