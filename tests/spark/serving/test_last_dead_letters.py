@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from watersmeet._spark.serving.dead_letters import LetterTopics, letter_of
+from watersmeet._spark.serving import dead_letters
+from watersmeet._spark.serving.dead_letters import SECONDS, LetterTopics, letter_of
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 
@@ -42,3 +44,38 @@ def test_a_connection_that_only_java_knows_is_answered_with_what_to_do() -> None
     with pytest.raises(ConfigError, match=r"(?s)Dead letters are not shown.*Hint: Install the extra kafka") as refused:
         LetterTopics(kafka, ("bad",)).last()
     assert "secret" not in str(refused.value)
+
+
+class SlowConsumer:
+    """A Kafka that needs a second for each answer, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = list[tuple[str, int]]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(8)))})
+
+    def get_watermark_offsets(self, place: tuple[str, int], timeout: float) -> tuple[int, int]:
+        self.now += 1
+        self.asked.append(place)
+        return 0, 0
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_a_look_ends_in_time_however_many_partitions_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowConsumer()
+    client = SimpleNamespace(
+        Consumer=None, KafkaException=RuntimeError, TopicPartition=lambda topic, number: (topic, number)
+    )
+    monkeypatch.setattr(dead_letters.kafka_client, "client", lambda: client)
+    monkeypatch.setattr(dead_letters.kafka_client, "make", lambda *_: slow)
+    monkeypatch.setattr(dead_letters, "time", slow)
+    assert LetterTopics(Kafka("localhost:1"), ("one", "two", "three")).last() == []
+    assert slow.now == SECONDS
+    assert slow.asked == [*(("one", n) for n in range(8)), ("two", 0), ("two", 1)]

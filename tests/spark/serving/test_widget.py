@@ -84,6 +84,26 @@ def test_the_status_moves_until_the_query_has_ended(replica: Replica, monkeypatc
         assert not json.loads(widget.status)["active"]
 
 
+def test_a_query_whose_session_is_gone_has_ended_for_its_widget(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(widgets, "LOOK_SECONDS", 0.01)
+    gone, status = [False], status_of(None)
+    now = status.metrics()
+
+    def is_active() -> bool:
+        if gone[0]:
+            raise ConnectionRefusedError("no JVM")
+        return True
+
+    moving = replace(status, is_active=is_active, metrics=lambda: replace(now, active=not gone[0]))
+    with shown(replica, moving) as (widget, _):
+        gone[0] = True
+        until(widget._following.done)
+        assert widget._following.exception() is None
+        assert not json.loads(widget.status)["active"]
+
+
 def test_a_query_that_serves_nothing_is_shown_without_tables() -> None:
     with shown(None) as (widget, sent):
         assert json.loads(widget.status)["served"] == {"tables": [], "batch": None, "error": None}

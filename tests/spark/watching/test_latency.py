@@ -15,11 +15,15 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs
 from tests.spark.serving.standing import numbers
+from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.metrics.metrics import LatencyMetrics, Metrics
 from watersmeet._spark.metrics.prometheus import text_of
+from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._worker.wire.ages import bucket_of, buckets_of, middle_ms
 from watersmeet._worker.wire.measures import AGE, BEGUN, Measure, Measures, Tally, aged
+from watersmeet.errors import ConfigError, SinkError
 
 
 def test_a_time_is_known_to_five_percent_by_its_bucket() -> None:
@@ -154,3 +158,16 @@ def test_a_query_says_its_latency_its_writes_its_memory_and_after_a_failure_why_
     after = again.metrics()
     again.stop()
     assert (after.restarts, after.last_error) == (1, error)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_query_that_has_lost_its_checkpoint_writes_no_last_error_into_it(
+    spark: SparkSession, tmp_path: Path, lost: bool
+) -> None:
+    def check() -> None:
+        if lost:
+            raise ConfigError("Another driver has taken the checkpoint over.", given="cp", hint="Stop one of both.")
+
+    folder = Folder(spark, str(tmp_path))
+    QueryFacts(folder, StopBarrier(), lambda: 1, check).end(lambda: SinkError("No.", given="out", hint="Look."))
+    assert bool(folder.contents("watersmeet/last_error/part-*")) == (not lost)

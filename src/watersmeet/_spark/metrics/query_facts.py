@@ -47,10 +47,13 @@ class QueryFacts:
     folder : its checkpoint.
     barrier : of its batches.
     epoch : gives the number of this start, while the query has the checkpoint; 0 before and afterwards.
+    check : raises where another driver has taken the checkpoint over.
     """
 
-    def __init__(self, folder: Folder, barrier: StopBarrier, epoch: Callable[[], int]) -> None:
-        self._folder, self._barrier, self._epoch = folder, barrier, epoch
+    def __init__(
+        self, folder: Folder, barrier: StopBarrier, epoch: Callable[[], int], check: Callable[[], None]
+    ) -> None:
+        self._folder, self._barrier, self._epoch, self._check = folder, barrier, epoch, check
         self._restarts = 0
         self._last = _stored(folder)
         self._noted = False
@@ -87,6 +90,8 @@ class QueryFacts:
                 self._noted = True
                 reason = reason_of(str(error))[:_MOST]
                 self._last = ErrorMetrics(time.time_ns() // 1_000_000, type(error).__name__, reason)
+                # one that has lost its checkpoint leaves the error of the one that has it
+                self._check()
                 self._folder.replace(_FOLDER, json.dumps(asdict(self._last)))
 
     def _begin(self, batch: int) -> None:

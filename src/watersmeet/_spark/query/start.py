@@ -150,7 +150,7 @@ class _Start:
             found = look(self.folder)
             place = self._place(found, effects)
         barrier = self._barrier(place, lease, self._topics.watch(place.facts))
-        facts = QueryFacts(self.folder, barrier, lambda: lease.epoch)
+        facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         rest = partial(self.launched, {"once": True})

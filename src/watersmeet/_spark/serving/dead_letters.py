@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 from watersmeet._spark.metrics.log_line import at
@@ -71,7 +71,8 @@ class LetterTopics:
         consumer = kafka_client.make(client.Consumer, {**kafka_client.client_settings(self.kafka), **_SETTINGS})
         until = time.monotonic() + SECONDS
         try:
-            found = [letter for topic in self.topics for letter in _last(client, consumer, topic, until)]
+            within = takewhile(lambda _: time.monotonic() < until, self.topics)
+            found = [letter for topic in within for letter in _last(client, consumer, topic, until)]
         except client.KafkaException as error:
             raise SinkError(
                 "Dead letters are not shown: Kafka does not answer.",
@@ -89,7 +90,8 @@ def _last(client: Any, consumer: Any, topic: str, until: float) -> list[dict[str
     if known.error is not None:
         raise client.KafkaException(known.error)
     partitions = []
-    for number in known.partitions:
+    # what is not reached in time is not shown
+    for number in takewhile(lambda _: time.monotonic() < until, known.partitions):
         low, high = consumer.get_watermark_offsets(client.TopicPartition(topic, number), timeout=_left(until))
         if high > low:
             partitions.append(client.TopicPartition(topic, number, max(low, high - _MARKERS * LETTERS)))

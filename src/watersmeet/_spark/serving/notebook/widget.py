@@ -83,9 +83,15 @@ class QueryWidget(anywidget.AnyWidget):
         while active:
             await asyncio.sleep(LOOK_SECONDS)
             # the last status is that of the query's end
-            active = self._is_active()
+            active = self._runs()
             status, text = await self._asked("/status")
             self.status = text if status == HTTPStatus.OK else self.status
+
+    def _runs(self) -> bool:
+        try:
+            return self._is_active()
+        except Exception:  # its session is gone, and the query with it
+            return False
 
     def _message(self, widget: Any, said: Any, buffers: Any) -> None:
         self._begun(self._answer(said))
