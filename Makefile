@@ -38,7 +38,7 @@ setup: ## .venv and .jars; quick when they are up to date
 jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
-test: setup ## tests of every kind, in ten minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
+test: setup ## tests of every kind, in ten to twelve minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
 test-all: setup ## all tests, the long ones of tests/long.txt too; ARGS="-m long" for these alone
@@ -82,7 +82,7 @@ lint: setup ## style, format and types
 
 docs: setup ## the docs site, strictly, into .site: open .site/index.html
 	@$(PY) dev/docs/fetch_pyodide.py
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 docs-version: docs ## the site beside those of other versions, on the branch gh-pages: VERSION=0.1 ALIAS=latest
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh dev/docs/version.sh "$(VERSION)" "$(ALIAS)"

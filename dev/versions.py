@@ -14,7 +14,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 if not __package__:  # run by its path: the repository's root is then not on the module path
@@ -26,6 +28,7 @@ from dev.jvm import JavaMissing
 PLACE = ROOT / ".versions"
 PAIRS = (("3.12", "4.2"), ("3.13", "4.1"))
 """(Python, PySpark) beside the daily pair: each claimed version once."""
+_SAID: Any = {"check": False, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 
 
 def candidates(version: str) -> Iterator[str]:
@@ -67,11 +70,13 @@ def tried(version: str, spark: str) -> bool | None:
     if python is None:
         print(f"Python {version}: not on this machine, so PySpark {spark} was not tried with it", flush=True)
         return None
-    print(f"Python {version} with PySpark {spark}", flush=True)
     inside = environment(python, spark, PLACE / f"python-{version}-pyspark-{spark}")
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
     trials = [ROOT / "dev" / f"{name}_trial.py" for name in ("version", "catalog")]
-    return all(subprocess.run([str(inside), str(trial)], env=kept, check=False).returncode == 0 for trial in trials)
+    # pairs are tried side by side: what each says is printed as a whole
+    ran = [subprocess.run([str(inside), str(trial)], env=kept, **_SAID) for trial in trials]
+    print(f"Python {version} with PySpark {spark}", *(done.stdout for done in ran), sep="\n", flush=True)
+    return all(done.returncode == 0 for done in ran)
 
 
 def main() -> int:
@@ -84,7 +89,8 @@ def main() -> int:
     except (FetchFailed, JavaMissing) as problem:
         print(problem, file=sys.stderr)
         return 1
-    found = [tried(version, spark) for version, spark in PAIRS]
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(tried, *zip(*PAIRS, strict=True)))
     return 1 if False in found or (options.all and None in found) else 0
 
 

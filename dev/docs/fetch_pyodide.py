@@ -82,7 +82,8 @@ def _packed(folder: Path, digest: str, name: str) -> Path:
     if found != digest:
         raise PyodideMissing(
             f"{name} has the SHA-256 {found}, and {LOCK.name} has {digest}.\n"
-            f"Hint: the mirror has another archive; after a change of version, write its SHA-256 into dev/{LOCK.name}."
+            f"Hint: the mirror has another archive; after a change of version, write its SHA-256 into "
+            f"dev/docs/{LOCK.name}."
         )
     return archive
 

@@ -7,6 +7,7 @@ beside it README, changelog, golden tables and examples; a link to any other fil
 from __future__ import annotations
 
 import ast
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -53,8 +54,13 @@ def page_of(path: str) -> str | None:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put all pages of a folder where the menu names the folder alone (`golden/`)."""
+    """Put all pages of a folder where the menu names the folder alone (`golden/`); versions, if mike builds.
+
+    A site that stands alone has no versions.json beside it, and must not ask for one.
+    """
     config.nav = expanded(config.nav)
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
     return config
 
 

@@ -9,4 +9,6 @@ export PYTHONPATH=. NO_MKDOCS_2_WARNING=1
 mike deploy --update-aliases "$version" ${alias:+"$alias"}
 if [ -n "$alias" ]; then
     mike set-default "$alias"
+elif ! git cat-file -e gh-pages:index.html 2>/dev/null; then
+    mike set-default "$version" # until a version has an alias
 fi

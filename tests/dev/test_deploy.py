@@ -88,6 +88,17 @@ def test_the_image_has_the_locked_spark_and_files_that_there_are() -> None:
     assert missing == []
 
 
+def test_the_image_starts_drivers_and_executors_of_kubernetes_with_the_connector_that_it_keeps() -> None:
+    text = DOCKERFILE.read_text()
+    # Spark's program answers to `driver` and `executor`, and runs any other command as it is
+    assert 'ENTRYPOINT ["/opt/entrypoint.sh"]' in text
+    assert 'CMD ["tini", "--", "watersmeet", "run"' in text
+    assert "*.jar /opt/connector\n" in text
+    given = read("kubernetes.yaml")["spec"]["sparkConf"]
+    for part in ("driver", "executor"):
+        assert given[f"spark.{part}.extraClassPath"] == "/opt/connector/*"
+
+
 def test_the_services_mount_files_that_there_are_and_wait_for_services_that_there_are(options: Any) -> None:
     services = read("compose.yaml")["services"]
     mounted = [
@@ -101,6 +112,8 @@ def test_the_services_mount_files_that_there_are_and_wait_for_services_that_ther
     assert {name for service in services.values() for name in service.get("depends_on", [])} <= set(services)
     (job,) = read("prometheus.yaml")["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"clicks:{options.start['metrics_port']}"]}]
+    # the image's own entry point is that of Kubernetes
+    assert services["clicks"]["entrypoint"][-1] == "watersmeet"
     assert services["clicks"]["command"][0] == run.name
     known = {name for parameter in run.params for name in parameter.opts}
     assert {word for word in services["clicks"]["command"] if word.startswith("--")} <= known

@@ -30,6 +30,13 @@ def test_the_reference_has_each_public_name_once_and_nothing_that_is_not_there()
     assert sorted(listed) == sorted((public - {"watersmeet.session"}) | also)
 
 
+def test_links_that_lead_nowhere_end_the_build_with_an_error():
+    line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
+    assert "--strict" in line
+    # mkdocs does not count what it does not print
+    assert "-q" not in line
+
+
 def test_docstrings_become_lists_of_their_parameters():
     assert doctest.testmod(docstrings).failed == 0
 

@@ -71,6 +71,15 @@ def test_the_menu_of_versions_lists_all_and_each_page_asks_for_it(repository: Pa
     assert '"provider": "mike"' in git(repository, "show", "gh-pages:0.1/laws.html")
 
 
+def test_a_site_of_which_no_version_is_the_latest_opens_with_the_first(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--single-branch", str(repository), "first")
+    there = tmp_path / "first"
+    git(there, "config", "user.name", "docs")
+    git(there, "config", "user.email", "docs@localhost")
+    put(there, "dev")
+    assert 'url=dev/"' in git(there, "show", "gh-pages:index.html")
+
+
 def test_a_version_without_a_name_is_refused_with_the_command(repository: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
         put(repository, "")

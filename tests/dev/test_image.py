@@ -20,3 +20,5 @@ def test_the_steps_of_the_image_run_and_its_command_describes_the_topology(tmp_p
     # Spark's classes and its connector, for the user of the image
     cached = {path.name for path in (tmp_path / "home" / ".cache" / "watersmeet").iterdir()}
     assert "kafka-connector" in cached
+    # where kubernetes.yaml looks for it
+    assert any("spark-sql-kafka" in path.name for path in (tmp_path / "opt" / "connector").iterdir())

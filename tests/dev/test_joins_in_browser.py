@@ -18,7 +18,7 @@ from dev.docs import joins
 from dev.docs.fetch_pyodide import PyodideMissing, fetch
 from proof import cases, golden
 from proof.recordings import History
-from tests.browser import MOST_MS, Shown
+from tests.browser import MOST_MS, Shown, absent
 from tests.oracle.test_cases import case_of, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         fetch()
     except PyodideMissing as missing:
-        pytest.skip(f"no Pyodide: {missing}")
+        absent(f"no Pyodide: {missing}")
     made = tmp_path_factory.mktemp("site")
     menu = [{"Joins": "joins.md"}, {"Golden": "golden/"}]
     config = load_config(str(ROOT / "mkdocs.yml"), plugins=[], site_dir=str(made), strict=False, nav=menu)

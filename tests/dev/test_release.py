@@ -24,6 +24,13 @@ from dev.versions import PAIRS
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github").rglob("*.yml"))
+WRITES = {
+    "check.yml": set[str](),
+    "codeql.yml": {"security-events"},
+    "docs.yml": {"contents"},
+    "publish.yml": {"id-token", "attestations"},
+}
+"""What the jobs of a workflow may write."""
 
 
 @pytest.mark.parametrize("module", [build, check, llms])
@@ -86,6 +93,8 @@ def test_each_workflow_reads_as_yaml_says_that_it_is_untried_and_gives_no_more_r
     assert text.startswith("# Untried: no repository has ")
     if path.parent.name == "workflows":
         assert "write" not in str(read["permissions"])
+        rights = (job.get("permissions", {}) for job in read["jobs"].values())
+        assert {right for each in rights for right, given in each.items() if given == "write"} == WRITES[path.name]
         commands = re.findall(r"make ([a-z-]+)", text)
         makefile = (ROOT / "Makefile").read_text()
         assert [name for name in commands if f"\n{name}:" not in makefile] == []

@@ -45,8 +45,8 @@ _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve",
 @click.option("--checkpoint", help="The folder from which the query continues after a restart.")
 @click.option("--kafka", metavar="SERVERS", help="The Kafka brokers, such as localhost:9092.")
 @click.option("--available-now", is_flag=True, default=None, help="Process what is there, and end.")
-@click.option("--shards", type=int, help="Shards of each operator, fixed at the first start.")
-@click.option("--tasks", type=int, help="Tasks of each exchange, fixed at the first start.")
+@click.option("--shards", type=int, help="Shards of each operator; another number than before needs --evolve.")
+@click.option("--tasks", type=int, help="Tasks of each exchange; another number than before needs --evolve.")
 @click.option("--trigger", help="Processing interval, such as '1 second'.")
 @click.option("--explain", metavar="DURATION", help="Keep a journal for so long, such as '1 day', for `why`.")
 @click.option(

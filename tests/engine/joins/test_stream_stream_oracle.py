@@ -38,7 +38,7 @@ FILES = (
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.proof)])
 @pytest.mark.parametrize("name", FILES)
-def test_every_history_gives_what_the_repaired_rules_say(name: str, every: int) -> None:
+def test_every_fourth_history_gives_what_the_repaired_rules_say_and_in_proofs_each(name: str, every: int) -> None:
     runner = EngineRunner()
     for history in histories(name, every=every):
         assert runner.supports(history) is None

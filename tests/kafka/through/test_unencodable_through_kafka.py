@@ -71,8 +71,17 @@ def check_letters(found: list[Record], topic: str, records: int) -> None:
             assert int.from_bytes(letter.value or b"", "big") == number % 5 + 1 > 3
 
 
-@pytest.mark.parametrize("way", ["by the driver", "by tasks", "by Spark"])
-@pytest.mark.parametrize("letters", [True, False], ids=["letters", "skip"])
+@pytest.mark.parametrize(
+    ("way", "letters"),
+    [
+        ("by the driver", True),
+        ("by the driver", False),
+        ("by tasks", True),
+        ("by Spark", False),
+        pytest.param("by tasks", False, marks=pytest.mark.proof),
+        pytest.param("by Spark", True, marks=pytest.mark.proof),
+    ],
+)
 def test_what_an_output_refuses_is_told_once_and_all_else_is_written(
     spark: SparkSession,
     broker: KafkaBroker,

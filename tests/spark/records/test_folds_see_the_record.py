@@ -115,10 +115,11 @@ def test_many_records_of_a_key_are_reduced_as_one_by_one() -> None:
     grouped.reduce(lambda one, value, record: F.when(value > one, value).otherwise(one)).to_stream().to("chosen")
     driver, ts, values = TopologyTestDriver(builder.build()), [(7 * n) % 50 for n in range(60)], [*range(60)]
     for number in values:
-        driver.pipe("in", "k", 100 - number, ts=ts[number])
-    assert [r.value for r in driver.read("sums")] == [100 + sum(ts[1 : n + 1]) for n in values]
-    assert [r.value for r in driver.read("greatest")] == [100] * 60
-    assert [r.value for r in driver.read("chosen")] == [100] * 60
+        driver.pipe("in", "k", ts[number], ts=ts[number])
+    assert [r.value for r in driver.read("sums")] == [sum(ts[: n + 1]) for n in values]
+    greatest = [max(ts[0], *(number + ts[number] for number in range(n + 1))) for n in values]
+    assert [r.value for r in driver.read("greatest")] == greatest
+    assert [r.value for r in driver.read("chosen")] == [max(ts[: n + 1]) for n in values]
 
 
 def test_a_reducer_of_sessions_sees_no_record() -> None:

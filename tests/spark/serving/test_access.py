@@ -28,10 +28,11 @@ import watersmeet as wm
 from tests.spark.serving.kit import until
 from tests.spark.serving.standing import ROWS, ask, served, standing, status_of
 from watersmeet._spark.serving.answers import answer
-from watersmeet._spark.serving.listening import limits
+from watersmeet._spark.serving.listening import http, limits
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.lookups import KeyLookups
 from watersmeet._spark.serving.listening.servers import Servers
+from watersmeet._spark.serving.page.status import QueryStatus
 from watersmeet._spark.serving.reads import TableQuestion
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.stores import key_of_text, keys_of
@@ -82,6 +83,29 @@ def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refuse
         assert "Ask again when it has its answer" in said["error"]
         assert first.result() == (200, {"table": "t", "key": 1})
         assert ask(f"{servers.url}/why/t/2") == (200, {"table": "t", "key": 2})
+
+
+def test_who_waits_for_another_reader_of_the_dead_letters_is_refused_in_time(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "SECONDS", 0.01)
+    begun, told = threading.Event(), threading.Event()
+
+    def last() -> list[dict[str, Any]]:
+        begun.set()
+        assert told.wait(600)
+        return []
+
+    monkeypatch.setattr(QueryStatus, "last_dead_letters", lambda self: last())
+    with served(replica) as servers, ThreadPoolExecutor(1) as asking:
+        first = asking.submit(ask, f"{servers.url}/dead-letters")
+        try:
+            assert begun.wait(600)
+            status, said = ask(f"{servers.url}/dead-letters")
+        finally:
+            told.set()
+        assert (status, "Look again later" in said["error"]) == (503, True)
+        assert first.result() == (200, {"letters": []})
 
 
 def test_nothing_is_read_without_the_token(replica: Replica) -> None:

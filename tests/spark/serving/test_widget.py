@@ -84,8 +84,9 @@ def test_the_status_moves_until_the_query_has_ended(replica: Replica, monkeypatc
         assert not json.loads(widget.status)["active"]
 
 
+@pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "no numbers"])
 def test_a_query_whose_session_is_gone_has_ended_for_its_widget(
-    replica: Replica, monkeypatch: pytest.MonkeyPatch
+    replica: Replica, monkeypatch: pytest.MonkeyPatch, numbers: bool
 ) -> None:
     monkeypatch.setattr(widgets, "LOOK_SECONDS", 0.01)
     gone, status = [False], status_of(None)
@@ -96,7 +97,12 @@ def test_a_query_whose_session_is_gone_has_ended_for_its_widget(
             raise ConnectionRefusedError("no JVM")
         return True
 
-    moving = replace(status, is_active=is_active, metrics=lambda: replace(now, active=not gone[0]))
+    def metrics() -> Any:
+        if gone[0] and not numbers:
+            raise ConnectionRefusedError("no JVM")
+        return replace(now, active=not gone[0])
+
+    moving = replace(status, is_active=is_active, metrics=metrics)
     with shown(replica, moving) as (widget, _):
         gone[0] = True
         until(widget._following.done)

@@ -137,8 +137,8 @@ def test_a_query_says_its_latency_its_writes_its_memory_and_after_a_failure_why_
     found = now.batch.latency["events"]
     assert now.latency == now.batch.latency
     assert found.records == 100
-    assert 60 * 0.95 <= (found.quantile(0.5) or 0) <= (60 + passed) * 1.05
-    assert (found.quantile(0.01) or 0) <= passed * 1.05
+    assert 60 * 0.91 <= (found.quantile(0.5) or 0) <= (60 + passed) * 1.1
+    assert (found.quantile(0.01) or 0) <= passed * 1.1
     assert {"offsets", "commits", "state"} <= set(now.batch.writes)
     assert now.driver_bytes["python"] > 0
     assert 0 < now.driver_bytes["heap"] <= now.driver_bytes["heap_limit"]
@@ -160,14 +160,14 @@ def test_a_query_says_its_latency_its_writes_its_memory_and_after_a_failure_why_
     assert (after.restarts, after.last_error) == (1, error)
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_query_that_has_lost_its_checkpoint_writes_no_last_error_into_it(
-    spark: SparkSession, tmp_path: Path, lost: bool
+@pytest.mark.parametrize(("lost", "epoch"), [(False, 1), (True, 1), (False, 0)])
+def test_a_query_that_has_lost_its_checkpoint_or_given_it_back_writes_no_last_error_into_it(
+    spark: SparkSession, tmp_path: Path, lost: bool, epoch: int
 ) -> None:
     def check() -> None:
         if lost:
             raise ConfigError("Another driver has taken the checkpoint over.", given="cp", hint="Stop one of both.")
 
     folder = Folder(spark, str(tmp_path))
-    QueryFacts(folder, StopBarrier(), lambda: 1, check).end(lambda: SinkError("No.", given="out", hint="Look."))
-    assert bool(folder.contents("watersmeet/last_error/part-*")) == (not lost)
+    QueryFacts(folder, StopBarrier(), lambda: epoch, check).end(lambda: SinkError("No.", given="out", hint="Look."))
+    assert bool(folder.contents("watersmeet/last_error/part-*")) == (epoch == 1 and not lost)

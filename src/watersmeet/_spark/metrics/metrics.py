@@ -43,7 +43,7 @@ class LatencyMetrics:
 
     Parameters
     ----------
-    buckets : number of records by bucket, to 5 percent: an eighth of a doubling of milliseconds each.
+    buckets : number of records by bucket, to 9 percent: an eighth of a doubling of milliseconds each.
     """
 
     buckets: Mapping[int, int] = field(default_factory=dict)

@@ -91,8 +91,9 @@ class QueryFacts:
                 reason = reason_of(str(error))[:_MOST]
                 self._last = ErrorMetrics(time.time_ns() // 1_000_000, type(error).__name__, reason)
                 # one that has lost its checkpoint leaves the error of the one that has it
-                self._check()
-                self._folder.replace(_FOLDER, json.dumps(asdict(self._last)))
+                if self._epoch():
+                    self._check()
+                    self._folder.replace(_FOLDER, json.dumps(asdict(self._last)))
 
     def _begin(self, batch: int) -> None:
         self._folder.spark.sparkContext.setLocalProperty(PROPERTY, str(time.time_ns() // 1_000_000))

@@ -58,6 +58,8 @@ class Query:
         self.streaming = streaming
         self._kafka, self._facts = kafka, facts
         counts.at_end(partial(facts.end, self.exception))
+        # at the latest while nobody else can have the checkpoint
+        lease.at_end(partial(facts.end, self.exception))
         self._topology = topology
         self._lease = lease
         self._counts = counts

@@ -2,7 +2,8 @@
 
 A task that runs again has to count the same once more (`measures`), so no task asks its own clock: the driver says with
 a property of the job when the batch began. The time between the begin and the outputs is added where it is known.
-A bucket is an eighth of a doubling, so a latency is known to 5 percent.
+A bucket is an eighth of a doubling, so an age is known to 5 percent, and a latency, which is put into
+a bucket again, to 9.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from watersmeet._spark.serving.answers import answer, answer_at, store_of
+from watersmeet._spark.serving.dead_letters import SECONDS
 from watersmeet._spark.serving.errors import Busy, NotServed, TooEarly, Unknown
 from watersmeet._spark.serving.listening.access import Access
 from watersmeet._spark.serving.listening.limits import App, BodyTooLarge, BodyTooSlow, Receive, Scope, Send, bounded
@@ -289,8 +290,16 @@ class HttpReplica:
         return JSONResponse({**said, "served": served}, headers={"Cache-Control": "no-store"})
 
     async def _dead_letters(self, request: Request) -> Response:
-        """The last dead letters; one reader at a time, as each asks Kafka."""
-        found = await anyio.to_thread.run_sync(self._query.status.last_dead_letters, limiter=self._looking)
+        """The last dead letters; one reader at a time, as each asks Kafka. Nobody waits longer than a look lasts."""
+        try:
+            with anyio.fail_after(SECONDS):
+                await self._looking.acquire()
+        except TimeoutError:
+            raise Busy("Others are looking at the dead letters.", hint="Look again later.") from None
+        try:
+            found = await anyio.to_thread.run_sync(self._query.status.last_dead_letters)
+        finally:
+            self._looking.release()
         return JSONResponse({"letters": found}, headers={"Cache-Control": "no-store"})
 
     async def _described(self, request: Request) -> Response:

@@ -84,8 +84,18 @@ class QueryWidget(anywidget.AnyWidget):
             await asyncio.sleep(LOOK_SECONDS)
             # the last status is that of the query's end
             active = self._runs()
+            text = await self._status()
+            if text is not None:
+                self.status = text
+            elif not active:
+                self.status = json.dumps({**json.loads(self.status), "active": False, "doing": None})
+
+    async def _status(self) -> str | None:
+        try:
             status, text = await self._asked("/status")
-            self.status = text if status == HTTPStatus.OK else self.status
+        except Exception:  # its session is gone: there are no numbers any more
+            return None
+        return text if status == HTTPStatus.OK else None
 
     def _runs(self) -> bool:
         try:

@@ -133,6 +133,7 @@ export class Numbers {
       this.#letters = (await (await this.#ask("dead-letters")).json()).letters;
       this.#list();
     } catch (error) {
+      this.#asked = undefined; // with the next status
       this.#at("letters-note").textContent = error.message;
     }
   }
