@@ -39,7 +39,13 @@ def test_an_archive_is_named_where_there_is_one_and_nobody_has_chosen(
     assert archive_options([]) == ""
     file.write_text("whole")
     assert archive_options(["-Xmx2g"]).startswith(f"-XX:SharedArchiveFile={file} ")
-    for others in ("-Xshare:off", "-XX:SharedArchiveFile=mine", "-XX:ArchiveClassesAtExit=mine", "-javaagent:a.jar"):
+    for others in (
+        "-Xshare:off",
+        "-XX:SharedArchiveFile=mine",
+        "-XX:ArchiveClassesAtExit=mine",
+        "-XX:AOTCache=mine",
+        "-javaagent:a.jar",
+    ):
         assert archive_options(["-Xmx2g", others]) == ""
     monkeypatch.setenv("JAVA_HOME", "/another/java")
     assert archive_place() != place

@@ -16,8 +16,8 @@ import pyspark
 
 from watersmeet._spark.session.machine.java import java_program
 
-_OTHERS = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|-agent|-javaagent")
-"""Options of somebody who has an archive, or with which the JVM takes none."""
+_OTHERS = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AOTCache|AOTMode|-agent|-javaagent")
+"""Options of somebody who has an archive or a cache (JEP 483), or with which the JVM takes none."""
 _NAME = re.compile(r"[0-9a-f]+-(\d+)\.jsa")
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """Else the JVM says on the console where an archive does not fit it."""
