@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -52,7 +52,8 @@ def planned(
         strikes = strikes[: min(kills, each)]
         kills -= len(strikes)
         database = databases[turn % len(databases)]
-        yield Round(seed, number, name, tuple(strikes), executors=executors, writers=writer, database=database)
+        found = Round(seed, number, name, tuple(strikes), executors=executors, writers=writer, database=database)
+        yield replace(found, together=turn % 2 == 1)
         if not kills:
             return
 

@@ -77,6 +77,7 @@ class Round:
     executors : how many Spark has, each a JVM of its own; 0: all is the driver's.
     writers : who writes the output, a name of `strikes.WRITERS`.
     database : that keeps the table, a name of `databases.DATABASES`; none: the results go into a topic.
+    together : whether batches end at times that all partitions have reached (`max_task_idle`).
     """
 
     seed: int
@@ -87,6 +88,7 @@ class Round:
     executors: int = 0
     writers: str = "driver"
     database: str = ""
+    together: bool = False
 
 
 @dataclass
@@ -145,7 +147,8 @@ class _Ring:
         broker.create_topics(self._topics.values(), partitions=PARTITIONS)
         self._servers = broker.bootstrap_servers
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
-        setting |= {"batch": BATCH, "delivery": given.delivery, "executors": given.executors, "database": url}
+        setting |= {"batch": BATCH, "idle": "200 ms" if given.together else None}
+        setting |= {"delivery": given.delivery, "executors": given.executors, "database": url}
         self._database = url
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None

@@ -41,7 +41,7 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
         query = _topology(given).start(
             spark,
             checkpoint=str(folder / CHECKPOINT),
-            kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"]),
+            kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"], max_task_idle=given["idle"]),
             tasks=2,
             shards=4,
             local_cache=str(folder / "cache"),

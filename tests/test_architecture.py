@@ -60,7 +60,8 @@ WITH_JVM = frozenset(
         "watersmeet._spark.analysis.constants",
         "watersmeet._spark.metrics.driver_memory",
         "watersmeet._spark.metrics.observed",
-        "watersmeet._spark.query.planned_batches",
+        "watersmeet._spark.batches.batch_ends",
+        "watersmeet._spark.batches.planned_batches",
         "watersmeet._spark.checkpoint.disk",
     }
 )

@@ -23,6 +23,10 @@ class Kafka:
     max_records_per_batch : at most so many records in one batch, over all topics, in proportion to backlog.
     max_bytes_per_batch : about so many bytes of records, and of all that is made of them, in one batch: if a batch had
         more, the next one has fewer records.
+    max_task_idle : for how long a batch waits for the partitions that have no records yet, as a duration: Kafka
+        Streams' `max.task.idle.ms` (KIP-353, KIP-695). Batches then end at a time that all partitions have reached, so
+        that inputs are merged by time over all batches, too. "0 seconds" waits for a partition only while Kafka has
+        more records of it. None: each batch takes what is there, in proportion to backlog.
     starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
     consumer : settings of Kafka's Java client, which reads, by its names.
     producer : settings of librdkafka, which writes, by its names.
@@ -41,6 +45,7 @@ class Kafka:
     bootstrap_servers: str
     max_records_per_batch: int
     max_bytes_per_batch: int
+    max_task_idle_ms: int | None
     starting_offsets: str
     retry_timeout_ms: int
     consumer: Mapping[str, str]
@@ -54,6 +59,7 @@ class Kafka:
         *,
         max_records_per_batch: int = 1_000_000,
         max_bytes_per_batch: int = 1 << 30,
+        max_task_idle: Duration | None = None,
         starting_offsets: str = "earliest",
         retry_timeout: Duration = "5 minutes",
         consumer: Mapping[str, Any] | None = None,
@@ -67,6 +73,8 @@ class Kafka:
         object.__setattr__(self, "bootstrap_servers", bootstrap_servers)
         object.__setattr__(self, "max_records_per_batch", max_records_per_batch)
         object.__setattr__(self, "max_bytes_per_batch", max_bytes_per_batch)
+        idle_ms = None if max_task_idle is None else _idle_ms(max_task_idle)
+        object.__setattr__(self, "max_task_idle_ms", idle_ms)
         object.__setattr__(self, "starting_offsets", starting_offsets)
         object.__setattr__(self, "retry_timeout_ms", _retry_ms(retry_timeout))
         object.__setattr__(self, "consumer", _client_settings(consumer or {}))
@@ -136,6 +144,17 @@ def _check_connection(servers: Any, start: Any) -> None:
             f"Unknown starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
+
+
+def _idle_ms(given: Any) -> int:
+    milliseconds = duration_ms(given, "max_task_idle")
+    if milliseconds < 0:
+        raise ConfigError(
+            f"max_task_idle must not be negative: max_task_idle={given!r}.",
+            given=f"max_task_idle={given!r}",
+            hint='"0 seconds" waits while Kafka has more records of a partition; leave it out and no batch waits.',
+        )
+    return milliseconds
 
 
 def _retry_ms(given: Any) -> int:

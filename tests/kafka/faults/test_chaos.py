@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,9 @@ from chaos.strikes import MOMENTS, OF_THE_DRIVER, Strike
 
 
 def outcome_of(
-    folder: Path, join: str, *strikes: Strike, delivery: str = "exactly_once", writers: str = "driver"
+    folder: Path, join: str, *strikes: Strike, delivery: str = "exactly_once", writers: str = "driver", **beside: Any
 ) -> Outcome:
-    outcome = run(Round(1, 0, join, strikes, delivery, writers=writers), folder / "round", print)
+    outcome = run(Round(1, 0, join, strikes, delivery, writers=writers, **beside), folder / "round", print)
     assert [strike for strike, _ in outcome.met] == list(strikes)
     assert outcome.verdict.results > 500
     return outcome
@@ -39,6 +40,12 @@ def test_a_driver_that_dies_around_its_transaction_leaves_every_record_once_whoe
 ) -> None:
     strikes = (Strike("driver", moment) for moment in ("handed_back", "before_commit", "after_commit"))
     outcome = outcome_of(tmp_path, "table_table", *strikes, writers="both")
+    assert outcome.verdict.sound, outcome.verdict.details
+
+
+def test_a_driver_that_dies_while_inputs_are_synchronized_inputs_leaves_every_record_once(tmp_path: Path) -> None:
+    strikes = (Strike("driver", moment) for moment in ("between_commits", "before_commit"))
+    outcome = outcome_of(tmp_path, "stream_table", *strikes, together=True)
     assert outcome.verdict.sound, outcome.verdict.details
 
 

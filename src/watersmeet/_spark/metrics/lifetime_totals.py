@@ -104,6 +104,11 @@ class LifetimeTotals:
         # the batch's thread writes, and the one that follows the progress
         self._lock = threading.Lock()
 
+    @property
+    def records_limit(self) -> int | None:
+        """How many records of topics the next batch may have; None: as many as any."""
+        return self._records_limit
+
     def before_commit(self, batch: int) -> None:
         """Count the batch of this thread, which all its sinks have."""
         observed = observed_of(self._place.folder.spark, batch)

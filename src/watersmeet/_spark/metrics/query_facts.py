@@ -48,6 +48,10 @@ class QueryFacts:
     barrier : of its batches.
     epoch : gives the number of this start, while the query has the checkpoint; 0 before and afterwards.
     check : raises where another driver has taken the checkpoint over.
+
+    Attributes
+    ----------
+    lag : gives what is unread by topic and partition, if Spark's source does not know it; None: it does.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class QueryFacts:
         self._restarts = 0
         self._last = _stored(folder)
         self._noted = False
+        self.lag: Callable[[], dict[str, dict[int, int]] | None] = lambda: None
         self._lock = threading.Lock()
         barrier.join(self._begin)
 
@@ -67,8 +72,10 @@ class QueryFacts:
         took = None if batch is None else self._barrier.transactions.get(batch.number)
         if batch is not None and took is not None:
             batch = replace(batch, writes={**batch.writes, "transactions": took})
+        lag = self.lag()
         return replace(
             now,
+            lag=now.lag if lag is None else lag,
             batch=batch,
             under_way_seconds=self._barrier.under_way_seconds if now.active else None,
             driver_bytes=driver_bytes(self._folder.spark),

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
+from watersmeet._spark.batches.synchronized_inputs import BatchEndPlanner
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.telemetry import Telemetry
@@ -54,12 +55,15 @@ class Query:
         topology: Physical,
         kafka: Kafka | None,
         facts: QueryFacts,
+        together: BatchEndPlanner | None = None,
     ) -> None:
         self.streaming = streaming
+        self._together = together
         self._kafka, self._facts = kafka, facts
-        counts.at_end(partial(facts.end, self.exception))
-        # at the latest while nobody else can have the checkpoint
-        lease.at_end(partial(facts.end, self.exception))
+        if together is not None:
+            facts.lag = lambda: together.lag
+        for each in (counts, lease):  # at the latest while nobody else can have the checkpoint
+            each.at_end(partial(facts.end, self.exception))
         self._topology = topology
         self._lease = lease
         self._counts = counts
@@ -288,7 +292,10 @@ class Query:
         """
         try:
             with self._named():
-                return interrupts.wait(self.streaming, timeout, self.drain, self.stop)
+                ended = interrupts.wait(self.streaming, timeout, self.drain, self.stop)
+                if self._together is not None and ended is not False:
+                    self._together.join()
+                return ended
         finally:
             # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._barrier.closed:
@@ -300,11 +307,15 @@ class Query:
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
         with self._named():
+            if self._together is not None:
+                self._together.wait_for_all()
             self.streaming.processAllAvailable()
 
     def exception(self) -> Exception | None:
         """Why the query ended by itself; None while it runs, or where it was stopped."""
         failure: Any = self.streaming.exception()
+        if self._together is not None and self._together.failure is not None:
+            return self._together.failure
         return None if failure is None else failures.named(failure, self._checkpoint)
 
     @contextmanager

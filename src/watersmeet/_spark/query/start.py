@@ -28,6 +28,8 @@ from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet._plan.rewrite import rewrite
+from watersmeet._spark.batches.planned_batches import limited, planning
+from watersmeet._spark.batches.synchronized_inputs import SynchronizedInputs
 from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
@@ -49,7 +51,6 @@ from watersmeet._spark.metrics.view import MetricsView
 from watersmeet._spark.query import failures, leases, policies, silence
 from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
-from watersmeet._spark.query.planned_batches import limited, planning
 from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
@@ -63,7 +64,7 @@ from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
 from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written
-from watersmeet.errors import ConfigError, EncodingError
+from watersmeet.errors import EncodingError
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -157,7 +158,8 @@ class _Start:
         unfinished = partial(is_unfinished, place.place)
         counts = BatchCounts(streaming, metrics, before, kept)
         running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
-        return Query(*running, self.spark, self.topology, self.options.kafka, facts)
+        together = self._together.begin(self.spark, streaming, trigger, lambda: kept.records_limit)
+        return Query(*running, self.spark, self.topology, self.options.kafka, facts, together)
 
     def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
         """Have the lease, before anything is written."""
@@ -262,7 +264,7 @@ class _Start:
                     kafka=kafka,
                     query_name=self.options.name,
                     checkpoint=place.place.path,
-                    trigger=trigger,
+                    trigger=self._together.trigger(trigger),
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
                     written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
@@ -271,12 +273,12 @@ class _Start:
                     secure=partial(self._secure, lease, found),
                 )
             join_journal = JournalWriter.joining(place.place, self.options.explain, barrier, lease.check)
-            # everything has been checked
-            self._hand_over(found, place, planned, given)
+            self._hand_over(found, place, planned, given)  # everything has been checked
             self._record(place, lease, found)
-            barrier.passing = (kept := LifetimeTotals(place, metrics, planning(self.spark, kafka, place))).before_commit
+            limits = planning(self.spark, self._together, place)
+            barrier.passing = (kept := LifetimeTotals(place, metrics, limits)).before_commit
             join_journal()
-            # once more: what is set depends on where the checkpoint lies, which must exist for that
+            # once more: settings depend on where the checkpoint lies
             with settings.query_settings(*given):
                 lease.query = writer.start()
         return lease.query, metrics, kept
@@ -328,14 +330,8 @@ class _Start:
             journaled=self.options.explain is not False,
         )
         begins = self._begins(place, found)
-        if begins.waiting and not self.options.available_now:
-            raise ConfigError(
-                f"The bootstrap= of {', '.join(begins.waiting)} has not been processed yet.",
-                given=f"bootstrap= of {', '.join(begins.waiting)}",
-                hint="First start it with available_now=True and wait for its end: that processes the rest of the "
-                "history.",
-            )
-        given = (limited(self.options.kafka, place), self.folder)
+        begins.check(available_now=self.options.available_now, together=bool(self._together))
+        given = (self._together.gated(limited(self.options.kafka, place)), self.folder)
         added = () if place.change is None else place.change.added_sources
         begun = frozenset(s.name for s in read if place.begun and s.name not in added)
         dropped = dropped_source(topology.plan)
@@ -383,6 +379,10 @@ class _Start:
             begins=begins,
             **self._topics.facts(found.binding, ask=recorded is None),
         )
+
+    @cached_property
+    def _together(self) -> SynchronizedInputs:
+        return SynchronizedInputs.of(self.topology.plan.sources, self.options.kafka)
 
     @cached_property
     def _topics(self) -> TopicIds:

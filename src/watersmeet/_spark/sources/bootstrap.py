@@ -24,7 +24,7 @@ from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import TOPICS
 from watersmeet._spark.sources import static
 from watersmeet._spark.sources.rows import columns_of, order_columns
-from watersmeet.errors import ChangedTopology
+from watersmeet.errors import ChangedTopology, ConfigError
 from watersmeet.io.bootstrap import Bootstrap
 from watersmeet.io.dataframes import Rows
 
@@ -114,6 +114,28 @@ class Begins:
         """Names of the inputs with a history that has not been processed yet: until then live records wait."""
         histories = (name for name in self.names if not self.recorded[name]["snapshot"])
         return tuple(name for name in histories if not self._read(name))
+
+    def check(self, *, available_now: bool, together: bool) -> None:
+        """Raise if a history waits, and the start is not one that processes it.
+
+        Parameters
+        ----------
+        available_now : whether it takes what is there, and ends.
+        together : whether it keeps topics together, which wait for the history.
+
+        Raises
+        ------
+        ConfigError : so it is.
+        """
+        if self.waiting and (together or not available_now):
+            names = ", ".join(self.waiting)
+            without = " and without max_task_idle" if together else ""
+            raise ConfigError(
+                f"The bootstrap= of {names} has not been processed yet.",
+                given=f"bootstrap= of {names}",
+                hint=f"First start it with available_now=True{without} and wait for its end: that processes the rest "
+                "of the history.",
+            )
 
     @property
     def topics_begun(self) -> bool:

@@ -90,7 +90,8 @@ def read_topics(
     patterns = patterns_of(source for _, source in topics)
     options = reader_options(kafka, names, headers or bool(letters) or dropped is not None, patterns)
     if whole:
-        del options["maxOffsetsPerTrigger"]
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+            options.pop(name, None)
         options["startingOffsets"] = "earliest"
     elif starts:
         options["startingOffsets"] = json.dumps(starts)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from watersmeet._spark.batches.synchronized_inputs import SynchronizedInputs
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint
 from watersmeet._spark.metrics import lifetime_totals
 from watersmeet._spark.metrics.observed import streaming_execution
@@ -60,19 +61,25 @@ def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     return found
 
 
-def planning(spark: SparkSession, kafka: Kafka | None, place: Checkpoint) -> Callable[[Tally], int | None]:
-    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it."""
+def planning(spark: SparkSession, together: SynchronizedInputs, place: Checkpoint) -> Callable[[Tally], int | None]:
+    """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it.
+
+    Parameters
+    ----------
+    together : the connection, and whether ends of batches are set in Spark's source, which then needs no limit.
+    """
+    kafka = together.kafka
     first = limited(kafka, place)
     if kafka is None or first is None:
         return lambda counts: None
-    return _PlannedBatches(spark, kafka, first.max_records_per_batch)
+    return _PlannedBatches(spark, kafka, first.max_records_per_batch, bool(together))
 
 
 class _PlannedBatches:
     """Limits the batches of a query, one after the other."""
 
-    def __init__(self, spark: SparkSession, kafka: Kafka, limit: int) -> None:
-        self._spark, self._kafka, self._limit = spark, kafka, limit
+    def __init__(self, spark: SparkSession, kafka: Kafka, limit: int, together: bool) -> None:
+        self._spark, self._kafka, self._limit, self._together = spark, kafka, limit, together
 
     def __call__(self, counts: Tally) -> int:
         found = {CONSUMED: 0, SENT: 0}
@@ -83,7 +90,7 @@ class _PlannedBatches:
             return self._limit
         most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
         limit = planned(found[CONSUMED], found[SENT], self._limit, *most)
-        if limit != self._limit and _limited(self._spark, self._limit, limit):
+        if limit != self._limit and (self._together or _limited(self._spark, self._limit, limit)):
             self._limit = limit
         return self._limit
 

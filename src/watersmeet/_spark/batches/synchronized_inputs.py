@@ -1,0 +1,243 @@
+"""Inputs that are kept together: a query's batches end at times that all partitions have reached (`max_task_idle`).
+
+Kafka Streams' tasks take the earliest record of all partitions, and wait for a partition without any (KIP-353,
+KIP-695). Here a thread reads the times of the records that lie ahead and says to Spark's source where the next batch
+ends. Where batches end decides nothing about results, so other ends would do as well; Spark records those that it has
+planned, and runs an unfinished batch again with them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from watersmeet._plan.nodes import SourceNode
+from watersmeet._spark.batches.batch_ends import GATE, BatchEnds
+from watersmeet._spark.batches.cuts import next_cut
+from watersmeet._spark.batches.read_ahead import Place, ReadAhead
+from watersmeet.errors import ConfigError
+from watersmeet.io.kafka import Kafka
+
+LOG = logging.getLogger("watersmeet.query")
+_LOOK_SECONDS = 0.05
+_LEAST = 1_000
+_SHARES = 4
+"""Of each partition so many times its share of a batch is looked at: partitions are not equally full."""
+
+
+@dataclass(frozen=True)
+class SynchronizedInputs:
+    """The topics of a start that are kept together.
+
+    Parameters
+    ----------
+    topics : with their places among records of one time; none if nothing is.
+    kafka : the connection.
+    """
+
+    topics: Mapping[str, int]
+    kafka: Kafka | None
+
+    @classmethod
+    def of(cls, sources: Sequence[SourceNode], kafka: Kafka | None) -> SynchronizedInputs:
+        """Those for which the connection's `max_task_idle` asks.
+
+        Raises
+        ------
+        ConfigError : it does not go with an input.
+        """
+        return cls({} if kafka is None or kafka.max_task_idle_ms is None else _topics(sources), kafka)
+
+    def __bool__(self) -> bool:
+        return bool(self.topics)
+
+    def gated(self, kafka: Kafka | None) -> Kafka | None:
+        """The connection of a source that gives no records until it is said where they end."""
+        if kafka is None or not self:
+            return kafka
+        found = copy(kafka)
+        object.__setattr__(found, "source", {**kafka.source, **GATE})
+        return found
+
+    def trigger(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The trigger of a query: one that takes what is available now is ended by `BatchEndPlanner`."""
+        return {"processingTime": "0 seconds"} if self and "availableNow" in given else given
+
+    def begin(
+        self, spark: SparkSession, query: StreamingQuery, trigger: dict[str, Any], limit: Callable[[], int | None]
+    ) -> BatchEndPlanner | None:
+        """Say to a query where its batches end; None: nothing is kept together, or the batch is one that was planned.
+
+        Parameters
+        ----------
+        trigger : as it was given.
+        limit : gives how many records the next batch may have; None: as many as any.
+        """
+        kafka = self.kafka
+        if kafka is None or not self or "once" in trigger:
+            return None
+        most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
+
+        def read(begins: Mapping[Place, int]) -> ReadAhead:
+            return ReadAhead(kafka, begins, self.topics, bounded=bounded)
+
+        given = (query, BatchEnds(spark, query), read, (kafka.max_task_idle_ms or 0) / 1_000)
+        return BatchEndPlanner(*given, lambda: limit() or most, bounded=bounded)
+
+
+def _topics(sources: Sequence[SourceNode]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, source in enumerate(sources):
+        origin = source.origin
+        if origin.topic is None or source.shape.kind == "global" or source.dead_letters_of is not None:
+            continue
+        if origin.pattern is not None:
+            raise _refused(source, "its topics are known by a pattern only", "Name its topics one by one")
+        if source.timestamp is not None:
+            raise _refused(source, "its timestamp= is a function of its records", "Write the time as the record's own")
+        found.setdefault(origin.name, number)
+    return found
+
+
+def _refused(source: SourceNode, why: str, instead: str) -> ConfigError:
+    return ConfigError(
+        f"max_task_idle goes by the timestamps that Kafka has of records, and the input {source.name!r} has none such: "
+        f"{why}.",
+        given="wm.Kafka(max_task_idle=...)",
+        hint=f"{instead}, or leave max_task_idle out.",
+    )
+
+
+class BatchEndPlanner:
+    """Says to the source of a running query where its batches end; a thread, until the query ends.
+
+    Parameters
+    ----------
+    query : the query, of a source of `gated`.
+    ends : says it to Spark.
+    read : reads ahead from offsets on.
+    idle_seconds : how long a partition without records is waited for.
+    limit : gives how many records the next batch may have.
+    bounded : whether to take what is there now, and then to end the query.
+
+    Attributes
+    ----------
+    failure : why it has stopped before the query, which it then has ended.
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        ends: BatchEnds,
+        read: Callable[[Mapping[Place, int]], ReadAhead],
+        idle_seconds: float,
+        limit: Callable[[], int],
+        *,
+        bounded: bool,
+    ) -> None:
+        self._query, self._ends, self._read, self._limit = query, ends, read, limit
+        self._idle_seconds, self._bounded = idle_seconds, bounded
+        self._ahead: ReadAhead | None = None
+        self._said: Mapping[Place, int] = {}
+        self._rounds = 0
+        self.failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"ends of {query.runId}", daemon=True)
+        self._thread.start()
+
+    def wait_for_all(self) -> None:
+        """Wait until batches with all records that are there now have been planned, or the query ends."""
+        before = self._rounds
+        while self._thread.is_alive() and self._rounds < before + 2:
+            self._thread.join(_LOOK_SECONDS)
+
+    def join(self) -> None:
+        """Wait until the thread has ended; the query has, or is about to.
+
+        Raises
+        ------
+        WatersmeetError : it had to end the query.
+        """
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def lag(self) -> dict[str, dict[int, int]]:
+        """Offsets behind the end of the last batch that was planned, by topic and partition."""
+        found: dict[str, dict[int, int]] = {}
+        ahead = self._ahead
+        for (topic, number), end in self._said.items() if ahead is not None and self._thread.is_alive() else ():
+            found.setdefault(topic, {})[number] = ahead.behind((topic, number), end)  # type: ignore[union-attr]
+        return found
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:
+            if self._query.isActive:
+                LOG.error("The query is stopped: %s", error)
+                self.failure = error
+                self._query.stop()
+
+    def _follow(self) -> None:
+        begins = self._begins()
+        if begins is None:
+            return
+        self._said, self._ahead = begins, self._read(begins)
+        pause = threading.Event()
+        try:
+            while self._query.isActive:
+                # while a batch runs, for the next one
+                self._ahead.read(self._wanted())
+                if self._ends.planned() == self._said and not self._go_on(self._ahead) and self._is_done(self._ahead):
+                    self._rounds += 1
+                    if self._bounded and self._is_committed():
+                        self._query.stop()
+                pause.wait(_LOOK_SECONDS)
+        finally:
+            ahead, self._ahead = self._ahead, None
+            ahead.close()
+
+    def _begins(self) -> Mapping[Place, int] | None:
+        """Where the first batch begins that is to be planned; None: the query has ended before."""
+        pause = threading.Event()
+        while self._query.isActive:
+            if self._ends.find() and (found := self._ends.planned()) is not None:
+                return found
+            pause.wait(_LOOK_SECONDS)
+        return None
+
+    def _wanted(self) -> int:
+        partitions = max(1, len(self._said))
+        return max(_LEAST, min(self._limit(), _SHARES * self._limit() // partitions))
+
+    def _go_on(self, ahead: ReadAhead) -> bool:
+        """Whether the next batch may be planned."""
+        waits = {place: ahead.resting(place) for place in ahead.partitions}
+        awaited = [
+            ahead.partitions[place]
+            for place, seconds in waits.items()
+            if seconds is None or (seconds < self._idle_seconds and not self._bounded)
+        ]
+        cut = next_cut([*ahead.partitions.values()], awaited, self._limit())
+        if cut is None:
+            return False
+        self._said = {place: times.take(cut) for place, times in ahead.partitions.items()}
+        self._ends.set(self._said)
+        return True
+
+    def _is_committed(self) -> bool:
+        """Whether the last batch is, and Spark has its progress."""
+        return self._ends.committed() == self._said and not self._query.status["isDataAvailable"]
+
+    @staticmethod
+    def _is_done(ahead: ReadAhead) -> bool:
+        """Whether nothing is left that was there."""
+        return all(not len(times) and ahead.resting(place) is not None for place, times in ahead.partitions.items())
