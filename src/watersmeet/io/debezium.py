@@ -43,6 +43,11 @@ class DebeziumFormat(WrappingFormat):
             raise TopologyError(what, given=str(self), hint=hint)
 
     @property
+    def gives_time(self) -> bool:
+        """As of each format."""
+        return self.time == "source"
+
+    @property
     def unwritable(self) -> str | None:
         """As of each format."""
         return "Debezium's events are read, and written by Debezium alone."

@@ -58,6 +58,11 @@ class Format:
             return Format(given)
         raise _no_format(given)
 
+    @property
+    def gives_time(self) -> bool:
+        """Whether a record's event time is in its value, and not the time that Kafka has of it."""
+        return False
+
     def of_topic(self, topic: str, part: str) -> Format:
         """The same of a topic's keys or values, where that makes a difference."""
         return self
@@ -105,6 +110,11 @@ class WrappingFormat(Format):
     def field(self) -> str | None:
         """The field of its values that the format within writes; None: it is no struct of parts."""
         return None
+
+    @property
+    def gives_time(self) -> bool:
+        """Whether a record's event time is in its value, and not the time that Kafka has of it."""
+        return False
 
     def of_topic(self, topic: str, part: str) -> Format:
         """As of each format: that of what is within."""

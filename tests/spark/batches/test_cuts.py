@@ -105,6 +105,7 @@ def test_topics_are_synchronized_inputs_in_the_order_of_the_inputs_and_global_ta
     [
         ("in", {"timestamp": lambda value: value}, "timestamp= is a function"),
         (wm.TopicPattern("in-.*"), {}, "known by a pattern only"),
+        ("shop.orders", {"value": wm.debezium("amount long")}, "its event time is in its values"),
     ],
 )
 @pytest.mark.usefixtures("spark")
@@ -112,7 +113,7 @@ def test_an_input_without_times_in_kafka_is_refused_with_its_name_and_the_option
     topic: Any, options: dict[str, Any], why: str
 ) -> None:
     builder = wm.StreamsBuilder("together")
-    builder.stream(topic, key="string", value="long", name="events", **options).to("out")
+    builder.stream(topic, name="events", **{"key": "string", "value": "long", **options}).to("out", value="json")
     sources = builder.build().physical.plan.sources
     assert not SynchronizedInputs.of(sources, wm.Kafka("localhost:9092"))
     with pytest.raises(ConfigError, match=rf"(?s)max_task_idle goes by .*'events'.*{why}.*Hint: .*leave max_task_idle"):

@@ -102,6 +102,9 @@ def _topics(sources: Sequence[SourceNode]) -> dict[str, int]:
             raise _refused(source, "its topics are known by a pattern only", "Name its topics one by one")
         if source.timestamp is not None:
             raise _refused(source, "its timestamp= is a function of its records", "Write the time as the record's own")
+        if origin.value.gives_time:
+            why = "its event time is in its values"
+            raise _refused(source, why, 'Read it with wm.debezium(..., time="record")')
         found.setdefault(origin.name, number)
     return found
 
