@@ -48,6 +48,11 @@ class DebeziumFormat(WrappingFormat):
         return self.time == "source"
 
     @property
+    def names_transactions(self) -> bool:
+        """As of each format."""
+        return not isinstance(self.inner, SchemaFormat)
+
+    @property
     def unwritable(self) -> str | None:
         """As of each format."""
         return "Debezium's events are read, and written by Debezium alone."

@@ -63,6 +63,11 @@ class Format:
         """Whether a record's event time is in its value, and not the time that Kafka has of it."""
         return False
 
+    @property
+    def names_transactions(self) -> bool:
+        """Whether a value, read as JSON, names the transaction of a database that it belongs to."""
+        return False
+
     def of_topic(self, topic: str, part: str) -> Format:
         """The same of a topic's keys or values, where that makes a difference."""
         return self
@@ -114,6 +119,11 @@ class WrappingFormat(Format):
     @property
     def gives_time(self) -> bool:
         """Whether a record's event time is in its value, and not the time that Kafka has of it."""
+        return False
+
+    @property
+    def names_transactions(self) -> bool:
+        """Whether a value, read as JSON, names the transaction of a database that it belongs to."""
         return False
 
     def of_topic(self, topic: str, part: str) -> Format:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,9 @@ class Kafka:
         Streams' `max.task.idle.ms` (KIP-353, KIP-695). Batches then end at a time that all partitions have reached, so
         that inputs are merged by time over all batches, too. "0 seconds" waits for a partition only while Kafka has
         more records of it. None: each batch takes what is there, in proportion to backlog.
+    transactions : names of the topics in which Debezium writes the ends of a database's transactions
+        (`provide.transaction.metadata`), or of one: "shop.transaction". Batches then end between transactions of the
+        tables that are read of it (topics "shop...."), so that no result shows a part of one.
     starting_offsets : where all but global tables begin where there is no checkpoint yet: "earliest" or "latest".
     consumer : settings of Kafka's Java client, which reads, by its names.
     producer : settings of librdkafka, which writes, by its names.
@@ -46,6 +49,7 @@ class Kafka:
     max_records_per_batch: int
     max_bytes_per_batch: int
     max_task_idle_ms: int | None
+    transactions: tuple[str, ...]
     starting_offsets: str
     retry_timeout_ms: int
     consumer: Mapping[str, str]
@@ -60,6 +64,7 @@ class Kafka:
         max_records_per_batch: int = 1_000_000,
         max_bytes_per_batch: int = 1 << 30,
         max_task_idle: Duration | None = None,
+        transactions: str | Sequence[str] = (),
         starting_offsets: str = "earliest",
         retry_timeout: Duration = "5 minutes",
         consumer: Mapping[str, Any] | None = None,
@@ -75,6 +80,7 @@ class Kafka:
         object.__setattr__(self, "max_bytes_per_batch", max_bytes_per_batch)
         idle_ms = None if max_task_idle is None else _idle_ms(max_task_idle)
         object.__setattr__(self, "max_task_idle_ms", idle_ms)
+        object.__setattr__(self, "transactions", _transactions(transactions, max_task_idle))
         object.__setattr__(self, "starting_offsets", starting_offsets)
         object.__setattr__(self, "retry_timeout_ms", _retry_ms(retry_timeout))
         object.__setattr__(self, "consumer", _client_settings(consumer or {}))
@@ -144,6 +150,25 @@ def _check_connection(servers: Any, start: Any) -> None:
             f"Unknown starting_offsets={start!r}.",
             hint='Take "earliest" or "latest"; where a checkpoint exists, it decides.',
         )
+
+
+def _transactions(given: Any, max_task_idle: Any) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+\.[\w-]+", name):
+            raise ConfigError(
+                f"transactions= must name topics of Debezium's transactions: transactions={given!r:.80}.",
+                given=f"transactions={given!r:.80}",
+                hint='"shop.transaction", if topic.prefix of the connector is "shop".',
+            )
+    if names and max_task_idle is not None:
+        raise ConfigError(
+            f"Give either transactions={given!r:.80} or max_task_idle={max_task_idle!r}, not both: a batch ends either "
+            "between transactions or at a time.",
+            given=f"transactions={given!r:.80}, max_task_idle={max_task_idle!r}",
+            hint="Leave one of them out.",
+        )
+    return names
 
 
 def _idle_ms(given: Any) -> int:

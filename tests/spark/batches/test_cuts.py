@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import watersmeet as wm
-from watersmeet._spark.batches.cuts import END, Cut, PartitionTimes, next_cut
+from watersmeet._spark.batches.cuts import END, Cut, PartitionTimes, next_cut, reached_by_all
 from watersmeet._spark.batches.synchronized_inputs import SynchronizedInputs
 from watersmeet.errors import ConfigError, WatersmeetError
 
@@ -39,7 +39,7 @@ def in_batches(histories: list[list[int]], seed: int, limit: int) -> list[list[R
             partitions[rank].add(np.arange(known[rank], end), np.array(piece, np.int64), end)
             known[rank] = end
         awaited = [each for each, times in zip(partitions, histories, strict=True) if each.end < len(times)]
-        cut = next_cut(partitions, awaited, limit)
+        cut = next_cut(partitions, reached_by_all(awaited), limit)
         if cut is not None:
             ends = [each.take(cut) for each in partitions]
             taken = [times[:end] for times, end in zip(histories, ends, strict=True)]
@@ -70,8 +70,8 @@ def test_a_batch_has_more_records_than_its_limit_only_where_they_have_one_time()
 def test_nothing_is_taken_while_a_partition_without_records_is_awaited() -> None:
     one, other = PartitionTimes(0, 0), PartitionTimes(1, 7)
     one.add(np.array([3]), np.array([10]), 5)
-    assert next_cut([one, other], [other], 10) is None
-    assert next_cut([one, other], [], 10) == END
+    assert next_cut([one, other], reached_by_all([other]), 10) is None
+    assert next_cut([one, other], reached_by_all([]), 10) == END
     # behind the last record lies what is none
     assert (one.take(END), other.take(END)) == (5, 7)
 
@@ -80,7 +80,7 @@ def test_of_equal_times_a_batch_takes_those_of_earlier_partitions() -> None:
     one, other = PartitionTimes(0, 0), PartitionTimes(1, 0)
     one.add(np.array([0]), np.array([10]), 1)
     other.add(np.array([0]), np.array([10]), 1)
-    assert next_cut([one, other], [one], 10) == Cut(10, 0)
+    assert next_cut([one, other], reached_by_all([one]), 10) == Cut(10, 0)
     assert (one.take(Cut(10, 0)), other.take(Cut(10, 0))) == (1, 0)
 
 

@@ -92,13 +92,23 @@ class PartitionTimes:
         return int(self._offsets[0]) if len(self) else self.end
 
 
-def next_cut(partitions: Collection[PartitionTimes], awaited: Iterable[PartitionTimes], limit: int) -> Cut | None:
+def reached_by_all(awaited: Iterable[PartitionTimes]) -> Cut:
+    """The place behind which nothing may be taken.
+
+    Parameters
+    ----------
+    awaited : partitions that may have more records soon.
+    """
+    return min((each.reached for each in awaited), default=END)
+
+
+def next_cut(partitions: Collection[PartitionTimes], most: Cut, limit: int) -> Cut | None:
     """Where the next batch ends.
 
     Parameters
     ----------
     partitions : all.
-    awaited : those that may have more records soon: nothing behind what they have reached may be taken.
+    most : behind it nothing may be taken.
     limit : records of a batch; more only if records that cannot be parted are more.
 
     Returns
@@ -108,12 +118,11 @@ def next_cut(partitions: Collection[PartitionTimes], awaited: Iterable[Partition
     >>> one, other = PartitionTimes(0, 0), PartitionTimes(1, 0)
     >>> one.add(np.array([0, 1]), np.array([10, 30]), 2)
     >>> other.add(np.array([0, 1, 2]), np.array([5, 10, 20]), 3)
-    >>> next_cut([one, other], [one, other], 100)
+    >>> next_cut([one, other], reached_by_all([one, other]), 100)
     Cut(ms=20, rank=1)
-    >>> next_cut([one, other], [], 2)
+    >>> next_cut([one, other], END, 2)
     Cut(ms=5, rank=9223372036854775807)
     """
-    most = min((each.reached for each in awaited), default=END)
     counts = [each.count(most) for each in partitions]
     if sum(counts) <= limit:
         return most if sum(counts) else None

@@ -1,4 +1,4 @@
-"""Times of the records that lie ahead in topics: a consumer of its own reads them, some thousands of each partition.
+"""The records that lie ahead in topics: a consumer of its own reads them, some thousands of each partition.
 
 Kafka's list of offsets by time is no way to learn them: it finds the ends of transactions, too, at the time when they
 were written, and of a topic's records it knows the first one with a time, not the first behind an offset.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from watersmeet._spark.batches.cuts import PartitionTimes
+from watersmeet._spark.batches.cuts import PartitionTimes, next_cut, reached_by_all
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import SinkError
 from watersmeet.io.kafka import Kafka
@@ -35,38 +35,102 @@ _SETTINGS = {
 }
 
 
+class BatchOrder(Protocol):
+    """An order of the records of some partitions, which says where batches may end.
+
+    Attributes
+    ----------
+    begins : offset of the first record of each partition.
+    """
+
+    begins: Mapping[Place, int]
+
+    def known(self, place: Place) -> int:
+        """How many records of a partition are known, and in no batch yet."""
+
+    def wanted(self, usual: int) -> int:
+        """How many records of a partition are to be known, where a batch usually needs so many."""
+
+    def waits(self) -> bool:
+        """Whether records are left that come out if one waits."""
+
+    def add(self, place: Place, records: Sequence[Any], end: int) -> None:
+        """Take records of a partition, behind those that are known.
+
+        Parameters
+        ----------
+        records : messages of Kafka's client.
+        end : the offset behind the last one, or behind what follows it and is no record.
+        """
+
+    def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
+        """Take the records of the next batch away: where it ends in each partition; None: there is none yet.
+
+        Parameters
+        ----------
+        awaited : partitions that may have more records soon.
+        limit : records of a batch; more only if records that cannot be parted are more.
+        """
+
+
+class TimeOrder:
+    """The order of a batch: by time, input and partition.
+
+    Parameters
+    ----------
+    begins : offset of the first record of each partition.
+    ranks : each topic's place among records of one time.
+    """
+
+    def __init__(self, begins: Mapping[Place, int], ranks: Mapping[str, int]) -> None:
+        self.begins = begins
+        order = {place: rank for rank, place in enumerate(sorted(begins, key=lambda at: (ranks[at[0]], at[1])))}
+        self._partitions = {place: PartitionTimes(order[place], begin) for place, begin in begins.items()}
+
+    def known(self, place: Place) -> int:
+        """As each order."""
+        return len(self._partitions[place])
+
+    def wanted(self, usual: int) -> int:
+        """As each order."""
+        return usual
+
+    def waits(self) -> bool:
+        """As each order."""
+        return any(map(len, self._partitions.values()))
+
+    def add(self, place: Place, records: Sequence[Any], end: int) -> None:
+        """As each order."""
+        pairs = [(each.offset(), each.timestamp()[1]) for each in records]
+        offsets, times = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        self._partitions[place].add(offsets, times, end)
+
+    def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
+        """As each order."""
+        most = reached_by_all(self._partitions[place] for place in awaited)
+        cut = next_cut([*self._partitions.values()], most, limit)
+        return None if cut is None else {place: times.take(cut) for place, times in self._partitions.items()}
+
+
 class ReadAhead:
-    """Reads the times of records in some partitions.
+    """Reads the records in some partitions.
 
     Parameters
     ----------
     kafka : the connection.
-    begins : the offset of each partition's first record.
-    ranks : each topic's place among records of one time.
+    order : takes what is known of each partition.
     bounded : whether to read to the ends as they are first met, and no further.
     clock : gives seconds.
-
-    Attributes
-    ----------
-    partitions : what is known of each.
     """
 
     def __init__(
-        self,
-        kafka: Kafka,
-        begins: Mapping[Place, int],
-        ranks: Mapping[str, int],
-        *,
-        bounded: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        self, kafka: Kafka, order: BatchOrder, *, bounded: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._client, self._clock, self._bounded = kafka_client.client(), clock, bounded
-        order = {place: rank for rank, place in enumerate(sorted(begins, key=lambda at: (ranks[at[0]], at[1])))}
-        self.partitions = {place: PartitionTimes(order[place], begin) for place, begin in begins.items()}
+        self._client, self._clock, self._bounded, self.order = kafka_client.client(), clock, bounded, order
         self._at_end: dict[Place, float] = {}
         self._paused: set[Place] = set()
         self._consumer = kafka_client.make(self._client.Consumer, {**kafka_client.client_settings(kafka), **_SETTINGS})
-        self._consumer.assign([self._client.TopicPartition(*place, begin) for place, begin in begins.items()])
+        self._consumer.assign([self._client.TopicPartition(*place, begin) for place, begin in order.begins.items()])
 
     def close(self) -> None:
         """Leave the topics."""
@@ -91,9 +155,9 @@ class ReadAhead:
         ------
         SinkError : Kafka refuses to be read.
         """
-        until = self._clock() + _LOOK_SECONDS
+        until, wanted = self._clock() + _LOOK_SECONDS, self.order.wanted(wanted)
         self._turn(wanted)
-        while self._clock() < until and len(self._paused) < len(self.partitions):
+        while self._clock() < until and len(self._paused) < len(self.order.begins):
             messages = self._consumer.consume(_AT_ONCE, 0.02)
             if messages:
                 self._take(messages)
@@ -102,7 +166,7 @@ class ReadAhead:
 
     def _turn(self, wanted: int) -> None:
         """Read on where few records are known, and not where many are."""
-        full = {place for place, times in self.partitions.items() if len(times) >= wanted}
+        full = {place for place in self.order.begins if self.order.known(place) >= wanted}
         full |= set(self._at_end) if self._bounded else set()
         for turn, places in ((self._consumer.pause, full - self._paused), (self._consumer.resume, self._paused - full)):
             if places:
@@ -110,19 +174,19 @@ class ReadAhead:
         self._paused = full
 
     def _take(self, messages: list[Any]) -> None:
-        found = defaultdict[Place, list[tuple[int, int]]](list)
+        found = defaultdict[Place, list[Any]](list)
         for message in messages:
             error, place = message.error(), (message.topic(), message.partition())
             if self._bounded and place in self._at_end:
                 continue
             if error is None:
-                found[place].append((message.offset(), message.timestamp()[1]))
+                found[place].append(message)
                 self._at_end.pop(place, None)
             elif error.code() == self._client.KafkaError._PARTITION_EOF:
                 # what was read before comes first
-                self._add(place, found.pop(place, []), message.offset())
+                self.order.add(place, found.pop(place, []), message.offset())
                 self._at_end.setdefault(place, self._clock())
-            elif not error.retriable() and place in self.partitions:
+            elif not error.retriable() and place in self.order.begins:
                 raise SinkError(
                     "Kafka refuses to be read.",
                     given=f"partition {place[1]} of {place[0]}: {error.name()}: {error.str()}",
@@ -130,8 +194,4 @@ class ReadAhead:
                     "under consumer=.",
                 )
         for place, records in found.items():
-            self._add(place, records, records[-1][0] + 1)
-
-    def _add(self, place: Place, records: list[tuple[int, int]], end: int) -> None:
-        offsets, times = np.array(records, dtype=np.int64).reshape(-1, 2).T
-        self.partitions[place].add(offsets, times, end)
+            self.order.add(place, records, records[-1].offset() + 1)

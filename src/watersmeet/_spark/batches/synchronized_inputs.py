@@ -20,8 +20,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.batches.batch_ends import GATE, BatchEnds
-from watersmeet._spark.batches.cuts import next_cut
-from watersmeet._spark.batches.read_ahead import Place, ReadAhead
+from watersmeet._spark.batches.read_ahead import BatchOrder, Place, ReadAhead, TimeOrder
+from watersmeet._spark.batches.transaction_order import TransactionOrder, log_of, prefix_of
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 
@@ -53,6 +53,8 @@ class SynchronizedInputs:
         ------
         ConfigError : it does not go with an input.
         """
+        if kafka is not None and kafka.transactions:
+            return cls(_topics_of_databases(sources, kafka.transactions), kafka)
         return cls({} if kafka is None or kafka.max_task_idle_ms is None else _topics(sources), kafka)
 
     def __bool__(self) -> bool:
@@ -62,8 +64,8 @@ class SynchronizedInputs:
         """The connection of a source that gives no records until it is said where they end."""
         if kafka is None or not self:
             return kafka
-        found = copy(kafka)
-        object.__setattr__(found, "source", {**kafka.source, **GATE})
+        found, read = copy(kafka), {"subscribe": ",".join(sorted({*self.topics, *kafka.transactions}))}
+        object.__setattr__(found, "source", {**kafka.source, **GATE, **(read if kafka.transactions else {})})
         return found
 
     def trigger(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -83,10 +85,12 @@ class SynchronizedInputs:
         kafka = self.kafka
         if kafka is None or not self or "once" in trigger:
             return None
+        logs = kafka.transactions
         most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
 
         def read(begins: Mapping[Place, int]) -> ReadAhead:
-            return ReadAhead(kafka, begins, self.topics, bounded=bounded)
+            order: BatchOrder = TransactionOrder(begins, logs) if logs else TimeOrder(begins, self.topics)
+            return ReadAhead(kafka, order, bounded=bounded)
 
         given = (query, BatchEnds(spark, query), read, (kafka.max_task_idle_ms or 0) / 1_000)
         return BatchEndPlanner(*given, lambda: limit() or most, bounded=bounded)
@@ -109,12 +113,40 @@ def _topics(sources: Sequence[SourceNode]) -> dict[str, int]:
     return found
 
 
-def _refused(source: SourceNode, why: str, instead: str) -> ConfigError:
+def _topics_of_databases(sources: Sequence[SourceNode], logs: Sequence[str]) -> dict[str, int]:
+    """All topics, if those of the databases have events of which it is known how to read their transactions."""
+    read = [source for source in sources if source.origin.topic is not None and source.dead_letters_of is None]
+    read = [source for source in read if source.shape.kind != "global"]
+    found = {source.origin.name: number for number, source in enumerate(read) if source.origin.pattern is None}
+    for source in read:
+        if source.origin.pattern is not None:
+            raise _refused(
+                source, "its topics are known by a pattern only", "Name its topics one by one", "transactions"
+            )
+        if log_of(source.origin.name, logs) is not None and not source.origin.value.names_transactions:
+            instead = 'Read it with wm.debezium("...") as JSON'
+            raise _refused(source, f"its format is {source.origin.value}", instead, "transactions")
+    for log in logs:
+        if not any(log_of(topic, logs) == log for topic in found):
+            raise ConfigError(
+                f"No input is a table of the database with the transactions {log!r}.",
+                given=f"wm.Kafka(transactions={log!r})",
+                hint=f"Its topics begin with {prefix_of(log)!r}; the topology reads {', '.join(sorted(found)):.200}.",
+            )
+    return found
+
+
+_NEEDS = {
+    "max_task_idle": "max_task_idle goes by the timestamps that Kafka has of records",
+    "transactions": "transactions= goes by the transactions that Debezium's events name",
+}
+
+
+def _refused(source: SourceNode, why: str, instead: str, option: str = "max_task_idle") -> ConfigError:
     return ConfigError(
-        f"max_task_idle goes by the timestamps that Kafka has of records, and the input {source.name!r} has none such: "
-        f"{why}.",
-        given="wm.Kafka(max_task_idle=...)",
-        hint=f"{instead}, or leave max_task_idle out.",
+        f"{_NEEDS[option]}, and the input {source.name!r} has none such: {why}.",
+        given=f"wm.Kafka({option}=...)",
+        hint=f"{instead}, or leave {option} out.",
     )
 
 
@@ -223,24 +255,23 @@ class BatchEndPlanner:
 
     def _go_on(self, ahead: ReadAhead) -> bool:
         """Whether the next batch may be planned."""
-        waits = {place: ahead.resting(place) for place in ahead.partitions}
+        waits = {place: ahead.resting(place) for place in self._said}
         awaited = [
-            ahead.partitions[place]
+            place
             for place, seconds in waits.items()
             if seconds is None or (seconds < self._idle_seconds and not self._bounded)
         ]
-        cut = next_cut([*ahead.partitions.values()], awaited, self._limit())
-        if cut is None:
+        ends = ahead.order.take(awaited, self._limit())
+        if ends is None:
             return False
-        self._said = {place: times.take(cut) for place, times in ahead.partitions.items()}
-        self._ends.set(self._said)
+        self._said = ends
+        self._ends.set(ends)
         return True
 
     def _is_committed(self) -> bool:
         """Whether the last batch is, and Spark has its progress."""
         return self._ends.committed() == self._said and not self._query.status["isDataAvailable"]
 
-    @staticmethod
-    def _is_done(ahead: ReadAhead) -> bool:
+    def _is_done(self, ahead: ReadAhead) -> bool:
         """Whether nothing is left that was there."""
-        return all(not len(times) and ahead.resting(place) is not None for place, times in ahead.partitions.items())
+        return not ahead.order.waits() and all(ahead.resting(place) is not None for place in self._said)

@@ -92,11 +92,14 @@ def read_topics(
     if whole:
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             options.pop(name, None)
-        options["startingOffsets"] = "earliest"
+        options |= {"startingOffsets": "earliest"} | ({} if patterns else {"subscribe": ",".join(sorted({*names}))})
     elif starts:
-        options["startingOffsets"] = json.dumps(starts)
+        # Debezium writes the ends of transactions into one partition
+        options["startingOffsets"] = json.dumps({**{log: {0: -2} for log in kafka.transactions}, **starts})
     try:
         records = spark.readStream.format("kafka").options(**options).load()
+        if kafka.transactions and not whole:
+            records = records.where(~F.col("topic").isin(*kafka.transactions))
     except AnalysisException as error:
         if "kafka" not in str(error).lower() or "find" not in str(error).lower():
             raise
