@@ -19,7 +19,7 @@ from watersmeet._spark.batches import batch_ends
 from watersmeet.errors import ConfigError
 
 KEYS, A_BATCH = 40, 200
-MOST_SECONDS = 60
+MOST_SECONDS = 300
 """A guard against hanging."""
 Records = list[tuple[str, int, int, bytes]]
 """Input, partition, time and value of each; the key is a part of the value."""
