@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed, new_topic
-from watersmeet._spark.batches import batch_ends
-from watersmeet.errors import ConfigError
+from watersmeet._spark.batches import batch_ends, read_ahead
+from watersmeet.errors import ChangedTopology, ConfigError
 
 KEYS, A_BATCH = 40, 200
 MOST_SECONDS = 300
@@ -163,3 +164,31 @@ def test_a_spark_that_cannot_be_told_ends_the_query_with_the_option_in_its_error
     query = started(spark, broker, topology(topics, out), tmp_path, max_task_idle="0 seconds")
     with pytest.raises(ConfigError, match="max_task_idle has no effect on this Spark"):
         query.awaitTermination()
+
+
+def test_a_topic_that_gets_more_partitions_ends_the_query_and_a_start_that_accepts_them_reads_them(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "_CHECK_SECONDS", 0.1)
+    topics, out = {name: new_topic(broker, name) for name in ("prices", "orders")}, new_topic(broker)
+    built = topology(topics, out)
+    write(broker, topics, [("prices", 0, 1_000, b"1:a"), ("orders", 0, 2_000, b"1:b")])
+    started(spark, broker, built, tmp_path, max_task_idle="0 seconds").awaitTermination()
+    query = started(spark, broker, built, tmp_path, now=False, max_task_idle="0 seconds")
+    _until(lambda: query.metrics().lag)  # it knows its partitions
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.create_partitions([NewPartitions(topic, PARTITIONS + 1) for topic in topics.values()]).values():
+        future.result()
+    with pytest.raises(ChangedTopology, match="more partitions than at the start"):
+        query.awaitTermination()
+    write(broker, topics, [("prices", PARTITIONS, 3_000, b"2:c"), ("orders", PARTITIONS, 4_000, b"2:d")])
+    query = built.start(
+        spark,
+        checkpoint=str(tmp_path / "cp"),
+        local_cache=str(tmp_path / "cache"),
+        available_now=True,
+        allow_partition_change=True,
+        kafka=wm.Kafka(broker.bootstrap_servers, max_task_idle="0 seconds"),
+    )
+    query.awaitTermination()
+    assert {value for values in results(broker, out).values() for value in values} == {b"1:b|1:a", b"2:d|2:c"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from watersmeet._spark.batches.cuts import END, Cut, PartitionTimes, next_cut, reached_by_all
@@ -124,3 +125,16 @@ def test_an_input_without_times_in_kafka_is_refused_with_its_name_and_the_option
 def test_a_time_to_wait_that_is_none_is_refused(given: Any) -> None:
     with pytest.raises(WatersmeetError, match=r"(?s)max_task_idle.*Hint: "):
         wm.Kafka("localhost:9092", max_task_idle=given)
+
+
+def test_what_cannot_be_kept_together_is_refused_at_the_start(spark: SparkSession) -> None:
+    builder = wm.StreamsBuilder("together")
+    ticks = spark.readStream.format("rate").load()
+    builder.stream(ticks, name="ticks", key="value", value="value", timestamp="timestamp", order="value").to("out")
+    sources, idle = builder.build().physical.plan.sources, wm.Kafka("localhost:9092", max_task_idle="1 second")
+    assert SynchronizedInputs.of(sources, wm.Kafka("localhost:9092"), available_now=True).topics == {}
+    with pytest.raises(ConfigError, match=r"(?s)available_now=True with max_task_idle=.*'ticks' is a streaming.*Hint"):
+        SynchronizedInputs.of(sources, idle, available_now=True)
+    java = wm.Kafka("localhost:9092", max_task_idle="1 second", consumer={"sasl.jaas.config": "secret"})
+    with pytest.raises(ConfigError, match=r"(?s)max_task_idle= needs Kafka's client.*Hint: .*settings for Java alone"):
+        SynchronizedInputs.of(sources, java)

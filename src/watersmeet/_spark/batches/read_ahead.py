@@ -15,13 +15,15 @@ import numpy as np
 
 from watersmeet._spark.batches.cuts import PartitionTimes, next_cut, reached_by_all
 from watersmeet._worker.writers import kafka_client
-from watersmeet.errors import SinkError
+from watersmeet.errors import ChangedTopology, SinkError
 from watersmeet.io.kafka import Kafka
 
 Place = tuple[str, int]
 """A topic and the number of one of its partitions."""
 _AT_ONCE = 10_000
 _LOOK_SECONDS = 0.1
+_CHECK_SECONDS = 30.0
+"""Between two looks at how many partitions there are."""
 _SETTINGS = {
     # no group is joined and no offset kept: Kafka's client wants a name all the same
     "group.id": "watersmeet-read-ahead",
@@ -127,6 +129,8 @@ class ReadAhead:
         self, kafka: Kafka, order: BatchOrder, *, bounded: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client, self._clock, self._bounded, self.order = kafka_client.client(), clock, bounded, order
+        self._kafka = kafka
+        self._checked = clock()
         self._at_end: dict[Place, float] = {}
         self._paused: set[Place] = set()
         self._consumer = kafka_client.make(self._client.Consumer, {**kafka_client.client_settings(kafka), **_SETTINGS})
@@ -154,7 +158,11 @@ class ReadAhead:
         Raises
         ------
         SinkError : Kafka refuses to be read.
+        ChangedTopology : a topic has got more partitions, which the query does not read.
         """
+        if self._clock() >= self._checked + _CHECK_SECONDS:
+            self._checked = self._clock()
+            self._check_partitions()
         until, wanted = self._clock() + _LOOK_SECONDS, self.order.wanted(wanted)
         self._turn(wanted)
         while self._clock() < until and len(self._paused) < len(self.order.begins):
@@ -163,6 +171,15 @@ class ReadAhead:
                 self._take(messages)
                 self._turn(wanted)
                 until = self._clock() + _LOOK_SECONDS
+
+    def _check_partitions(self) -> None:
+        for topic, number in new_partitions(self._kafka, self.order.begins):
+            raise ChangedTopology(
+                "A topic has more partitions than at the start.",
+                given=f"topic {topic}, partition {number}",
+                hint="Time is kept per partition: if you accept that late records may be judged by another partition's "
+                "time, start again with allow_partition_change=True, else begin anew.",
+            )
 
     def _turn(self, wanted: int) -> None:
         """Read on where few records are known, and not where many are."""
@@ -195,3 +212,18 @@ class ReadAhead:
                 )
         for place, records in found.items():
             self.order.add(place, records, records[-1].offset() + 1)
+
+
+def new_partitions(kafka: Kafka, begins: Mapping[Place, int]) -> dict[Place, int]:
+    """The partitions that the topics have got since a batch was planned, with the offset of their first record.
+
+    Parameters
+    ----------
+    begins : offsets of the known partitions.
+    """
+    admin = kafka_client.admin(kafka)
+    found = dict[Place, int]()
+    for topic in {topic for topic, _ in begins}:
+        known = admin.list_topics(topic, timeout=kafka_client.seconds(kafka_client.client_settings(kafka)))
+        found |= {(topic, number): 0 for number in known.topics[topic].partitions if (topic, number) not in begins}
+    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +21,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.batches.batch_ends import GATE, BatchEnds
-from watersmeet._spark.batches.read_ahead import BatchOrder, Place, ReadAhead, TimeOrder
+from watersmeet._spark.batches.read_ahead import BatchOrder, Place, ReadAhead, TimeOrder, new_partitions
 from watersmeet._spark.batches.transaction_order import TransactionOrder, log_of, prefix_of
+from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError
+from watersmeet.extras import installing
 from watersmeet.io.kafka import Kafka
 
 LOG = logging.getLogger("watersmeet.query")
@@ -46,16 +49,36 @@ class SynchronizedInputs:
     kafka: Kafka | None
 
     @classmethod
-    def of(cls, sources: Sequence[SourceNode], kafka: Kafka | None) -> SynchronizedInputs:
-        """Those for which the connection's `max_task_idle` asks.
+    def of(
+        cls, sources: Sequence[SourceNode], kafka: Kafka | None, *, available_now: bool = False
+    ) -> SynchronizedInputs:
+        """Those for which the connection's `max_task_idle` or `transactions` ask.
 
         Raises
         ------
-        ConfigError : it does not go with an input.
+        ConfigError : an input, the start or Kafka's client does not go with it.
         """
-        if kafka is not None and kafka.transactions:
+        option = "" if kafka is None else "transactions" if kafka.transactions else "max_task_idle"
+        if kafka is None or (not kafka.transactions and kafka.max_task_idle_ms is None):
+            return cls({}, kafka)
+        if not kafka_client.can_ask(kafka):
+            raise ConfigError(
+                f"{option}= needs Kafka's client for Python, which cannot read these topics.",
+                given=f"wm.Kafka({option}=...)",
+                hint=f"{installing('kafka')} on the driver. A connection with settings for Java alone (consumer=) "
+                "needs those of librdkafka beside them.",
+            )
+        streams = [s for s in sources if s.origin.frame is not None and s.origin.frame.isStreaming]
+        if available_now and streams:
+            raise ConfigError(
+                f"available_now=True with {option}= ends when the topics have been read, and {streams[0].name!r} is a "
+                "streaming DataFrame.",
+                given=f"available_now=True, wm.Kafka({option}=...)",
+                hint="Leave one of them out, or write the DataFrame into a topic.",
+            )
+        if kafka.transactions:
             return cls(_topics_of_databases(sources, kafka.transactions), kafka)
-        return cls({} if kafka is None or kafka.max_task_idle_ms is None else _topics(sources), kafka)
+        return cls(_topics(sources), kafka)
 
     def __bool__(self) -> bool:
         return bool(self.topics)
@@ -89,6 +112,7 @@ class SynchronizedInputs:
         most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
 
         def read(begins: Mapping[Place, int]) -> ReadAhead:
+            begins = {**begins, **new_partitions(kafka, begins)}
             order: BatchOrder = TransactionOrder(begins, logs) if logs else TimeOrder(begins, self.topics)
             return ReadAhead(kafka, order, bounded=bounded)
 
@@ -182,6 +206,7 @@ class BatchEndPlanner:
         self._ahead: ReadAhead | None = None
         self._said: Mapping[Place, int] = {}
         self._rounds = 0
+        self._lag: dict[str, dict[int, int]] = {}
         self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ends of {query.runId}", daemon=True)
         self._thread.start()
@@ -206,20 +231,23 @@ class BatchEndPlanner:
     @property
     def lag(self) -> dict[str, dict[int, int]]:
         """Offsets behind the end of the last batch that was planned, by topic and partition."""
-        found: dict[str, dict[int, int]] = {}
-        ahead = self._ahead
-        for (topic, number), end in self._said.items() if ahead is not None and self._thread.is_alive() else ():
-            found.setdefault(topic, {})[number] = ahead.behind((topic, number), end)  # type: ignore[union-attr]
-        return found
+        ahead, found = self._ahead, dict[str, dict[int, int]]()
+        if ahead is not None:
+            with suppress(RuntimeError):  # it has just been closed: the last numbers stay
+                for (topic, number), end in self._said.items():
+                    found.setdefault(topic, {})[number] = ahead.behind((topic, number), end)
+                self._lag = found
+        return self._lag
 
     def _run(self) -> None:
         try:
             self._follow()
         except Exception as error:
-            if self._query.isActive:
-                LOG.error("The query is stopped: %s", error)
-                self.failure = error
-                self._query.stop()
+            with suppress(Exception):  # whatever a session says that is gone
+                if self._query.isActive:
+                    LOG.error("The query is stopped: %s", error)
+                    self.failure = error
+                    self._query.stop()
 
     def _follow(self) -> None:
         begins = self._begins()
@@ -255,7 +283,7 @@ class BatchEndPlanner:
 
     def _go_on(self, ahead: ReadAhead) -> bool:
         """Whether the next batch may be planned."""
-        waits = {place: ahead.resting(place) for place in self._said}
+        waits = {place: ahead.resting(place) for place in ahead.order.begins}
         awaited = [
             place
             for place, seconds in waits.items()
@@ -274,4 +302,4 @@ class BatchEndPlanner:
 
     def _is_done(self, ahead: ReadAhead) -> bool:
         """Whether nothing is left that was there."""
-        return not ahead.order.waits() and all(ahead.resting(place) is not None for place in self._said)
+        return not ahead.order.waits() and all(ahead.resting(place) is not None for place in ahead.order.begins)

@@ -382,7 +382,8 @@ class _Start:
 
     @cached_property
     def _together(self) -> SynchronizedInputs:
-        return SynchronizedInputs.of(self.topology.plan.sources, self.options.kafka)
+        given = (self.topology.plan.sources, self.options.kafka)
+        return SynchronizedInputs.of(*given, available_now=self.options.available_now)
 
     @cached_property
     def _topics(self) -> TopicIds:
