@@ -141,6 +141,7 @@ def _until(holds: Any) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.proof
 def test_without_it_an_input_that_is_written_later_comes_behind(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -164,6 +164,7 @@ def test_no_committed_result_shows_a_part_of_a_transaction(
     assert total_in(stored) == ACCOUNTS * EACH
 
 
+@pytest.mark.proof
 def test_without_it_results_show_parts_of_transactions(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -43,7 +43,8 @@ def test_a_driver_that_dies_around_its_transaction_leaves_every_record_once_whoe
     assert outcome.verdict.sound, outcome.verdict.details
 
 
-def test_a_driver_that_dies_while_inputs_are_synchronized_inputs_leaves_every_record_once(tmp_path: Path) -> None:
+@pytest.mark.proof
+def test_a_driver_that_dies_while_inputs_are_kept_together_leaves_every_record_once(tmp_path: Path) -> None:
     strikes = (Strike("driver", moment) for moment in ("between_commits", "before_commit"))
     outcome = outcome_of(tmp_path, "stream_table", *strikes, together=True)
     assert outcome.verdict.sound, outcome.verdict.details
