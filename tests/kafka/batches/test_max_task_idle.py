@@ -93,7 +93,7 @@ def in_one_batch(spark: SparkSession, broker: KafkaBroker, records: Records, fol
 
 
 @pytest.mark.parametrize("transaction", [False, True], ids=["plain", "in transactions"])
-def test_many_batches_of_inputs_synchronized_inputs_give_what_one_batch_gives(
+def test_many_batches_of_inputs_kept_together_give_what_one_batch_gives(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, transaction: bool
 ) -> None:
     records = history(1)

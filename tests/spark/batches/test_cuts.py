@@ -93,7 +93,7 @@ def together(**kafka: Any) -> SynchronizedInputs:
     return SynchronizedInputs.of(builder.build().physical.plan.sources, wm.Kafka("localhost:9092", **kafka))
 
 
-def test_topics_are_synchronized_inputs_in_the_order_of_the_inputs_and_global_tables_are_not_among_them() -> None:
+def test_topics_are_kept_together_in_the_order_of_the_inputs_and_global_tables_are_not_among_them() -> None:
     assert not together()
     found = together(max_task_idle="0 seconds")
     assert sorted(found.topics, key=lambda topic: found.topics[topic]) == ["b", "a"]
