@@ -89,8 +89,7 @@ def test_a_version_without_a_name_is_refused_with_the_command(repository: Path) 
 def test_a_reader_sees_the_other_versions_in_a_menu_and_loads_nothing_from_elsewhere(
     repository: Path, browser: Browser, tmp_path: Path
 ) -> None:
-    git(repository, "archive", "--output", str(tmp_path / "site.tar"), "gh-pages")
-    shutil.unpack_archive(tmp_path / "site.tar", tmp_path / "site", filter="data")
+    git(tmp_path, "clone", "-q", "--branch", "gh-pages", str(repository), "site")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site")))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
