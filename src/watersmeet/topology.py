@@ -25,6 +25,8 @@ from watersmeet.names import answered, answering
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
     from watersmeet._spark.query.query import Query
@@ -90,6 +92,7 @@ class Topology:
         allow_changed_functions: bool = False,
         allow_recreated_topics: bool = False,
         evolve: bool = False,
+        replace: Sequence[str] | None = None,
         idle_after: Duration | None = None,
         record_cache: bool = False,
         name: str | None = None,
@@ -120,6 +123,9 @@ class Topology:
         evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
             empty or is dropped. `plan_change` says what this does; what cannot go on is refused. With another number of
             shards or tasks the state is divided anew.
+        replace : with ``evolve=True``, names of stored tables. If the definition of one has changed, it is computed
+            anew over the tables that are stored above it, and only rows that differ go out, deletions included; see
+            docs/change.md.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
@@ -154,7 +160,7 @@ class Topology:
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         SourceError : a topic that is read was deleted and made anew.
         """
-        from watersmeet._spark.query.start_options import StartOptions
+        from watersmeet._spark.query.start_options import StartOptions, names_of_tables
 
         allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
         options = StartOptions(
@@ -168,6 +174,7 @@ class Topology:
             metrics_port=metrics_port,
             progress=progress,
             explain=explain,
+            replace=names_of_tables(replace),
         )
         return self._started(spark, self._place(checkpoint), options)
 
@@ -253,6 +260,7 @@ def plan_change(
     shards: int | None = None,
     tasks: int | None = None,
     allow_changed_functions: bool = False,
+    replace: Sequence[str] | None = None,
 ) -> Change:
     """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
 
@@ -262,10 +270,13 @@ def plan_change(
     topology : as it is to be from now on.
     kafka : the connection: how many partitions topics have is then asked, and not taken from the checkpoint.
     shards, tasks, allow_changed_functions : as in `Topology.start`.
+    replace : as in `Topology.start`: how many rows differ is then counted. That takes as long as the change itself,
+        and room for its state beside the checkpoint's.
 
     Returns
     -------
-    Change : what is kept, starts empty, is dropped, is widened or refused, with reasons and hints; it prints as text.
+    Change : what is kept, starts empty, is dropped, is widened, replaced or refused, with reasons and hints; it prints
+        as text.
 
     Raises
     ------
@@ -278,13 +289,14 @@ def plan_change(
     from pyspark.sql import SparkSession
 
     from watersmeet._spark.query.start import plan_change as planned
-    from watersmeet._spark.query.start_options import StartOptions
+    from watersmeet._spark.query.start_options import StartOptions, names_of_tables
 
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise ConfigError("There is no Spark session.", hint="Make one first: spark = watersmeet.session(...).")
     check_topology(topology, "wm.plan_change(checkpoint, {})")
-    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allow_changed_functions)
+    allowed, tables = allow_changed_functions, names_of_tables(replace)
+    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allowed, evolve=True, replace=tables)
     return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
 

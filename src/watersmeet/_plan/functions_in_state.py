@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from watersmeet._plan.physical import Edge, Physical
 
 
-def functions_in_state(physical: Physical) -> frozenset[tuple[str, str]]:
-    """(node, role) of the functions that decide what is kept, or where it is looked for."""
+def functions_in_state(physical: Physical, anew: Collection[int] = ()) -> frozenset[tuple[str, str]]:
+    """(node, role) of the functions that decide what is kept, or where it is looked for.
+
+    Parameters
+    ----------
+    anew : ids of operators with state that is computed anew: no function decides over what they have kept.
+    """
     flows: set[int] = set()
     results: set[str] = set()
     for flow in reversed(physical.flows):  # children before their parents
-        edges = [edge for edge in physical.edges if edge.flow == flow.id]
+        edges = [edge for edge in physical.edges if edge.flow == flow.id and edge.target not in anew]
         behind = [child.id for child in physical.flows if child.parent == flow.id]
         behind += [physical.roots[edge.target].id for edge in edges]
         if any(_changes_state(physical, edge) for edge in edges) or flows.intersection(behind):
             flows.add(flow.id)
             # between the operators of one node nothing is evaluated
             results.update(() if any(edge.reads.direct for edge in edges) else (flow.node,))
-    found = set()
+    found, computed = set(), {physical.operators[number].node for number in anew}
     for node in physical.plan.nodes:
         # a table keeps what it refers to beside its rows
         refers = len(node.inputs) > 1 and node.shape.kind == "table"
         for function in physical.plan.functions_of(node):
-            if node.keeps_table or node.name in results or (refers and function.role in ("extractor", "mapper")):
+            kept = node.name not in computed and (node.keeps_table or (refers and function.role in ("extractor", "mapper")))
+            if kept or node.name in results:
                 found.add((node.name, function.role))
     return frozenset(found)
 

@@ -138,6 +138,15 @@ class State:
                 self._made[name] = self._added(table, self._begun(), drop_tombstones=not levels)
                 table.forget_changes()
 
+    def clear(self) -> None:
+        """Let go of all rows of all tables at once, before anything is put; scalars stay."""
+        gone = {run.id: run for entry in self._manifest.tables.values() for run in entry.runs()}
+        for run in gone.values():
+            remove(self._store, run)
+        manifest = Manifest(self._manifest.commit + 1, {}, self._manifest.scalars, tuple(gone))
+        self._store.put_manifest(mf.write(manifest))
+        self._settle(manifest)
+
     def commit(self, *, compact: bool = False) -> None:
         """Write the batch's changes, merge what is due (with `compact` everything), then the manifest."""
         if self._cache is not None:

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Outcome = Literal["kept", "widened", "filled", "started empty", "added", "changed", "dropped", "refused"]
+Outcome = Literal[
+    *("kept", "widened", "filled", "started empty", "added", "changed", "dropped", "refused"),
+    *("replaced", "computed anew"),
+]
 What = Literal["store", "node", "source", "sink", "settings"]
 
 
@@ -69,14 +72,16 @@ class Change:
     ----------
     items : what becomes of each store, node, input and output.
     taken : where the tables that go on have their rows from.
+    replacement : what is computed for the tables that are replaced; None: none are.
 
     Attributes
     ----------
-    kept, filled, started_empty, dropped, widened, refused : the items of that outcome.
+    kept, filled, started_empty, dropped, widened, refused, replaced : the items of that outcome.
     """
 
     items: tuple[Item, ...]
     taken: tuple[TakenTable, ...] = ()
+    replacement: Any = None
 
     @property
     def unchanged(self) -> tuple[Item, ...]:
@@ -102,6 +107,11 @@ class Change:
     def widened(self) -> tuple[Item, ...]:
         """Stores with rows that are read as wider types."""
         return self._of("widened")
+
+    @property
+    def replaced(self) -> tuple[Item, ...]:
+        """Stores with contents that are computed anew, and of which only rows that differ go out."""
+        return self._of("replaced")
 
     @property
     def refused(self) -> tuple[Item, ...]:

@@ -8,20 +8,25 @@ from typing import Any
 
 from watersmeet._plan.change.change import Change, Item, Outcome, TakenTable, shared
 from watersmeet._plan.change.described import Described
-from watersmeet._plan.change.lineage import Lineage, LineageReading
-from watersmeet._plan.change.types import hinders, written
-from watersmeet._plan.operators.spec import HEADERS
+from watersmeet._plan.change.lineage import Lineage, LineageReading, place_of
+from watersmeet._plan.change.replaced import Replacement
+from watersmeet._plan.change.rows import Place, by_place, difference, pairs_of_tables, rows_against
 
-Place = tuple[str, str]
-"""Of an operator: its node, and its kind."""
 _ANEW = "Give the node another name=, under which it starts empty; or change it back."
 
 
-def compare(old: Described, new: Described) -> Change:
-    """The effects of a change from `old` to `new`, both as `described` gives them."""
-    stores, taken = _stores(old, new)
-    items = [*stores, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
-    return Change((*items, *_sinks(old["sinks"], new["sinks"])), tuple(taken))
+def compare(old: Described, new: Described, replaced: Replacement | None = None) -> Change:
+    """The effects of a change from `old` to `new`, both as `described` gives them.
+
+    Parameters
+    ----------
+    replaced : the tables that are replaced, and what is computed for it.
+    """
+    replaced = replaced or Replacement()
+    stores, taken = _stores(old, new, replaced)
+    items = [*stores, *replaced.refused, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
+    items = [*items, *_sinks(old["sinks"], new["sinks"])]
+    return Change(tuple(items), tuple(taken), replaced if replaced.roles else None)
 
 
 def other_columns(old: Described, new: Described) -> list[str]:
@@ -39,15 +44,19 @@ def _names(table: Mapping[str, Any]) -> str:
 # -- stores ------------------------------------------------------------------------------------------------
 
 
-def _stores(old: Described, new: Described) -> tuple[list[Item], list[TakenTable]]:
-    places, tables = _by_place(old), _Tables.of(old, _lineage(new))
+def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list[Item], list[TakenTable]]:
+    places, tables = by_place(old), _Tables.of(old, Lineage.of(new))
     nodes = dict(places.keys())
     items: list[Item] = []
     taken: list[TakenTable] = []
-    read = _readings(tables, places, new)
+    anew = frozenset(replaced.places.values())
+    read = _readings(tables, places, new, anew)
     items.extend(item for reading, node in read.values() if (item := _as_read(reading, node)) is not None)
-    for place, operator in _by_place(new).items():
+    for place, operator in by_place(new).items():
         before = places.get(place)
+        if place in anew:
+            _replaced(before, operator, replaced, items, taken)
+            continue
         if operator["node"] in read and read[operator["node"]][0].against:
             continue
         if before is not None:
@@ -57,6 +66,7 @@ def _stores(old: Described, new: Described) -> tuple[list[Item], list[TakenTable
         else:
             _found_by_store(operator, tables, items, taken)
     used = {(each.from_node, each.from_table) for each in taken}
+    used |= {(place[0], table["name"]) for place in anew & places.keys() for table in places[place]["tables"]}
     met = {item.name if item.what == "node" else item.node for item in items if item.outcome == "refused"}
     started = [item for item in items if item.outcome == "started empty"]
     for (node, kind), operator in places.items():
@@ -87,12 +97,12 @@ class _Tables:
         """Those of a plan, beside another one."""
         named: dict[str, tuple[Place, Mapping[str, Any], bool]] = {}
         copies: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
-        for place, each in _by_place(plan).items():
+        for place, each in by_place(plan).items():
             for table in each["tables"]:
                 named[table["name"]] = place, table, each["time"] is None and each["widens"]
                 if table["copies"] is not None:
                     copies.setdefault(table["copies"], []).append((place, table))
-        return cls(named, copies, _lineage(plan), new)
+        return cls(named, copies, Lineage.of(plan), new)
 
     def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> LineageReading:
         """The contents of two tables, each with its node: the tables with the same rows, or all that the node reads."""
@@ -103,13 +113,12 @@ class _Tables:
         return LineageReading(self.old, self.new, *sides)
 
 
-def _lineage(plan: Described) -> Lineage:
-    return Lineage(plan["reads"], {name: _place(name, each)[0] for name, each in plan["sources"].items()})
-
-
-def _readings(tables: _Tables, places: Mapping[Place, Any], new: Described) -> dict[str, tuple[LineageReading, str]]:
+def _readings(
+    tables: _Tables, places: Mapping[Place, Any], new: Described, anew: frozenset[Place]
+) -> dict[str, tuple[LineageReading, str]]:
     """The inputs of nodes with operators, with tables, that would continue."""
-    nodes = {place[0] for place, each in _by_place(new).items() if place in places and each["tables"]}
+    going_on = {place: each for place, each in by_place(new).items() if place in places and place not in anew}
+    nodes = {node for (node, _), each in going_on.items() if each["tables"]}
     return {node: (LineageReading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
 
 
@@ -120,13 +129,9 @@ def _as_read(reading: LineageReading, node: str) -> Item | None:
     return Item("node", node, "changed", reason=reading.noted) if reading.noted else None
 
 
-def _by_place(plan: Described) -> dict[tuple[str, str], Mapping[str, Any]]:
-    return {(each["node"], each["operator"]): each for each in plan["operators"]}
-
-
 def _had_operators(plan: Described, node: str, places: Mapping[tuple[str, str], Any]) -> bool:
     """Whether another operator of the node is one that stood there: it has got one more, and is what it was."""
-    mine = {place for place in _by_place(plan) if place[0] == node}
+    mine = {place for place in by_place(plan) if place[0] == node}
     return bool(mine & places.keys())
 
 
@@ -140,20 +145,39 @@ def _of_another_kind(operator: Mapping[str, Any], was: str) -> Item:
     )
 
 
+def _replaced(
+    before: Mapping[str, Any] | None,
+    operator: Mapping[str, Any],
+    replaced: Replacement,
+    items: list[Item],
+    taken: list[TakenTable],
+) -> None:
+    """An operator that is computed anew, or a table that is compared with its new contents."""
+    place = operator["node"], operator["operator"]
+    goes_on = replaced.own.get(place, frozenset(table["name"] for table in operator["tables"]))
+    for was, table in pairs_of_tables(before["tables"] if before else (), operator["tables"]):
+        outcome: Outcome = "replaced" if place in replaced.replaced else "computed anew"
+        if table["shown"]:
+            items.append(Item("store", table["name"], outcome, place[0]))
+        if was is not None and table["name"] in goes_on:
+            wider = rows_against(was, table, widens=operator["widens"])[1]
+            taken.append(TakenTable(place[0], table["name"], place[0], was["name"], True, bool(wider)))
+
+
 def _taken_over(
     before: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], taken: list[TakenTable]
 ) -> None:
     """An operator that goes on where one of its kind stood."""
     node = operator["node"]
-    against = _against(before, operator)
+    against = difference(before, operator)
     if against:
         items.append(Item("node", node, "refused", reason=against, hint=_ANEW))
         return
-    for was, table in _pairs(before["tables"], operator["tables"]):
+    for was, table in pairs_of_tables(before["tables"], operator["tables"]):
         if was is None:
             items.append(Item("store", table["name"], "started empty", node, hint=_name_it(operator)))
             continue
-        why, wider = _rows_against(was, table, widens=operator["widens"])
+        why, wider = rows_against(was, table, widens=operator["widens"])
         outcome: Outcome = "refused" if why else ("widened" if wider else "kept")
         said = why or ", ".join(wider)
         if was["name"] != table["name"] and not why:
@@ -161,52 +185,6 @@ def _taken_over(
         if table["shown"] or why:
             items.append(Item("store", table["name"], outcome, node, said, _ANEW if why else _name_it(operator)))
         taken.append(TakenTable(node, table["name"], node, was["name"], scalars=True, widened=bool(wider)))
-
-
-def _pairs(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Each table with its former one: of its name, else in order of those with names that are gone; or None."""
-    named, kept = {table["name"]: table for table in before}, {table["name"] for table in now}
-    others = iter([table for table in before if table["name"] not in kept]) if len(before) == len(now) else iter(())
-    yield from ((named.get(table["name"]) or next(others, None), table) for table in now)
-
-
-def _against(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
-    """The difference of an operator that cannot continue."""
-    if len(before["tables"]) != len(operator["tables"]) and not operator.get("grows"):
-        return f"it kept {len(before['tables'])} tables, and now keeps {len(operator['tables'])}"
-    for name in dict.fromkeys((*before["params"], *operator["params"])):
-        was, now = before["params"].get(name, "not there"), operator["params"].get(name, "not there")
-        if was != now:
-            return f"{name} was {was}, is {now}"
-    was, now = before["time"], operator["time"]
-    if was != now:
-        said = [f"{name}: was {was[name]}, is {now[name]}" for name in now or () if was and was[name] != now[name]]
-        return "its time goes otherwise" + (f": {', '.join(said)}" if said and now else "")
-    return ""
-
-
-def _rows_against(was: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
-    """Why stored rows cannot be read as those of another table, and which columns are wider."""
-    before, now = dict(was["columns"]), dict(table["columns"])
-    carried = HEADERS in before.values(), HEADERS in now.values()
-    # where records begin to carry headers, those of before have none
-    before, now = ({name: kind for name, kind in each.items() if kind != HEADERS} for each in (before, now))
-    if list(before) != list(now) or was["identity"] != table["identity"] or was["lies"] != table["lies"]:
-        return "its rows lie otherwise", []
-    wider = [] if carried[0] == carried[1] else [f"with{'' if carried[1] else 'out'} headers from now on"]
-    for name, kind in now.items():
-        if kind == before[name]:
-            continue
-        said = f"{name}: was {written(before[name])}, is {written(kind)}"
-        if name == "key" or name in table["identity"]:
-            return f"{said}; rows lie by the hash of it", []
-        if not widens:
-            return f"{said}; what an aggregate is made of stays of one type", []
-        why = hinders(before[name], kind)
-        if why:
-            return f"{name}: {why}", []
-        wider.append(said)
-    return "", wider
 
 
 def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item], taken: list[TakenTable]) -> None:
@@ -223,7 +201,7 @@ def _found_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item]
             for place, was in old.copies.get(table["copies"], ())
             if not old.reading((place[0], was), (node, table)).against
         ]
-        place = next((place for place, was in same if not any(_rows_against(was, table, widens=False))), None)
+        place = next((place for place, was in same if not any(rows_against(was, table, widens=False))), None)
         if place is not None:
             source = next(was for at, was in same if at == place)
             reason = f"with the rows of {table['copies']} that {source['name']} has"
@@ -245,7 +223,7 @@ def _go_on_by_name(
     place, was, plain = found
     node, name = operator["node"], table["name"]
     plain = plain and operator["time"] is None and operator["widens"]
-    why, wider = _rows_against(was, table, widens=True) if plain else ("its rows are those of its node", [])
+    why, wider = rows_against(was, table, widens=True) if plain else ("its rows are those of its node", [])
     if reading.against:
         hint = "Give the store another store=; or let it have the rows of what it had."
         items.append(Item("store", name, "refused", node, reading.against, hint))
@@ -294,23 +272,18 @@ def _steps(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Item]:
 
 def _sources(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
     """Inputs: a topic goes on by its own name, whatever the input is called; a DataFrame by the input's."""
-    places = {_place(name, each) for name, each in old.items()}
+    places = {place_of(name, each) for name, each in old.items()}
     for name, each in new.items():
-        if _place(name, each) not in places:
+        if place_of(name, each) not in places:
             yield Item("source", name, "added", reason="read from its beginning, or as starting_offsets= says")
         elif name in old and old[name]["origin"] != each["origin"]:
             yield Item("source", name, "changed", reason=f"was {old[name]['origin']}, is {each['origin']}")
         else:
             yield Item("source", name, "kept", reason="continues where it is")
-    now = {_place(name, each) for name, each in new.items()}
+    now = {place_of(name, each) for name, each in new.items()}
     for name, each in old.items():
-        if _place(name, each) not in now:
+        if place_of(name, each) not in now:
             yield Item("source", name, "dropped", reason="an input that comes back later is read as a new one")
-
-
-def _place(name: str, source: Mapping[str, Any]) -> tuple[str, bool]:
-    topic = source["topic"]
-    return (f"rows {name}", False) if topic is None else (f"topic {topic}", bool(source["global"]))
 
 
 def _sinks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:

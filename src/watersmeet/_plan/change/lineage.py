@@ -30,6 +30,11 @@ class Lineage:
     reads: Mapping[str, Mapping[str, Any]]
     sources: Mapping[str, str]
 
+    @classmethod
+    def of(cls, plan: Mapping[str, Any]) -> Lineage:
+        """That of a plan, as `described` gives it."""
+        return cls(plan["reads"], {name: place_of(name, each)[0] for name, each in plan["sources"].items()})
+
     def inputs(self, node: str) -> tuple[str, ...]:
         """The inputs of a node; an input reads itself."""
         return (node,) if node in self.sources else tuple(self.reads[node]["inputs"])
@@ -138,6 +143,12 @@ class LineageReading:
         gone, come = (sorted(each & inputs) for each in self._changed)
         said = [f"reads {', '.join(come)}, too, from now on"] if come else []
         return "; ".join([*said, *([f"reads {', '.join(gone)} no more: what came of it stays"] if gone else [])])
+
+
+def place_of(name: str, source: Mapping[str, Any]) -> tuple[str, bool]:
+    """What an input is known by, and whether it is a global table."""
+    topic = source["topic"]
+    return (f"rows {name}", False) if topic is None else (f"topic {topic}", bool(source["global"]))
 
 
 def _user_name(identity: str) -> str:

@@ -28,6 +28,7 @@ class ForeignKeySendSpec(Spec[Node]):
 
     stem = "foreign_key_send"
     by_key = True
+    recomputable = True
     cacheable = True
 
     def side_of(self, node: Node, input: int) -> int | None:
@@ -60,6 +61,8 @@ class ForeignKeyReceiveSpec(Spec[Node]):
     fans_out = True
     rekeys = True
     cacheable = True
+    recomputable = True
+    own_rows_stay = False
 
     def side_of(self, node: Node, input: int) -> int | None:
         return None if input == node.referring_side else 1
@@ -94,6 +97,9 @@ class ForeignKeyReceiveSpec(Spec[Node]):
             TableSchema(f"{node.name}.subscriptions", subscriptions, identity=("key", "left_key")),
             TableSchema(names[0] if names else f"{node.name}.referred", rows, copies=node.referred),
         )
+
+    def own_rows(self, site: SpecSite[Node]) -> tuple[int, ...]:
+        return (0, 1)
 
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return pairs(site.node.joiner, site.input(0).shape.value, site.input(1).shape.value, old=old)

@@ -326,6 +326,12 @@ class Spec(Generic[N]):
     """Whether it goes on with those of its tables that it had, when it keeps more or fewer of them."""
     emits_late: ClassVar[bool] = False
     """Whether its results say if they are not the latest change of their key (a column `late`)."""
+    recomputable: ClassVar[bool] = False
+    """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
+    replaceable: ClassVar[bool] = False
+    """Whether it has each row that its results have, so that they can be compared with others (`change.replaced`)."""
+    own_rows_stay: ClassVar[bool] = True
+    """Whether `own_rows` are the same whatever its parameters are."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()
     """Why it lets rows end, beside null keys and values and what sides say."""
 
@@ -355,6 +361,10 @@ class Spec(Generic[N]):
 
     def keeps(self, site: SpecSite[N], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """Its tables; `taken` are names of stores that operators before it keep."""
+        return ()
+
+    def own_rows(self, site: SpecSite[N]) -> tuple[int, ...]:
+        """The sides of which it has all current rows itself, in the table of the same number."""
         return ()
 
     # -- what it gives ---------------------------------------------------------------------------------------

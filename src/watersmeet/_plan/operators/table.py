@@ -32,6 +32,8 @@ class TableSpec(Spec[Node]):
     by_key = True
     keeps_partition = True
     cacheable = True
+    recomputable = True
+    replaceable = True
 
     def side_of(self, node: Node, input: int) -> int:
         """All inputs come in alike."""
@@ -48,6 +50,9 @@ class TableSpec(Spec[Node]):
         shape = site.node.shape
         name, columns = site.node.store or site.node.name, (("key", shape.key), ("value", shape.value), STAMP)
         return (TableSchema(name, columns, copies=site.node.name),)
+
+    def own_rows(self, site: SpecSite[Node]) -> tuple[int, ...]:
+        return (0,)
 
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
         return ResultColumns.of_values(site.node.shape.value, old=old)

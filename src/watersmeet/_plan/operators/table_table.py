@@ -13,12 +13,16 @@ class TableTableSpec(KeyJoinSpec[Node]):
     stem = "table_table"
     cacheable = True
     computed = True
+    recomputable = True
 
     def reads(self, site: SpecSite[Node]) -> Reads:
         sides = (
             SpecSide(site.input(side).shape.value, old="inexact", stored_ts=True, drops_late=True) for side in (0, 1)
         )
         return Reads(site.node.shape.key, tuple(sides))
+
+    def own_rows(self, site: SpecSite[Node]) -> tuple[int, ...]:
+        return (0, 1)
 
     def lookups_see_results(self, site: SpecSite[Node]) -> bool:
         """Two tables of one source that do not change at once: the join is seen going from one result to the next.

@@ -58,12 +58,17 @@ def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> 
     return planned
 
 
+def last_finished(checkpoint: Folder) -> int:
+    """Number of the last batch that was committed; -1: none."""
+    return max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NONE)
+
+
 def last_committed(checkpoint: Folder) -> list[Any]:
     """Where each source was at the end of the last batch that was committed, None where it was nowhere yet.
 
     Before the first commit there are none. The sources are in the order in which the query has them.
     """
-    done = max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NONE)
+    done = last_finished(checkpoint)
     if done == NONE:
         return []
     content = checkpoint.contents(f"offsets/{done}")

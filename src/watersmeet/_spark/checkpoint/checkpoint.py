@@ -17,8 +17,10 @@ from difflib import unified_diff
 from typing import Any
 
 from watersmeet._plan.change.change import Change, Item
-from watersmeet._plan.change.compare import compare, other_columns
+from watersmeet._plan.change.compare import compare
+from watersmeet._plan.change.replaced import Replacement
 from watersmeet._spark.checkpoint import topic_ids
+from watersmeet._spark.checkpoint.checks import STAYS, check_columns, check_functions
 from watersmeet._spark.checkpoint.facts import (
     REASONS,
     CheckpointFacts,
@@ -29,8 +31,8 @@ from watersmeet._spark.checkpoint.facts import (
     changed_settings,
 )
 from watersmeet._spark.checkpoint.files import Folder, foreign
+from watersmeet._spark.checkpoint.offsets import REPLACED
 from watersmeet._spark.fencing.records import holding
-from watersmeet._spark.session.warned import warn
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
 VERSION = 2
@@ -40,7 +42,6 @@ _ANEW = (
     "Start it with a new checkpoint; or change it back: the state of the old checkpoint fits only the topology "
     "that began it."
 )
-_STAYS = "with allow_changed_functions=True: old results stay in the state, and the new function adds to them."
 
 
 @dataclass(frozen=True)
@@ -137,21 +138,25 @@ class CheckpointFiles:
         facts: CheckpointFacts,
         *,
         kept: Collection[tuple[str, str]] = (),
+        anew: Collection[tuple[str, str]] = (),
         allow_partition_change: bool = False,
         allow_changed_functions: bool = False,
         allow_recreated_topics: bool = False,
         evolve: bool = False,
+        replaced: Replacement | None = None,
     ) -> Checkpoint:
         """The checkpoint, if it is new or was written under the same facts; nothing is written yet.
 
         Parameters
         ----------
         kept : (node, role) of the functions that state depends on.
+        anew : the same of those that only state depends on which is computed anew.
         allow_partition_change : whether topics may have other partition counts than at the first start. Records
             that were late in one partition's time may then be judged by another's.
         allow_changed_functions : whether such a function may be another: what it has left in state stays.
         allow_recreated_topics : whether inputs may be topics with other ids.
         evolve : whether the topology may be another, where what is kept can go on.
+        replaced : the tables that are replaced then.
 
         Raises
         ------
@@ -160,13 +165,14 @@ class CheckpointFiles:
         """
         if self.last is None:
             return Checkpoint(self.folder, uuid.uuid4().hex, facts, created=True)
-        change = self.change(facts) if evolve and self.batches else None
+        change = self.change(facts, replaced) if evolve and self.batches else None
+        facts = self._with_inputs(facts, change)
         if self.last.begun:
             known = self.last.facts if change is None else carried_over(self.last.facts, facts)
             self._check(known, facts, allow_partition_change)
-            _check_functions(self.folder, known, facts, () if allow_changed_functions else kept)
+            check_functions(self.folder, known, facts, () if allow_changed_functions else kept, anew)
             if change is None:
-                _check_columns(self.folder, known, facts)
+                check_columns(self.folder, known, facts)
             read = () if allow_recreated_topics else facts.partitions
             topic_ids.check(self.last.facts.topics, facts.topics, read, facts.topics.keys() - facts.partitions.keys())
         if not self.batches:
@@ -180,15 +186,25 @@ class CheckpointFiles:
                 recorded=False,
             )
         if change is not None:
-            # of its own, whatever a start that broke off has left
-            logs = f"{CHANGED}/{uuid.uuid4().hex}"
-            number = self.last.number + 1
-            return replace(self.last, facts=facts, number=number, recorded=False, logs=logs, change=change)
+            return self.changed(facts, change)
         if self.last.facts == facts:
             return self.last
         return replace(self.last, facts=facts, number=self.last.number + 1, recorded=False)
 
-    def change(self, facts: CheckpointFacts) -> Change | None:
+    def changed(self, facts: CheckpointFacts, change: Change) -> Checkpoint:
+        """The checkpoint of a changed topology, in a folder of its own, whatever a start that broke off has left."""
+        assert self.last is not None
+        logs, number = f"{CHANGED}/{uuid.uuid4().hex}", self.last.number + 1
+        return replace(self.last, facts=facts, number=number, recorded=False, logs=logs, change=change)
+
+    def _with_inputs(self, facts: CheckpointFacts, change: Change | None) -> CheckpointFacts:
+        """The facts, with the rows of replaced tables as an input of the query that has them, or gets them."""
+        assert self.last is not None
+        has = self.last.begun and REPLACED in self.last.facts.inputs
+        has = has if change is None else change.replacement is not None
+        return replace(facts, inputs=[*facts.inputs, REPLACED]) if has else facts
+
+    def change(self, facts: CheckpointFacts, replaced: Replacement | None = None) -> Change | None:
         """The effects of a change to these facts on the state; None: they are of the topology that is recorded.
 
         Raises
@@ -205,25 +221,28 @@ class CheckpointFiles:
                 given=self.folder,
                 hint="Start it once with the topology that it has.",
             )
-        changed = old.topology != facts.topology or old.described != facts.described or old.inputs != facts.inputs
+        inputs = [name for name in old.inputs if name != REPLACED]
+        changed = old.topology != facts.topology or old.described != facts.described or inputs != facts.inputs
         spread = changed_layout(old, facts)
-        if not changed and not spread:
+        if not changed and not spread and replaced is None:
             return None
-        found = compare(old.described, facts.described)
+        found = compare(old.described, facts.described, replaced)
         return replace(found, items=(*found.items, *spread))
 
-    def planned_change(self, facts: CheckpointFacts, kept: Collection[tuple[str, str]]) -> Change:
-        """The effects of a change to these facts, with other reasons against it; `kept` as in `fitting`."""
+    def planned_change(
+        self, facts: CheckpointFacts, kept: Collection[tuple[str, str]], replaced: Replacement | None = None
+    ) -> Change:
+        """The effects of a change to these facts, with other reasons against it; `kept`, `replaced` as in `fitting`."""
         assert self.last is not None
         old = self.last.facts
-        found = self.change(facts) or compare(facts.described, facts.described)
+        found = self.change(facts, replaced) or compare(facts.described, facts.described)
         functions = (
             Item(
                 "node",
                 node,
                 "refused" if (node, role) in kept else "changed",
                 reason=changed_function(node, role, *texts),
-                hint=_STAYS if (node, role) in kept else "",
+                hint=STAYS if (node, role) in kept else "",
             )
             for (node, role), texts in changed_functions(carried_over(old, facts), facts).items()
         )
@@ -327,37 +346,6 @@ def _identity(record: Mapping[str, Any]) -> str:
     if not re.fullmatch("[0-9a-f]{32}", record["id"]):
         raise ValueError(f"id {record['id']!r:.80}")
     return str(record["id"])
-
-
-def _check_columns(folder: Folder, old: CheckpointFacts, new: CheckpointFacts) -> None:
-    """Refuse tables that keep other columns, under a topology with the same description."""
-    others = other_columns(old.described, new.described) if old.described and new.described else []
-    if others:
-        raise ChangedTopology(
-            "The tables of the checkpoint have other columns than the tables of this topology.",
-            given="\n".join([str(folder), *others]),
-            hint="Start it once with evolve=True: all state that fits is taken over. wm.plan_change(checkpoint, "
-            "topology) lists the changes in advance.",
-        )
-
-
-def _check_functions(
-    folder: Folder, old: CheckpointFacts, new: CheckpointFacts, kept: Collection[tuple[str, str]]
-) -> None:
-    """Say which functions are others; refuse those that state depends on."""
-    changed = changed_functions(old, new)
-    refused = {at: pair for at, pair in changed.items() if at in kept}
-    if refused:
-        raise ChangedTopology(
-            "A function has changed since it computed the checkpoint's state.",
-            given="\n".join([str(folder), *(changed_function(*at, *pair) for at, pair in refused.items())]),
-            hint=f"Start it with a new checkpoint; or {_STAYS}",
-        )
-    for at, pair in changed.items():
-        warn(
-            f"A function has changed since the last start: {changed_function(*at, *pair)}",
-            "no state depends on it; an unfinished batch runs again with the new function.",
-        )
 
 
 def _changed(message: str, folder: Folder, old: CheckpointFacts, new: CheckpointFacts, hint: str) -> ChangedTopology:

@@ -16,7 +16,7 @@ from watersmeet.io.topic_names import matches
 
 VOID = "-"
 """Where Spark has read nothing of a source yet."""
-TOPICS, GLOBAL_TOPICS, CLOCK = "topics", "global topics", "clock"
+TOPICS, GLOBAL_TOPICS, CLOCK, REPLACED = "topics", "global topics", "clock", "replaced tables"
 """Sources of Spark's that are not one input of the topology's."""
 
 

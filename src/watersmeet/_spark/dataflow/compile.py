@@ -7,12 +7,12 @@ numbered through, one block per case).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -32,9 +32,10 @@ from watersmeet._plan.operators.spec import FLAG
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.dataflow.function_engines import refuse_behind, refuse_by_spark, started_engines
 from watersmeet._spark.dataflow.fusion import Fusion, result_fields
+from watersmeet._spark.dataflow.layout import SparkLayout
 from watersmeet._spark.dataflow.level_variables import pickled_small
 from watersmeet._spark.dataflow.outlets import columns_of, packed_columns, value_columns
-from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.processor import LevelOperators
 from watersmeet._spark.dataflow.roots import packed_stage, roots_of
 from watersmeet._spark.dataflow.selection import Selection
 from watersmeet._spark.dataflow.stage import Stage
@@ -52,46 +53,12 @@ from watersmeet._worker.wire.dead_letters import dead_letter_routes, outliving
 from watersmeet._worker.wire.encoding import ENCODED_KEY, encodings_of
 from watersmeet._worker.wire.measures import Measures
 from watersmeet._worker.wire.sequence import SEQUENCE
-from watersmeet._worker.wire.wire import WIRE, Exits, Labels, encoded_parts, metric_names
+from watersmeet._worker.wire.wire import WIRE, Exits, encoded_parts, metric_names
 from watersmeet._worker.writers.shards import UnpackExits
 
 LOG = logging.getLogger("watersmeet.functions")
 """Says of each function where it runs, and why Spark evaluates it where it does."""
 LOG.addHandler(logging.NullHandler())
-Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
-
-
-@dataclass(frozen=True)
-class SparkLayout:
-    """How a plan is laid out on Spark.
-
-    Parameters
-    ----------
-    labels : labels of the shards.
-    tasks : tasks of the exchanges.
-    cache_root : folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache.
-    headers : whether records carry headers.
-    cases : whether rows carry a case number (test driver).
-    observe : adds the counting of dropped records to a frame of wire rows.
-    direct_sinks : whether all sinks can be written from wire rows.
-    numbered : whether the sinks' rows have the column `sequence`.
-    measured : whether workers count more than dropped records (`measures`).
-    written : name of the observation that counts the rows of sinks with columns made by Spark; None: they are not
-        counted, since Spark looks at each row for that.
-    journaled : whether packing gets whole records, for the journal.
-    """
-
-    labels: Labels
-    tasks: int
-    cache_root: str | None
-    headers: bool
-    cases: bool
-    observe: Observer
-    direct_sinks: bool = False
-    numbered: bool = False
-    measured: bool = False
-    written: str | None = None
-    journaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,24 +81,35 @@ class CompiledFrame:
 
 
 def compile_plan(
-    physical: Physical, inputs: Sequence[Scan], layout: SparkLayout, clock: DataFrame | None = None
+    physical: Physical,
+    inputs: Sequence[Scan],
+    layout: SparkLayout,
+    clock: DataFrame | None = None,
+    more: Sequence[DataFrame] = (),
 ) -> CompiledFrame:
-    """The plan over these inputs, and the wall clock where time goes on by it."""
-    compiler = _Compiler(inputs, physical, layout)
-    compiled = compiler.run(inputs, clock)
+    """The plan over these inputs, the wall clock where time goes on by it, and more wire rows."""
+    compiler = _Compiler(inputs[0].bare.sparkSession, inputs, physical, layout)
+    compiled = compiler.run(inputs, clock, more)
     for line in started_engines(physical, compiler.fusion):
         LOG.info(line)
     return compiled
 
 
+def compile_levels(physical: Physical, wire: DataFrame, layout: SparkLayout) -> DataFrame:
+    """The levels of a plan alone, and the stages between them, over wire rows; what they send out is left out."""
+    return _Compiler(wire.sparkSession, (), physical, layout).through_levels(wire)
+
+
 class _Compiler:
     """One compilation."""
 
-    def __init__(self, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout) -> None:
+    def __init__(
+        self, spark: SparkSession, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout
+    ) -> None:
         self._layout = layout
         self._metrics = metric_names(physical)
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))
-        self.fusion = Fusion(inputs[0].bare.sparkSession, physical, direct_sinks=layout.direct_sinks)
+        self.fusion = Fusion(spark, physical, direct_sinks=layout.direct_sinks)
         self._physical = self.fusion.physical
         self._gathers = self.fusion.gathers_some(layout.labels)
         self._parts = encoded_parts(self._physical)
@@ -143,9 +121,18 @@ class _Compiler:
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
-    def run(self, inputs: Sequence[Scan], clock: DataFrame | None) -> CompiledFrame:
+    def through_levels(self, wire: DataFrame) -> DataFrame:
+        for level in range(1, self._physical.levels + 1):
+            wire = self._level(wire, level)
+            unpacked = frozenset(o.node for o in self._unpacked_operators(level))
+            if unpacked and not self._is_last(level):
+                stage = Stage(self._physical, level, self._unpacked(wire, level), unpacked)
+                wire = self._packed(stage, level)
+        return wire
+
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None, more: Sequence[DataFrame]) -> CompiledFrame:
         refuse_behind(self._physical, self.fusion)
-        wires = [self._packed_source(each) for each in inputs]
+        wires = [*map(self._packed_source, inputs), *more]
         if clock is not None:
             wires.append(wall_clock.clock_rows(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
@@ -251,7 +238,7 @@ class _Compiler:
         settings = {
             o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
         }
-        processor = LevelProcessor(
+        processor = self._layout.processor(
             LevelOperators(settings, self._physical.side_of, fused),
             self._common,
             cache_root=self._layout.cache_root,

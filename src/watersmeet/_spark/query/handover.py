@@ -8,6 +8,7 @@ of its end, and where each source is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -18,15 +19,17 @@ from pyspark.sql import functions as F
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.carry import CarriedTables
 from watersmeet._plan.change.change import Change, TakenTable
+from watersmeet._plan.change.replaced import Replacement
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import Begin, carried_offsets, source_indexes, with_tasks
+from watersmeet._spark.checkpoint.offsets import REPLACED, Begin, carried_offsets, source_indexes, with_tasks
 from watersmeet._spark.dataflow.carrying import PIECE, Carry, Parts
 from watersmeet._spark.dataflow.rescaling import OldShard, Rescales
+from watersmeet._spark.query.replaced_tables import ReplacedTables
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import StateReader
 from watersmeet._worker.formats.arrow_types import arrow_type
@@ -53,6 +56,7 @@ class Handover:
     place : the checkpoint as it is to be.
     batch : number of the last batch, which is committed.
     topics : what each Kafka source reads from now on.
+    differing : by store, how many rows of each replaced table differ, when that is known.
     """
 
     physical: Physical
@@ -61,16 +65,35 @@ class Handover:
     place: Checkpoint
     batch: int
     topics: Mapping[str, Begin] = field(default_factory=dict)
+    differing: dict[str, Counter[str]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Make everything ready; the record is yet to be written."""
         for step in self.steps():
             step()
 
+    def counted(self) -> dict[str, Counter[str]]:
+        """By store, how many rows of each replaced table differ; what is made for that is removed."""
+        try:
+            for step in self._of_state:
+                step()
+        finally:
+            self._disk.remove(self.target.path)
+        return self.differing
+
     def steps(self) -> tuple[Callable[[], None], ...]:
         """The steps, one after the other; none of them touches existing files."""
-        state = (self.gather, self.take_over, self.number_state) if self.physical.levels else ()
+        state = (*self._of_state, self.number_state) if self.physical.levels else ()
         return (self.clear, *state, self.write_logs)
+
+    @property
+    def _of_state(self) -> tuple[Callable[[], None], ...]:
+        return (self.gather, self.take_over, *((self.replace_tables,) if self._replacement else ()))
+
+    @property
+    def _replacement(self) -> Replacement | None:
+        assert self.place.change is not None
+        return self.place.change.replacement
 
     @property
     def target(self) -> Folder:
@@ -231,15 +254,24 @@ class Handover:
             query = writer.option("checkpointLocation", self.target.path).start()
             query.awaitTermination()
 
+    def replace_tables(self) -> None:
+        """Run one more batch of the levels, which computes tables anew that are replaced."""
+        assert self._replacement is not None
+        tables = ReplacedTables(self.physical, self.place.facts, self.target, self._replacement)
+        with alone(self.source.spark, _WHOLE_STATE):
+            self.differing.update(tables.compute(self._pieces))
+
     def number_state(self) -> None:
         """Give the state the number that the last batch has left it with."""
         disk, state = self._disk, self.target.below("state").path
+        made = _FIRST + 1 if self._replacement is None else _FIRST + 2
         for level in range(self.physical.levels):
             for name in disk.names(f"{state}/{level}"):
                 shard = f"{state}/{level}/{name}"
-                if name.isdecimal() and self.batch != _FIRST:
-                    disk.move(f"{shard}/{_FIRST + 1}.zip", f"{shard}/{self.batch + 1}.zip")
-                    disk.remove(f"{shard}/{_FIRST + 1}.changelog")
+                if name.isdecimal() and self.batch + 1 != made:
+                    disk.remove(f"{shard}/{self.batch + 1}.zip")
+                    disk.move(f"{shard}/{made}.zip", f"{shard}/{self.batch + 1}.zip")
+                    disk.remove(f"{shard}/{made}.changelog")
             if self.batch != _FIRST:
                 told = f"{state}/{level}/_metadata/v2"
                 disk.move(f"{told}/{_FIRST}", f"{told}/{self.batch}")
@@ -249,12 +281,14 @@ class Handover:
     def write_logs(self) -> None:
         """Write the plan and the commit of the last batch, and what sources have noted, as they go on from there."""
         disk, new = self._disk, self.place.facts.inputs
-        for name in ("offsets", "commits", "sources", "pieces", "metadata"):
+        # the rows of tables that were replaced before are no input any more
+        old = [name if name != REPLACED else "" for name in self.old.inputs]
+        for name in ("offsets", "commits", "sources", "pieces", "found", "metadata"):
             disk.remove(self.target.below(name).path)
-        for before, now in source_indexes(self.old.inputs, new).items():
+        for before, now in source_indexes(old, new).items():
             disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)
         files = self.source.contents(f"offsets/{self.batch}")
-        plan = carried_offsets(next(iter(files.values())).decode(), self.old.inputs, new, self.topics)
+        plan = carried_offsets(next(iter(files.values())).decode(), old, new, self.topics)
         plan = with_tasks(plan, self.place.facts.tasks)
         for number in range(max(self.batch - 1, 0), self.batch + 1):
             # Spark reads the last two; the one before went as far, so that nothing is read again

@@ -15,8 +15,14 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
+from watersmeet._spark.checkpoint.checkpoint import Checkpoint
+from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.functions.functions import ColumnFunctions
 from watersmeet._spark.query import failures
+from watersmeet._worker.writers import driver_commit
+from watersmeet._worker.writers.driver_commit import Written
+from watersmeet.errors import EncodingError
+from watersmeet.io.kafka import Kafka
 from watersmeet.io.policies import OF_INPUTS, USUAL, DeadLetter, OperatorPolicies, Policies
 from watersmeet.io.policies import WITHIN as BEHIND_INPUTS
 
@@ -72,6 +78,18 @@ def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception)
     before = under(physical, effects)
     early = before.plan.nodes if before.ordered_exit else before.plan.sources
     return differ(physical, effects) and failures.is_of_record(failure, {node.name for node in early})
+
+
+def may_run(physical: Physical, kafka: Kafka | None, place: Checkpoint, planned: int, failure: Exception) -> bool:
+    """Whether a planned batch may be run under the topology's policies: nothing is written of it."""
+    if may_pass(physical, place.facts.effects, failure):
+        return True
+    if not isinstance(failure, EncodingError) or not differ(physical, place.facts.effects):
+        return False
+    # other outputs come behind the topics, at one of which it failed
+    plan, written = physical.plan, Written(planned, place.facts.tasks, place.facts.marks)
+    targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
+    return driver_commit.is_unwritten(targets, kafka, place.identity(plan.application), written, mark)
 
 
 def _of(plan: Plan) -> Recorded:

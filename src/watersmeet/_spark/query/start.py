@@ -37,7 +37,8 @@ from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.checkpoint.topic_ids import TopicIds
-from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
+from watersmeet._spark.dataflow.compile import CompiledFrame, compile_plan
+from watersmeet._spark.dataflow.layout import SparkLayout
 from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
 from watersmeet._spark.fencing.records import may_be_shared
 from watersmeet._spark.formats import recorded_schemas as settled
@@ -53,6 +54,7 @@ from watersmeet._spark.query.drain import is_unfinished
 from watersmeet._spark.query.handover import Handover, check_change
 from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query
+from watersmeet._spark.query.replaced_tables import asked_replacement, replaced_rows, with_counts
 from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.check import check_session
@@ -62,9 +64,7 @@ from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
 from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
-from watersmeet._worker.writers import driver_commit
 from watersmeet._worker.writers.driver_commit import Written
-from watersmeet.errors import EncodingError
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
@@ -187,8 +187,17 @@ class _Start:
         if found.binding is None:
             raise not_started(self.folder)
         recorded = found.binding.partitions if options.kafka is None else None
-        kept = () if options.allow_changed_functions else functions_in_state(self.topology)
-        return found.planned_change(self._facts(found, found.binding.effects, recorded), kept)
+        facts = self._facts(found, found.binding.effects, recorded)
+        replaced = asked_replacement(self.topology, options.replace, found, facts)
+        anew = replaced.roles if replaced else ()
+        kept = () if options.allow_changed_functions else functions_in_state(self.topology, anew)
+        change = found.planned_change(facts, kept, replaced)
+        if change.replacement is None or not change.possible:
+            return change
+        place = found.changed(facts, change)
+        with settings.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
+            last = batches.last_finished(found.place)
+            return with_counts(change, Handover(self.topology, found.place, found.binding, place, last).counted())
 
     def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
         """The fixed schemas of formats with a registry, if there are any."""
@@ -205,7 +214,7 @@ class _Start:
             passed = True
         except Exception as failure:
             passed = False
-            if not self._may_pass(place, planned, failure):
+            if not policies.may_run(self.topology, self.options.kafka, place, planned, failure):
                 raise
         finally:
             waiting.close()
@@ -219,22 +228,16 @@ class _Start:
         counts.close()
         return counts.totals()
 
-    def _may_pass(self, place: Checkpoint, planned: int, failure: Exception) -> bool:
-        """Whether a batch may be run under the topology's policies: nothing is written of it."""
-        if policies.may_pass(self.topology, place.facts.effects, failure):
-            return True
-        if not isinstance(failure, EncodingError) or not policies.differ(self.topology, place.facts.effects):
-            return False
-        # other outputs come behind the topics, at one of which it failed
-        plan, written = self.topology.plan, Written(planned, place.facts.tasks, place.facts.marks)
-        targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None, planned)(planned)
-        return driver_commit.is_unwritten(targets, self.options.kafka, place.identity(plan.application), written, mark)
-
     def _place(self, found: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
+        facts = self._facts(found, effects)
+        replaced = asked_replacement(self.topology, self.options.replace, found, facts)
+        kept = functions_in_state(self.topology, replaced.roles if replaced else ())
         return found.fitting(
-            self._facts(found, effects),
-            kept=functions_in_state(self.topology),
+            facts,
+            kept=kept,
+            anew=functions_in_state(self.topology) - kept,
+            replaced=replaced,
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
             allow_recreated_topics=self.options.allow_recreated_topics,
@@ -339,7 +342,7 @@ class _Start:
             spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
-        compiled = compile_plan(physical, scans, layout, clock)
+        compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
         return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
 
     def _facts(

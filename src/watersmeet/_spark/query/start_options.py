@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -34,9 +35,16 @@ class StartOptions:
     metrics_port: int | str | None = None
     progress: bool = False
     explain: bool | Duration = False
+    replace: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_explain()
+        if self.replace and not self.evolve:
+            raise ConfigError(
+                f"replace={list(self.replace)!r} is for a changed topology, and evolve=True is left out.",
+                given=f"replace={list(self.replace)!r}",
+                hint="topology.start(..., evolve=True, replace=[...]); leave replace= out otherwise.",
+            )
         if self.metrics_port is not None:
             self._address(self.metrics_port)
         if self.idle_after is not None:
@@ -127,6 +135,23 @@ class StartOptions:
             return {"availableNow": True}
         interval = 0 if self.trigger is None else duration_ms(self.trigger, "trigger")
         return {"processingTime": f"{interval} milliseconds"}
+
+
+def names_of_tables(replace: Sequence[str] | None) -> tuple[str, ...]:
+    """The names in `replace=`.
+
+    Raises
+    ------
+    ConfigError : it is no list of names.
+    """
+    named = [] if replace is None else replace
+    if isinstance(named, str) or not all(isinstance(name, str) for name in named):
+        raise ConfigError(
+            f"replace= takes a list of names of tables: replace={replace!r:.120}.",
+            given=f"replace={replace!r:.120}",
+            hint='replace=["open-orders"]',
+        )
+    return tuple(named)
 
 
 def refuse_idle_time(topology: Physical, options: StartOptions) -> None:

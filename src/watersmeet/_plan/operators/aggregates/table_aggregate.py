@@ -12,6 +12,7 @@ class TableAggregateSpec(AggregateSpec[Node]):
 
     stem = "table_aggregate"
     by_key = True
+    recomputable = True
 
     def side_of(self, node: Node, input: int) -> int:
         """Both halves come in alike."""
@@ -25,3 +26,5 @@ class TableAggregateSpec(AggregateSpec[Node]):
 
 class VersionedTableAggregateSpec(VersionedAggregateSpec[Node], TableAggregateSpec):
     """The same with a result that remembers its past."""
+
+    recomputable = False

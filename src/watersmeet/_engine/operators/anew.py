@@ -1,0 +1,170 @@
+"""Operators that are computed anew when a topology changes, and the table that is compared with what they give.
+
+Runs once, before the first batch of the changed topology, over the state that it has taken over (docs/decisions/0060).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.keys.keys import equal_values, group_keys
+from watersmeet._engine.operator import Events, OperatorContext, operator_table, stored_time
+from watersmeet._engine.operators.foreign_key_send import PUT, TELL
+from watersmeet._engine.operators.level import run_operator
+from watersmeet._engine.rows.columns import gather, ints, joined, position_columns, stacked, visible_columns
+from watersmeet._engine.rows.sizes import Picked, in_pieces
+from watersmeet._engine.rows.types import HEADERS
+from watersmeet._engine.state.runs import State
+from watersmeet._plan.change.replaced import Anew, Difference
+from watersmeet._plan.operators.spec import JoinParams
+
+BEFORE_RECORDS = -1
+"""order_ts of the rows of a replaced table: before all records, which have no negative times."""
+
+
+def run_anew(
+    context: OperatorContext, role: Anew, inputs: Mapping[int, pa.Table], state: State, drops: Drops
+) -> Iterator[pa.Table]:
+    """The results of an operator over all rows of its sides, from an empty state on.
+
+    Parameters
+    ----------
+    role : the sides that its own tables have.
+    inputs : the rows of the other sides.
+    """
+    own = {side: _own_rows(context, side, state) for side in role.own}
+    sides = {side: rows for side, rows in (*inputs.items(), *own.items()) if len(rows)}
+    state.clear()
+    yield from run_operator(context, sides, state, drops)
+
+
+def _own_rows(context: OperatorContext, side: int, state: State) -> pa.Table:
+    """The rows of a side's table as they come in on that side, one after the other."""
+    table = operator_table(context, state, side)
+    rows = stacked([table.schema.empty_table(), *table.scan()])
+    count = len(rows)
+    columns = {name: rows.column(name) for name in rows.column_names}
+    columns |= {name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)}
+    columns["srcpart"] = pa.array(np.full(count, side, dtype=np.int64))
+    columns["offset"] = pa.array(np.arange(count, dtype=np.int64))
+    if context.headers:
+        columns["headers"] = pa.nulls(count, HEADERS)
+    made = _MARKS.get((context.operator.stem, side))
+    return pa.table(columns if made is None else columns | made(context, count))
+
+
+def _puts(context: OperatorContext, count: int) -> dict[str, pa.Array]:
+    """Rows that refer, as the messages that put them."""
+    told = TELL if context.params(JoinParams).how == "left" else 0
+    return {"verb": pa.array(np.full(count, PUT + told, dtype=np.int8))}
+
+
+_MARKS: Mapping[tuple[str, int], Callable[[OperatorContext, int], dict[str, pa.Array]]] = {
+    ("foreign_key_receive", 0): _puts,
+    ("one_to_many", 0): _puts,
+}
+"""What rows bring beside the columns of their table, by operator and side."""
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """How many rows of a table differ from its new contents."""
+
+    added: int
+    changed: int
+    removed: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.added + self.changed + self.removed
+
+
+def differing_rows(
+    context: OperatorContext, role: Difference, inputs: Mapping[int, pa.Table], state: State
+) -> tuple[RowCounts, Iterator[pa.Table]]:
+    """The rows of a table's new contents that differ from what it has, with null for those that are gone.
+
+    They are as they come in on the table's side, before all records of a batch, by the hash of the key. A timestamp
+    alone is no difference.
+    """
+    table = operator_table(context, state)
+    old = stacked([table.schema.empty_table(), *table.scan()])
+    new = _last_rows(context, inputs, old.schema)
+    hashes = np.concatenate([ints(new, "hash"), ints(old, "hash")])
+    keys = joined([new.column("key"), old.column("key")], context.key)
+    groups = group_keys(hashes, keys)
+    at = [np.full(groups.count, -1, dtype=np.int64) for _ in range(2)]
+    at[0][groups.group_of_row[: len(new)]] = np.arange(len(new))
+    at[1][groups.group_of_row[len(new) :]] = np.arange(len(old))
+    is_new, was = at[0] >= 0, at[1] >= 0
+    other = is_new & was & ~_equal(new, old, at)
+    counts = RowCounts(int((is_new & ~was).sum()), int(other.sum()), int((was & ~is_new).sum()))
+    found = np.flatnonzero((is_new != was) | other)
+    return counts, _rows(context, role, (new, old), (at[0][found], at[1][found]), hashes[groups.first[found]])
+
+
+def _last_rows(context: OperatorContext, inputs: Mapping[int, pa.Table], schema: pa.Schema) -> pa.Table:
+    """The row that is last of each key, if it has a value, in the columns of the table."""
+    events = Events(context, inputs, sides=1)
+    rows, last = events.tables[0], events.groups.last
+    own = pa.array(events.own[last[events.present[last]]])
+    time = stored_time(rows)
+    columns = {name: rows.column(time if name == "ts" else name).take(own) for name in schema.names}
+    return pa.table(columns).cast(schema)
+
+
+def _equal(new: pa.Table, old: pa.Table, at: Sequence[Int64s]) -> Bools:
+    """Which groups have two rows with equal values."""
+    both = np.flatnonzero((at[0] >= 0) & (at[1] >= 0))
+    values = [gather(rows.column("value"), pointers[both]) for rows, pointers in zip((new, old), at, strict=True)]
+    equal = np.zeros(len(at[0]), dtype=np.bool_)
+    equal[both] = equal_values(*values)
+    return equal
+
+
+def _rows(
+    context: OperatorContext,
+    role: Difference,
+    rows: tuple[pa.Table, pa.Table],
+    at: tuple[Int64s, Int64s],
+    hashes: Int64s,
+) -> Iterator[pa.Table]:
+    """Rows for the table's side: the new ones, or those that were there without a value."""
+    new, old = rows
+    count, pointers = len(hashes), np.where(at[0] >= 0, at[0], len(new) + at[1])
+
+    def of_both(name: str) -> Picked:
+        return Picked(joined([new.column(name), old.column(name)], new.schema.field(name).type), pointers)
+
+    columns: dict[str, pa.Array | Picked] = {name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)}
+    columns["order_ts"] = pa.array(np.full(count, BEFORE_RECORDS, dtype=np.int64))
+    # in an order of their own, however many shards there are; equal hashes lie side by side
+    columns["offset"] = pa.array(hashes + _repeats(hashes))
+    if role.visible:
+        columns |= {name: columns["p0"] for name in visible_columns(context.slots)}
+    columns |= {"ts": of_both("ts"), "hash": pa.array(hashes), "key": of_both("key")}
+    columns["value"] = Picked(new.column("value"), at[0])
+    if role.stored_ts:
+        columns["stored_ts"] = columns["ts"]
+    if role.old:
+        columns["old"] = Picked(old.column("value"), at[1])
+    if role.silent:
+        columns["silent"] = pa.array(np.zeros(count, dtype=np.bool_))
+    if context.headers:
+        columns["headers"] = pa.nulls(count, HEADERS)
+    if count:
+        yield from in_pieces(columns)
+
+
+def _repeats(hashes: Int64s) -> Int64s:
+    """Of hashes in order, how many equal ones stand directly before each."""
+    number = np.arange(len(hashes))
+    begins = np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]
+    return number - np.maximum.accumulate(np.where(begins, number, 0))
