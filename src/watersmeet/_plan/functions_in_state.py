@@ -22,15 +22,16 @@ def functions_in_state(physical: Physical, anew: Collection[int] = ()) -> frozen
         behind += [physical.roots[edge.target].id for edge in edges]
         if any(_changes_state(physical, edge) for edge in edges) or flows.intersection(behind):
             flows.add(flow.id)
-            # between the operators of one node nothing is evaluated
-            results.update(() if any(edge.reads.direct for edge in edges) else (flow.node,))
+            # between the operators of one node nothing is evaluated, nor where a stored table is read
+            read = flow.operator in anew and physical.operators[flow.operator].spec.replaceable
+            results.update(() if read or any(edge.reads.direct for edge in edges) else (flow.node,))
     found, computed = set(), {physical.operators[number].node for number in anew}
     for node in physical.plan.nodes:
         # a table keeps what it refers to beside its rows
         refers = len(node.inputs) > 1 and node.shape.kind == "table"
         for function in physical.plan.functions_of(node):
-            kept = node.name not in computed and (node.keeps_table or (refers and function.role in ("extractor", "mapper")))
-            if kept or node.name in results:
+            kept = node.keeps_table or (refers and function.role in ("extractor", "mapper"))
+            if node.name in results or (kept and node.name not in computed):
                 found.add((node.name, function.role))
     return frozenset(found)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,25 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
+from tests.spark.changes.views import (
+    Definition,
+    Table,
+    contents,
+    counts_of,
+    random_definition,
+    random_rows,
+    views,
+)
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 
 REPLACE: dict[str, Any] = {"evolve": True, "replace": ["view"]}
 OPTIONS: dict[str, Any] = {"key": "k", "value": "v", "timestamp": "ts"}
+ANEW = {**{f"view {number}": None for number in range(6)}, "view of loose": "loose"}
+"""Views by name, and the kind of those that stay of one kind."""
 
 
-def joined(
-    spark: SparkSession, folder: Path, sink: Any, *, how: str = "join", joiner: Callable[..., Any] = F.concat
-) -> wm.Topology:
-    """A join of two tables with a store, and a count of its values."""
+def joined(spark: SparkSession, folder: Path, sink: Any, how: str = "join", joiner: Any = F.concat) -> wm.Topology:
+    """A join of two tables with a store."""
     b = wm.StreamsBuilder("replaced")
     left = b.table(reader(spark, folder / "left"), name="left", **OPTIONS)
     right = b.table(reader(spark, folder / "right"), name="right", **OPTIONS)
@@ -33,7 +43,7 @@ def rows_of(spark: SparkSession, folder: Path, store: str = "view") -> dict[Any,
     return {row["key"]: row["value"] for row in wm.read_state(spark, folder / "cp", store).collect()}
 
 
-def test_a_changed_joiner_gives_only_rows_that_differ(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changed_join_gives_only_rows_that_differ_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     sink = Collector()
     put(spark, tmp_path / "left", (1, "a", 1), (2, "b", 2), (3, "c", 3), (4, "d", 9))
     put(spark, tmp_path / "right", (1, "x", 4), (2, "y", 5), (3, "z", 1))
@@ -44,10 +54,71 @@ def test_a_changed_joiner_gives_only_rows_that_differ(spark: SparkSession, tmp_p
     def other(left: Any, right: Any) -> Any:
         return F.when(left == "b", F.lit("B")).otherwise(F.concat(left, F.coalesce(right, F.lit("-"))))
 
-    new = joined(spark, tmp_path, sink, how="left_join", joiner=other)
+    new = joined(spark, tmp_path, sink, "left_join", other)
     planned = wm.plan_change(tmp_path / "cp", new, replace=["view"])
     assert planned.possible, str(planned)
     assert [item.reason for item in planned.replaced] == ["1 rows added, 1 rows changed, 0 rows removed"]
+    assert not list((tmp_path / "cp" / "watersmeet" / "changed").iterdir())
     run(new, spark, tmp_path, **REPLACE)
-    assert [row for row in sink.rows()[seen:]] == [(2, "B", 5), (4, "d-", 9)]
-    assert rows_of(spark, tmp_path) == {1: "ax", 2: "B", 3: "cz", 4: "d-"}
+    assert sorted(row[:2] for row in sink.rows()[seen:]) == [(2, "B"), (4, "d-")]
+    assert {row[0]: row[2].microsecond // 1000 for row in sink.rows()[seen:]} == {2: 5, 4: 9}
+    # it goes on as any other, and the option that stays in the program does nothing
+    put(spark, tmp_path / "right", (4, "w", 20))
+    run(new, spark, tmp_path, **REPLACE)
+    put(spark, tmp_path / "right", (3, "v", 21))
+    run(new, spark, tmp_path)
+    assert [row[:2] for row in sink.rows()[seen + 2 :]] == [(4, "dw"), (3, "cv")]
+    # and once more, back to where it was
+    seen = len(sink.rows())
+    run(joined(spark, tmp_path, sink), spark, tmp_path, **REPLACE)
+    assert [row[:2] for row in sink.rows()[seen:]] == [(2, "by")]
+    assert rows_of(spark, tmp_path) == {1: "ax", 2: "by", 3: "cv", 4: "dw"}
+
+
+def last_rows(sink: Collector) -> dict[Any, Any]:
+    """The table that the rows of an output come to."""
+    found: dict[Any, Any] = {}
+    for key, value, _ in sink.rows():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.proof) for n in range(2, 6))])
+def test_random_changes_give_the_rows_that_differ_and_the_tables_of_the_new_definitions(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    rng, sinks = random.Random(seed), defaultdict(Collector)
+    tables: dict[str, Table] = defaultdict(dict)
+    now: dict[str, Definition] = {name: random_definition(rng, kind) for name, kind in ANEW.items()}
+    random_rows(rng, spark, tmp_path, tables, 12)
+
+    def made() -> wm.Topology:
+        return views(spark, tmp_path, now, lambda name: wm.ForeachBatch(sinks[name]))
+
+    options: dict[str, Any] = {"shards": rng.choice([2, 3, 5]), "tasks": 2}
+    run(made(), spark, tmp_path, **options)
+    for number in range(3):
+        before = {name: contents(tables, definition) for name, definition in now.items()}
+        seen = {name: len(sinks[name].rows()) for name in now}
+        now = {name: random_definition(rng, kind) for name, kind in ANEW.items()}
+        quiet = number != 1
+        if not quiet:
+            random_rows(rng, spark, tmp_path, tables, 4)
+        if number == 2:
+            options["shards"] = 4
+        run(made(), spark, tmp_path, evolve=True, replace=list(ANEW), **options)
+        for name, definition in now.items():
+            expected = contents(tables, definition)
+            assert last_rows(sinks[name]) == expected, (name, definition)
+            assert rows_of(spark, tmp_path, name) == expected, (name, definition)
+            # a value that is gone is counted as 0
+            counts = {value: n for value, n in last_rows(sinks[f"{name} n"]).items() if n != "0"}
+            assert counts == counts_of(expected), (name, definition)
+            told = {row[0]: row[1] for row in sinks[name].rows()[seen[name] :]}
+            if quiet:
+                keys = before[name].keys() | expected.keys()
+                differ = {k: expected.get(k) for k in keys if before[name].get(k) != expected.get(k)}
+                assert told == differ, (name, definition)

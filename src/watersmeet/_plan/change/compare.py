@@ -45,7 +45,8 @@ def _names(table: Mapping[str, Any]) -> str:
 
 
 def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list[Item], list[TakenTable]]:
-    places, tables = by_place(old), _Tables.of(old, Lineage.of(new))
+    places, cut = by_place(old), frozenset(node for node, _ in replaced.replaced)
+    tables = _Tables.of(old, Lineage.of(new, cut), cut)
     nodes = dict(places.keys())
     items: list[Item] = []
     taken: list[TakenTable] = []
@@ -93,7 +94,7 @@ class _Tables:
     new: Lineage
 
     @classmethod
-    def of(cls, plan: Described, new: Lineage) -> _Tables:
+    def of(cls, plan: Described, new: Lineage, replaced: frozenset[str]) -> _Tables:
         """Those of a plan, beside another one."""
         named: dict[str, tuple[Place, Mapping[str, Any], bool]] = {}
         copies: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
@@ -102,7 +103,7 @@ class _Tables:
                 named[table["name"]] = place, table, each["time"] is None and each["widens"]
                 if table["copies"] is not None:
                     copies.setdefault(table["copies"], []).append((place, table))
-        return cls(named, copies, Lineage.of(plan), new)
+        return cls(named, copies, Lineage.of(plan, replaced), new)
 
     def reading(self, was: tuple[str, Mapping[str, Any]], now: tuple[str, Mapping[str, Any]]) -> LineageReading:
         """The contents of two tables, each with its node: the tables with the same rows, or all that the node reads."""

@@ -100,7 +100,7 @@ def _operator(physical: Physical, operator: Operator) -> dict[str, Any]:
         "time": None if time is None else {"of each partition": time.domains, "held back above, ms": time.hold_back},
         "widens": operator.spec.widens,
         **({"grows": True} if operator.spec.grows else {}),
-        "tables": [_table(table) for table in operator.keeps],
+        "tables": [described_table(table) for table in operator.keeps],
     }
 
 
@@ -116,7 +116,8 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _table(table: TableSchema) -> dict[str, Any]:
+def described_table(table: TableSchema) -> dict[str, Any]:
+    """A table as JSON has it."""
     retention = table.retention
     return {
         "name": table.name,

@@ -25,15 +25,17 @@ class Lineage:
     ----------
     reads : of each node but outputs and inputs, what it reads, what it is known by, and what it is called.
     sources : of each input what it is known by.
+    replaced : nodes of which it does not matter what is above them: their rows go on by their name alone.
     """
 
     reads: Mapping[str, Mapping[str, Any]]
     sources: Mapping[str, str]
+    replaced: Identities = frozenset()
 
     @classmethod
-    def of(cls, plan: Mapping[str, Any]) -> Lineage:
+    def of(cls, plan: Mapping[str, Any], replaced: Identities = frozenset()) -> Lineage:
         """That of a plan, as `described` gives it."""
-        return cls(plan["reads"], {name: place_of(name, each)[0] for name, each in plan["sources"].items()})
+        return cls(plan["reads"], {name: place_of(name, each)[0] for name, each in plan["sources"].items()}, replaced)
 
     def inputs(self, node: str) -> tuple[str, ...]:
         """The inputs of a node; an input reads itself."""
@@ -47,7 +49,8 @@ class Lineage:
                 found.add(self.sources[node])
                 continue
             known = self.reads[node]["is"]
-            found |= self.above(self.inputs(node)) | (set() if known is None else {known})
+            above = self.above(self.inputs(node)) if node not in self.replaced else frozenset()
+            found |= above | (set() if known is None else {known})
         return frozenset(found)
 
     @cached_property

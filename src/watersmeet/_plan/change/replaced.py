@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from watersmeet._plan.change.change import Item
-from watersmeet._plan.change.described import Described
+from watersmeet._plan.change.described import Described, described_table
 from watersmeet._plan.change.lineage import Identities, Lineage
 from watersmeet._plan.change.rows import Place, by_place, difference, pairs_of_tables, rows_against
+from watersmeet._plan.operators.spec import STAMP, TableSchema
 from watersmeet._plan.physical import Edge, Operator, Physical
 from watersmeet.errors import ConfigError
 
@@ -58,12 +59,14 @@ class Replacement:
     roles : by the id of the operator, what becomes of it.
     places : node and stem of the same operators.
     own : of those that are computed anew, by place, the names of the tables that they have themselves.
+    inputs : by the name of a table that is read, the store until now that has its rows, where they are read from there.
     refused : why it cannot be done.
     """
 
     roles: Mapping[int, Anew | Difference] = field(default_factory=dict)
     places: Mapping[int, Place] = field(default_factory=dict)
     own: Mapping[Place, frozenset[str]] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[Item, ...] = ()
 
     @property
@@ -102,7 +105,7 @@ def replacement(
         if isinstance(role, Anew)
     }
     places = {operator.id: search.place(operator) for operator, _ in search.found()}
-    return Replacement(dict(search.roles), places, own, tuple(search.refused))
+    return Replacement(dict(search.roles), places, own, dict(search.inputs), tuple(search.refused))
 
 
 def _operator(physical: Physical, name: str) -> Operator:
@@ -140,6 +143,7 @@ class _Search:
     new: Described
     functions: frozenset[tuple[str, str]]
     roles: dict[int, Anew | Difference] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
     refused: list[Item] = field(default_factory=list)
 
     def found(self) -> Iterator[tuple[Operator, Anew | Difference]]:
@@ -176,9 +180,23 @@ class _Search:
         if root.operator is not None:
             self._anew(self.physical.operators[root.operator])
             return
+        store = self._store_of(root.node)
+        if store is not None:
+            self.inputs[root.node] = store
+            return
         reader = self.physical.operators[edge.target]
         why = f"it cannot be computed anew: the rows of {root.node!r}, which it reads, are not stored"
         self._refuse(reader, why, f'Give {root.node!r} a store= in a start before: table(..., store="...").')
+
+    def _store_of(self, name: str) -> str | None:
+        """A store until now with the rows of an input, if that is a table that has not changed."""
+        node = self.physical.plan.by_name[name]
+        if node.shape.kind != "table" or not self._is_same(name):
+            return None
+        columns = described_table(TableSchema(name, (("key", node.shape.key), ("value", node.shape.value), STAMP)))
+        tables = (table for each in self.old["operators"] for table in each["tables"] if table["shown"])
+        found = (t["name"] for t in tables if t["copies"] == name and t["columns"] == columns["columns"])
+        return next(found, None)
 
     def _anew(self, operator: Operator) -> None:
         """Take an operator that is computed anew."""
@@ -250,11 +268,10 @@ class _Search:
     @cached_property
     def _others(self) -> Identities:
         """Nodes with other functions, or operators with other parameters, than before."""
-        now = {node for node, _ in self.functions}
-        for place, each in self._now.items():
-            if place not in self._places or difference(self._places[place], each):
-                now.add(place[0])
-        return frozenset(now)
+        was, now = self.old["steps"], self.new["steps"]
+        found = {node for node, _ in self.functions} | {node for node in now if was.get(node, now[node]) != now[node]}
+        both = self._now.keys() & self._places.keys()
+        return frozenset(found | {place[0] for place in both if difference(self._places[place], self._now[place])})
 
     def _rows_are_others(self, operator: Operator, number: int) -> bool:
         """Whether a table's rows cannot go on as they are."""

@@ -95,9 +95,9 @@ def compile_plan(
     return compiled
 
 
-def compile_levels(physical: Physical, wire: DataFrame, layout: SparkLayout) -> DataFrame:
-    """The levels of a plan alone, and the stages between them, over wire rows; what they send out is left out."""
-    return _Compiler(wire.sparkSession, (), physical, layout).through_levels(wire)
+def compile_levels(physical: Physical, wire: DataFrame, inputs: Sequence[Scan], layout: SparkLayout) -> DataFrame:
+    """The levels of a plan, and the stages before them, over wire rows and inputs; what goes to sinks is left out."""
+    return _Compiler(wire.sparkSession, inputs, physical, layout).through_levels(wire, inputs)
 
 
 class _Compiler:
@@ -121,7 +121,8 @@ class _Compiler:
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
 
-    def through_levels(self, wire: DataFrame) -> DataFrame:
+    def through_levels(self, wire: DataFrame, inputs: Sequence[Scan]) -> DataFrame:
+        wire = reduce(DataFrame.unionByName, map(self._packed_source, inputs), wire)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
             unpacked = frozenset(o.node for o in self._unpacked_operators(level))

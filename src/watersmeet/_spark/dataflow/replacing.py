@@ -7,7 +7,7 @@ find to differ are wire rows for its own side: they leave the levels, and are a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from watersmeet._plan.physical import Physical
 from watersmeet._spark.dataflow.compile import compile_levels
 from watersmeet._spark.dataflow.layout import SparkLayout
 from watersmeet._spark.dataflow.processor import DEFAULT_CACHE, LevelOperators, LevelProcessor
+from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.measures import Tally, WireRow
@@ -90,14 +91,21 @@ def _refuse_raised(drops: DeadLetterWriter) -> None:
 
 
 def replacing_frame(
-    physical: Physical, begun: DataFrame, labels: Labels, tasks: int, roles: Mapping[int, Anew | Difference]
+    physical: Physical,
+    begun: DataFrame,
+    inputs: Sequence[Scan],
+    spread: tuple[Labels, int],
+    roles: Mapping[int, Anew | Difference],
 ) -> DataFrame:
     """The wire rows that leave the levels.
 
     Parameters
     ----------
     begun : wire rows that tell shards to begin.
+    inputs : the rows of tables that are read.
+    spread : the labels, and the number of tasks.
     """
+    labels, tasks = spread
     layout = SparkLayout(
         labels=labels,
         tasks=tasks,
@@ -107,4 +115,4 @@ def replacing_frame(
         observe=lambda frame, *_: frame,
         processor=partial(ReplacingProcessor, dict(roles)),
     )
-    return compile_levels(physical, begun, layout)
+    return compile_levels(physical, begun, inputs, layout)

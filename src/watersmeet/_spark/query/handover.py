@@ -32,6 +32,7 @@ from watersmeet._spark.dataflow.rescaling import OldShard, Rescales
 from watersmeet._spark.query.replaced_tables import ReplacedTables
 from watersmeet._spark.session.settings import alone
 from watersmeet._spark.stores.read import StateReader
+from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.state import CHUNKS
 from watersmeet.errors import ChangedTopology
@@ -257,9 +258,14 @@ class Handover:
     def replace_tables(self) -> None:
         """Run one more batch of the levels, which computes tables anew that are replaced."""
         assert self._replacement is not None
-        tables = ReplacedTables(self.physical, self.place.facts, self.target, self._replacement)
+        tables = ReplacedTables(self.physical, self.place.facts, self.target, self._replacement, self._rows)
         with alone(self.source.spark, _WHOLE_STATE):
             self.differing.update(tables.compute(self._pieces))
+
+    def _rows(self, store: str) -> DataFrame:
+        """The rows of a store until now."""
+        shown = StoreColumns.read(self.old.stores[store])
+        return self._reading.rows(store, shown, self.old.addresses[shown.node][store])
 
     def number_state(self) -> None:
         """Give the state the number that the last batch has left it with."""
@@ -272,9 +278,12 @@ class Handover:
                     disk.remove(f"{shard}/{self.batch + 1}.zip")
                     disk.move(f"{shard}/{made}.zip", f"{shard}/{self.batch + 1}.zip")
                     disk.remove(f"{shard}/{made}.changelog")
-            if self.batch != _FIRST:
-                told = f"{state}/{level}/_metadata/v2"
-                disk.move(f"{told}/{_FIRST}", f"{told}/{self.batch}")
+            told = f"{state}/{level}/_metadata/v2"
+            *others, last = sorted((name for name in disk.names(told) if name.isdecimal()), key=int)
+            for other in others:
+                disk.remove(f"{told}/{other}")
+            if int(last) != self.batch:
+                disk.move(f"{told}/{last}", f"{told}/{self.batch}")
 
     # -- Spark's logs ------------------------------------------------------------------------------------------
 
@@ -283,7 +292,7 @@ class Handover:
         disk, new = self._disk, self.place.facts.inputs
         # the rows of tables that were replaced before are no input any more
         old = [name if name != REPLACED else "" for name in self.old.inputs]
-        for name in ("offsets", "commits", "sources", "pieces", "found", "metadata"):
+        for name in ("offsets", "commits", "sources", "pieces", "rows", "found", "metadata"):
             disk.remove(self.target.below(name).path)
         for before, now in source_indexes(old, new).items():
             disk.copy(self.source.below(f"sources/{before}").path, self.target.below(f"sources/{now}").path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
@@ -20,9 +20,11 @@ from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.facts import CheckpointFacts, carried_over, changed_functions
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import REPLACED
+from watersmeet._spark.checkpoint.offsets import REPLACED, VOID
 from watersmeet._spark.dataflow.carrying import PIECE
 from watersmeet._spark.dataflow.replacing import BEGIN, COUNTS, replacing_frame
+from watersmeet._spark.sources.scans import Scan
+from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.wire.wire import END, WIRE, Labels, spread_labels
 
 PLACE = "replaced"
@@ -39,12 +41,14 @@ class ReplacedTables:
     facts : what the checkpoint is to record of it.
     target : where its logs and state lie.
     replacement : what is computed.
+    rows : gives the rows of a store until now: key, value and timestamp.
     """
 
     physical: Physical
     facts: CheckpointFacts
     target: Folder
     replacement: Replacement = field(repr=False)
+    rows: Callable[[str], DataFrame]
 
     def compute(self, pieces: Folder) -> dict[str, Counter[str]]:
         """Run one batch of the levels, which leaves the rows that differ; how many each table has, by store.
@@ -63,17 +67,49 @@ class ReplacedTables:
             F.lit(b"").alias("blob"),
             F.lit(None).cast("long").alias("count"),
         )
-        frame = replacing_frame(self.physical, begun, labels, self.facts.tasks, self._roles)
+        inputs = self._inputs()
+        frame = replacing_frame(self.physical, begun, inputs, (labels, self.facts.tasks), self._roles)
         ports = [role.port for role in self._roles.values() if isinstance(role, Difference)]
         kept = frame.filter(F.col("port").isin(COUNTS, *ports)).select(*WIRE.names)
 
         def write(rows: DataFrame, _: int) -> None:
             rows.write.mode("overwrite").parquet(found.path)
 
+        self._expect(len(inputs))
         # Spark's own sink of files would look for those of the batch before, which it has not written
         writer = kept.writeStream.foreachBatch(write).trigger(once=True)
         writer.option("checkpointLocation", self.target.path).start().awaitTermination()
         return self._settled(spark.read.schema(WIRE).parquet(found.path), labels)
+
+    def _inputs(self) -> list[Scan]:
+        """The rows of the tables that are read, as a query reads what an input begins with."""
+        numbers = {source.name: number for number, source in enumerate(self.physical.plan.sources)}
+        found = []
+        for name, store in self.replacement.inputs.items():
+            number, copy = numbers[name], self.target.below(f"rows/{numbers[name]}")
+            kept = self.rows(store).select(F.unix_millis("timestamp").alias("ts"), "key", "value")
+            kept.write.parquet(copy.path)
+            read = self.target.spark.readStream.schema(kept.schema).parquet(copy.path)
+            frame = read.select(
+                F.lit(number).alias("root"),
+                "ts",
+                F.lit(0).alias("partition"),
+                F.lit(None).cast("bigint").alias("offset"),
+                F.col("key").alias(f"s{number}_key"),
+                F.col("value").alias(f"s{number}_value"),
+                F.col("ts").alias("order_0"),
+                F.lit(0).cast("tinyint").alias("reason"),
+            )
+            frame = frame.withColumn("headers", F.lit(None).cast(HEADERS)) if self.physical.plan.headers else frame
+            found.append(Scan(frame.coalesce(1), (name,), ("order_0",), begins=True, snapshot=True))
+        return found
+
+    def _expect(self, inputs: int) -> None:
+        """Give the batch before more sources, of which it has read nothing: Spark wants as many as there are now."""
+        disk, plan = Disk(self.target.spark), self.target.below("offsets/0").path
+        text = disk.read(plan).rstrip("\n") + f"\n{VOID}" * inputs
+        disk.remove(plan)
+        disk.write(plan, text)
 
     def _settled(self, found: DataFrame, labels: Labels) -> dict[str, Counter[str]]:
         """Write the rows to where the query reads them, with the ends that each batch's rows have behind them."""
