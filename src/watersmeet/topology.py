@@ -160,7 +160,7 @@ class Topology:
         ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
         SourceError : a topic that is read was deleted and made anew.
         """
-        from watersmeet._spark.query.start_options import StartOptions, names_of_tables
+        from watersmeet._spark.query.start_options import StartOptions
 
         allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
         options = StartOptions(
@@ -174,7 +174,7 @@ class Topology:
             metrics_port=metrics_port,
             progress=progress,
             explain=explain,
-            replace=names_of_tables(replace),
+            replace=replace,
         )
         return self._started(spark, self._place(checkpoint), options)
 
@@ -289,14 +289,14 @@ def plan_change(
     from pyspark.sql import SparkSession
 
     from watersmeet._spark.query.start import plan_change as planned
-    from watersmeet._spark.query.start_options import StartOptions, names_of_tables
+    from watersmeet._spark.query.start_options import StartOptions
 
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise ConfigError("There is no Spark session.", hint="Make one first: spark = watersmeet.session(...).")
     check_topology(topology, "wm.plan_change(checkpoint, {})")
-    allowed, tables = allow_changed_functions, names_of_tables(replace)
-    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allowed, evolve=True, replace=tables)
+    allowed = allow_changed_functions
+    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allowed, evolve=True, replace=replace)
     return planned(topology.physical, spark, os.fspath(checkpoint), options)
 
 

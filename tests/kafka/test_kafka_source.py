@@ -18,7 +18,8 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
 from watersmeet._plan.nodes import Kind, Shape, SourceNode
-from watersmeet._spark.dataflow.compile import SparkLayout, compile_plan
+from watersmeet._spark.dataflow.compile import compile_plan
+from watersmeet._spark.dataflow.layout import SparkLayout
 from watersmeet._spark.sources import partitions
 from watersmeet._spark.sources import topics as kafka_topics
 from watersmeet._spark.sources.scans import Scan

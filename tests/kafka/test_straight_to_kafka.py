@@ -65,7 +65,7 @@ def by_key(broker: KafkaBroker, topic: str) -> dict[bytes | None, list[tuple[byt
     return found
 
 
-@pytest.mark.parametrize("join", ["table_table", "foreign_key"])
+@pytest.mark.parametrize("join", ["table_table", pytest.param("foreign_key", marks=pytest.mark.proof)])
 def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, join: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_several_sinks_and_formats_are_written_in_one_pass(
     assert sorted(((r.key, r.value) for r in committed(broker, raw)), key=repr) == sorted(given, key=repr)
 
 
-@pytest.mark.parametrize("way", ["text", "json", "columns"])
+@pytest.mark.parametrize("way", [pytest.param("text", marks=pytest.mark.proof), "json", "columns"])
 def test_two_sinks_of_one_topic_keep_each_keys_order(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path, way: str
 ) -> None:

@@ -14,6 +14,7 @@ def functions_in_state(physical: Physical, anew: Collection[int] = ()) -> frozen
     ----------
     anew : ids of operators with state that is computed anew: no function decides over what they have kept.
     """
+    stored = {number for number in anew if physical.operators[number].spec.replaceable}
     flows: set[int] = set()
     results: set[str] = set()
     for flow in reversed(physical.flows):  # children before their parents
@@ -23,7 +24,7 @@ def functions_in_state(physical: Physical, anew: Collection[int] = ()) -> frozen
         if any(_changes_state(physical, edge) for edge in edges) or flows.intersection(behind):
             flows.add(flow.id)
             # between the operators of one node nothing is evaluated, nor where a stored table is read
-            read = flow.operator in anew and physical.operators[flow.operator].spec.replaceable
+            read = flow.operator in stored
             results.update(() if read or any(edge.reads.direct for edge in edges) else (flow.node,))
     found, computed = set(), {physical.operators[number].node for number in anew}
     for node in physical.plan.nodes:

@@ -94,6 +94,7 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 @click.option("--shards", type=int, help="Shards from now on.")
 @click.option("--tasks", type=int, help="Tasks from now on.")
 @click.option("--allow-changed-functions", is_flag=True, help="As in Topology.start.")
+@click.option("--replace", multiple=True, metavar="STORE", help="As of run: counts the rows that differ.")
 @MASTER
 @AS_JSON
 @with_errors_as_text
@@ -104,6 +105,7 @@ def diff(
     shards: int | None,
     tasks: int | None,
     allow_changed_functions: bool,
+    replace: tuple[str, ...],
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -119,6 +121,7 @@ def diff(
         shards=shards,
         tasks=tasks,
         allow_changed_functions=allow_changed_functions,
+        replace=replace,
     )
     click.echo(json.dumps(change.as_dict(), indent=2) if as_json else str(change))
     if not change.possible:

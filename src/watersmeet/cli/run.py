@@ -33,6 +33,7 @@ _EXAMPLES = (
     "watersmeet run --config run.toml --restart 5",
 )
 _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve", "metrics_port", "progress")
+_TABLES = "Of --evolve: a stored table that is computed anew; only rows that differ go out. May be repeated."
 
 
 @click.command(epilog=examples(*_EXAMPLES))
@@ -52,6 +53,7 @@ _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve",
 @click.option(
     "--evolve", is_flag=True, default=None, help="Continue although the topology has changed; `diff` lists the effects."
 )
+@click.option("--replace", multiple=True, metavar="STORE", help=_TABLES)
 @click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve the query's numbers to Prometheus there.")
 @click.option("--progress", is_flag=True, default=None, help="Show how far the query is, in a line of the terminal.")
 @click.option(
@@ -75,7 +77,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **given: Any) 
         checkpoint=given["checkpoint"],
         master=given["master"],
         restart=given["restart"],
-        start={name: _port(name, given[name]) for name in _OF_START},
+        start={"replace": list(given["replace"]) or None, **{name: _port(name, given[name]) for name in _OF_START}},
         kafka={"bootstrap_servers": given["kafka"]},
         policies={name: given[name] for name in POLICIES},
         serve={"address": given["address"], "tables": list(given["tables"]) or None},

@@ -18,7 +18,8 @@ from watersmeet._engine.rows.columns import HELD_KEY, position_columns
 from watersmeet._engine.rows.position import position_tuples
 from watersmeet._engine.rows.topic_slots import TOPICS
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
+from watersmeet._spark.dataflow.compile import CompiledFrame, compile_plan
+from watersmeet._spark.dataflow.layout import SparkLayout
 from watersmeet._spark.session import settings
 from watersmeet._spark.session.counting import Metrics, add, counted, drops_of
 from watersmeet._spark.sources.scans import Scan

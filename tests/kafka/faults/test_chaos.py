@@ -38,7 +38,7 @@ def test_a_driver_that_dies_between_the_commits_and_a_broker_that_dies_leave_eve
 def test_a_driver_that_dies_around_its_transaction_leaves_every_record_once_whoever_writes_it_then(
     tmp_path: Path,
 ) -> None:
-    strikes = (Strike("driver", moment) for moment in ("handed_back", "before_commit", "after_commit"))
+    strikes = (Strike("driver", moment) for moment in ("handed_back", "after_commit"))
     outcome = outcome_of(tmp_path, "table_table", *strikes, writers="both")
     assert outcome.verdict.sound, outcome.verdict.details
 

@@ -122,3 +122,71 @@ def test_random_changes_give_the_rows_that_differ_and_the_tables_of_the_new_defi
                 keys = before[name].keys() | expected.keys()
                 differ = {k: expected.get(k) for k in keys if before[name].get(k) != expected.get(k)}
                 assert told == differ, (name, definition)
+
+
+def chained(spark: SparkSession, folder: Path, change: str = "") -> wm.Topology:
+    """A stored join, a stored table of it, and one of a stream, with one of them defined otherwise."""
+    b = wm.StreamsBuilder("chained")
+    left = b.table(reader(spark, folder / "left"), name="left", **OPTIONS)
+    right = b.table(reader(spark, folder / "right"), name="right", **OPTIONS)
+    passing = left.filter(lambda k, v: k > (1 if change == "filter" else 0), name="passing")
+    again = b.table(reader(spark, folder / "left"), name="left again", **OPTIONS)
+    pair = again.join(right, lambda a, c: F.concat(a, F.lit(change if change == "pair" else "")), name="pair")
+    fifth = pair.map_values(lambda v: F.concat(v, v), name="fifth", store="fifth")
+    first = passing.join(right, lambda a, c: F.concat(a, c) if change != "both" else c, name="first", store="first")
+    doubled = first.map_values(lambda v: F.concat(v, v), name="doubled")
+    second = doubled.map_values(
+        lambda v: F.concat(v, F.lit("2" if change in ("both", "second") else "")), name="second", store="second"
+    )
+    counts = (
+        b.stream(reader(spark, folder / "other"), name="other", **OPTIONS)
+        .group_by_key()
+        .agg(n=wm.count(), name="counts", store="counts")
+    )
+    told = counts.map_values(
+        lambda v: v["n"].cast("double" if change == "type" else "string"), name="told", store="told"
+    )
+    third = told.map_values(
+        lambda v: F.concat(v.cast("string"), F.lit(change if change == "third" else "")), name="third", store="third"
+    )
+    if change == "new":
+        second.map_values(lambda v: v, name="fourth", store="fourth")
+    for table in (second, third, pair, fifth):
+        table.to_stream(name=f"{table.name} rows").to(wm.ForeachBatch(Collector()), name=f"{table.name} out")
+    return b.build()
+
+
+def test_what_cannot_be_replaced_is_refused_with_the_reason_and_a_cure(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "left", (1, "a", 1), (2, "b", 2))
+    put(spark, tmp_path / "right", (1, "x", 4), (2, "y", 5))
+    put(spark, tmp_path / "other", (1, "x", 4))
+    run(chained(spark, tmp_path), spark, tmp_path)
+
+    def planned(change: str, *names: str) -> str:
+        found = wm.plan_change(tmp_path / "cp", chained(spark, tmp_path, change), replace=names)
+        return str(found) if found.possible else "\n".join(map(str, found.refused))
+
+    assert "the rows of 'left', which it reads, are not stored" in planned("filter", "first")
+    assert "Hint: Give 'left' a store= in a start before: table(..., store=\"...\")." in planned("filter", "first")
+    assert "third: replaced (0 rows added, 1 rows changed, 0 rows removed)" in planned("third", "third")
+    assert "it has no rows until now" in planned("new", "fourth")
+    assert "its rows have other types now" in planned("type", "told")
+    assert "No change" in planned("", "second", "third")
+    assert "second: replaced (0 rows added, 2 rows changed, 0 rows removed)" in planned("second", "second")
+    assert "second: refused (a table that is replaced is made of it, too)" not in planned("both", "first")
+    assert "a table that is replaced is made of it, too" in planned("both", "second", "first")
+    assert "a table that is replaced is made of it, too" in planned("both", "first", "second")
+    assert "it has changed, and 'pair out' reads it, too" in planned("pair", "fifth")
+    for name, words in (
+        ("counts", "are not stored behind it"),
+        ("left", "are not stored behind it"),
+        ("nothing", r"Tables that can be replaced: fifth, first, second, third, told\."),
+    ):
+        with pytest.raises(wm.ConfigError, match=words):
+            wm.plan_change(tmp_path / "cp", chained(spark, tmp_path, "third"), replace=[name])
+    for options, words in (
+        ({"replace": "view", "evolve": True}, "takes a list of names of tables: replace='view'"),
+        ({"replace": ["view"]}, r"Hint: topology\.start\(\.\.\., evolve=True, replace=\[\.\.\.\]\)"),
+    ):
+        with pytest.raises(wm.ConfigError, match=words):
+            run(chained(spark, tmp_path), spark, tmp_path, **options)

@@ -81,9 +81,7 @@ def contents(tables: Mapping[str, Table], definition: Definition) -> Table:
     left, right = (tables[name] for name in (NAMES[2:] if loose else NAMES[:2]))
     text = str(number % 2)
     if kind in ("keyed", "loose"):
-        return {
-            k: left.get(k, "-") + right.get(k, "-") + text for k in _joined(left, right, number)
-        }
+        return {k: left.get(k, "-") + right.get(k, "-") + text for k in _joined(left, right, number)}
     if kind == "mapped":
         return {k: v[: 1 + number % 2] + text for k, v in left.items()}
     if kind == "filtered":

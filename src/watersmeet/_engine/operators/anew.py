@@ -143,12 +143,14 @@ def _rows(
     def of_both(name: str) -> Picked:
         return Picked(joined([new.column(name), old.column(name)], new.schema.field(name).type), pointers)
 
-    columns: dict[str, pa.Array | Picked] = {name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)}
+    columns: dict[str, pa.Array | Picked] = {
+        name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)
+    }
     columns["order_ts"] = pa.array(np.full(count, BEFORE_RECORDS, dtype=np.int64))
     # in an order of their own, however many shards there are; equal hashes lie side by side
     columns["offset"] = pa.array(hashes + _repeats(hashes))
     if role.visible:
-        columns |= {name: columns["p0"] for name in visible_columns(context.slots)}
+        columns |= dict.fromkeys(visible_columns(context.slots), columns["p0"])
     columns |= {"ts": of_both("ts"), "hash": pa.array(hashes), "key": of_both("key")}
     columns["value"] = Picked(new.column("value"), at[0])
     if role.stored_ts:

@@ -8,40 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-Outcome = Literal[
-    *("kept", "widened", "filled", "started empty", "added", "changed", "dropped", "refused"),
-    *("replaced", "computed anew"),
-]
-What = Literal["store", "node", "source", "sink", "settings"]
-
-
-@dataclass(frozen=True)
-class Item:
-    """The effect on one thing.
-
-    Parameters
-    ----------
-    what : "store", "node" (between inputs, tables and outputs), "source", "sink" or "settings".
-    name : its name.
-    outcome : what happens to it.
-    node : of a store the node of its operator.
-    reason : why, where that is to be said.
-    hint : what to do, where there is anything to do.
-    """
-
-    what: What
-    name: str
-    outcome: Outcome
-    node: str = ""
-    reason: str = ""
-    hint: str = ""
-
-    def __str__(self) -> str:
-        at = f" of {self.node}" if self.node and self.node != self.name else ""
-        text = f"{self.what} {self.name}{at}: {self.outcome}" + (f" ({self.reason})" if self.reason else "")
-        return text + (f"\n  Hint: {self.hint}" if self.hint else "")
+from watersmeet._plan.change.items import Item, Outcome
+from watersmeet._plan.change.replaced import Replacement
 
 
 @dataclass(frozen=True)
@@ -81,7 +51,7 @@ class Change:
 
     items: tuple[Item, ...]
     taken: tuple[TakenTable, ...] = ()
-    replacement: Any = None
+    replacement: Replacement | None = None
 
     @property
     def unchanged(self) -> tuple[Item, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet._plan.change.change import Change, Item, Outcome, TakenTable, shared
+from watersmeet._plan.change.change import Change, TakenTable, shared
 from watersmeet._plan.change.described import Described
+from watersmeet._plan.change.items import Item, Outcome
 from watersmeet._plan.change.lineage import Lineage, LineageReading, place_of
 from watersmeet._plan.change.replaced import Replacement
 from watersmeet._plan.change.rows import Place, by_place, difference, pairs_of_tables, rows_against

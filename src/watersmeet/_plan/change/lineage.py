@@ -149,7 +149,7 @@ class LineageReading:
 
 
 def place_of(name: str, source: Mapping[str, Any]) -> tuple[str, bool]:
-    """What an input is known by, and whether it is a global table."""
+    """The name of an input's topic or rows, and whether it is a global table."""
     topic = source["topic"]
     return (f"rows {name}", False) if topic is None else (f"topic {topic}", bool(source["global"]))
 

@@ -1,4 +1,4 @@
-"""Tables whose contents are computed anew when a topology changes: `start(..., evolve=True, replace=[...])`.
+"""Tables with contents that are computed anew when a topology changes: `start(..., evolve=True, replace=[...])`.
 
 A table with a store is compared with what its changed definition gives over the tables that are stored above it, and
 only rows that differ go out. So above it operators are computed anew, up to those that have their rows themselves and
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from watersmeet._plan.change.change import Item
 from watersmeet._plan.change.described import Described, described_table
+from watersmeet._plan.change.items import Item, What
 from watersmeet._plan.change.lineage import Identities, Lineage
 from watersmeet._plan.change.rows import Place, by_place, difference, pairs_of_tables, rows_against
 from watersmeet._plan.operators.spec import STAMP, TableSchema
@@ -82,7 +82,7 @@ def replacement(
     new: Described,
     functions: Collection[tuple[str, str]],
 ) -> Replacement:
-    """What it takes to replace tables; nothing for those with a definition that has not changed.
+    """The operators that are computed anew to replace tables; none for a table with the definition that it had.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def replacement(
 
     Raises
     ------
-    ConfigError : there is no such table.
+    ConfigError : the topology has no table of a name.
     """
     search = _Search(physical, old, new, frozenset(functions))
     for operator in [_operator(physical, name) for name in names]:
@@ -136,7 +136,7 @@ def _operator(physical: Physical, name: str) -> Operator:
 
 @dataclass
 class _Search:
-    """What is to be computed anew, found from the replaced tables upwards."""
+    """A search for the operators that are to be computed anew, from the replaced tables upwards."""
 
     physical: Physical
     old: Described
@@ -155,12 +155,12 @@ class _Search:
 
     def replace(self, operator: Operator) -> None:
         """Take a table that is to be replaced, if it has changed."""
-        before = self._places.get(self.place(operator))
+        before = self._old_operators.get(self.place(operator))
         if before is not None and self._is_same(operator.node):
             return
         name = operator.keeps[0].name
         if before is None or self._rows_are_others(operator, 0):
-            why = "it has no rows until now" if before is None else "its rows have other types than until now"
+            why = "it has no rows until now" if before is None else "its rows have other types now"
             hint = "Leave it out of replace=; give it another name= and store=, under which it starts anew."
             self._refuse(operator, f"it cannot be replaced: {why}", hint, name)
             return
@@ -207,7 +207,7 @@ class _Search:
             return
         if not operator.spec.recomputable:
             why = f"it cannot be computed anew: {operator.node!r} reads a stream, or goes by time"
-            hint = f'Put a stored table behind {operator.node!r}, .map_values(lambda v: v, store="..."), a start before.'
+            hint = 'A start before, put a stored table behind it: .map_values(lambda v: v, store="...").'
             self._refuse(operator, why, hint)
             return
         own = tuple(s for s in operator.spec.own_rows(self.physical.site(operator)) if self._has_own(operator, s))
@@ -227,16 +227,16 @@ class _Search:
             others += [sink for flow, sink in self.physical.sink_edges if flow in flows]
             if others:
                 why = f"it has changed, and {others[0]!r} reads it, too, whose rows would stay as they were"
-                self._refuse(operator, why, f'Give it a store=, and replace {operator.node!r} in a start of its own.')
+                self._refuse(operator, why, f"Give it a store=, and replace {operator.node!r} in a start of its own.")
 
     # -- what has stayed as it was ---------------------------------------------------------------------------
 
     def _has_own(self, operator: Operator, side: int) -> bool:
         """Whether an operator has the rows of a side, as they are from now on."""
-        before, spec = self._places.get(self.place(operator)), operator.spec
+        before, spec = self._old_operators.get(self.place(operator)), operator.spec
         if before is None or self._rows_are_others(operator, side):
             return False
-        if not spec.own_rows_stay and difference(before, self._now[self.place(operator)]):
+        if not spec.own_rows_stay and difference(before, self._new_operators[self.place(operator)]):
             return False
         if operator.spec.replaceable:
             return self._is_same(operator.node)
@@ -270,21 +270,23 @@ class _Search:
         """Nodes with other functions, or operators with other parameters, than before."""
         was, now = self.old["steps"], self.new["steps"]
         found = {node for node, _ in self.functions} | {node for node in now if was.get(node, now[node]) != now[node]}
-        both = self._now.keys() & self._places.keys()
-        return frozenset(found | {place[0] for place in both if difference(self._places[place], self._now[place])})
+        both = self._new_operators.keys() & self._old_operators.keys()
+        return frozenset(
+            found | {place[0] for place in both if difference(self._old_operators[place], self._new_operators[place])}
+        )
 
     def _rows_are_others(self, operator: Operator, number: int) -> bool:
         """Whether a table's rows cannot go on as they are."""
-        before, now = self._places[self.place(operator)], self._now[self.place(operator)]
+        before, now = self._old_operators[self.place(operator)], self._new_operators[self.place(operator)]
         was, table = list(pairs_of_tables(before["tables"], now["tables"]))[number]
         return was is None or bool(rows_against(was, table, widens=now["widens"])[0])
 
     @cached_property
-    def _places(self) -> Mapping[Place, Mapping[str, Any]]:
+    def _old_operators(self) -> Mapping[Place, Mapping[str, Any]]:
         return by_place(self.old)
 
     @cached_property
-    def _now(self) -> Mapping[Place, Mapping[str, Any]]:
+    def _new_operators(self) -> Mapping[Place, Mapping[str, Any]]:
         return by_place(self.new)
 
     @cached_property
@@ -296,5 +298,5 @@ class _Search:
         self._refuse(operator, "a table that is replaced is made of it, too", hint)
 
     def _refuse(self, operator: Operator, why: str, hint: str, store: str = "") -> None:
-        what = "store" if store else "node"
+        what: What = "store" if store else "node"
         self.refused.append(Item(what, store or operator.node, "refused", operator.node, why, hint))

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from typing import Any
 
-from watersmeet._plan.change.change import Change, Item
+from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
+from watersmeet._plan.change.items import Item
 from watersmeet._plan.change.replaced import Replacement
 from watersmeet._spark.checkpoint import topic_ids
 from watersmeet._spark.checkpoint.checks import STAYS, check_columns, check_functions

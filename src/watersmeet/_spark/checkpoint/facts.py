@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watersmeet._plan.change.change import Item
+from watersmeet._plan.change.items import Item
 
 Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""

@@ -103,9 +103,7 @@ def compile_levels(physical: Physical, wire: DataFrame, inputs: Sequence[Scan], 
 class _Compiler:
     """One compilation."""
 
-    def __init__(
-        self, spark: SparkSession, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout
-    ) -> None:
+    def __init__(self, spark: SparkSession, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout) -> None:
         self._layout = layout
         self._metrics = metric_names(physical)
         begun = frozenset[str]().union(*(each.roots for each in inputs if each.begins))

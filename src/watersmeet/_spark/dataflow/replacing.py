@@ -1,7 +1,8 @@
 """Levels that compute tables anew: run once, over the state that a changed topology has taken over.
 
-Each shard of an operator that has a part in it is told to begin by a row of its own. What a replaced table's shards
-find to differ are wire rows for its own side: they leave the levels, and are a source of the query's first batch.
+Each shard of an operator that has a part in it gets a row of its own, on which it begins. A replaced table's shards
+send the rows that differ, as wire rows for their own side: these leave the levels, and the query's first batch reads
+them.
 """
 
 from __future__ import annotations

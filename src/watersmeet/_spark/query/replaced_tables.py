@@ -1,4 +1,4 @@
-"""The rows by which replaced tables differ from their new contents: computed, counted, and read by the query's first batch.
+"""The rows by which replaced tables differ from their new contents: computed, counted, read by the first batch.
 
 They lie beside the changed topology's logs and state, in a folder that nobody reads before the record names it.
 """
@@ -79,7 +79,7 @@ class ReplacedTables:
         # Spark's own sink of files would look for those of the batch before, which it has not written
         writer = kept.writeStream.foreachBatch(write).trigger(once=True)
         writer.option("checkpointLocation", self.target.path).start().awaitTermination()
-        return self._settled(spark.read.schema(WIRE).parquet(found.path), labels)
+        return self._with_ends(spark.read.schema(WIRE).parquet(found.path), labels)
 
     def _inputs(self) -> list[Scan]:
         """The rows of the tables that are read, as a query reads what an input begins with."""
@@ -111,7 +111,7 @@ class ReplacedTables:
         disk.remove(plan)
         disk.write(plan, text)
 
-    def _settled(self, found: DataFrame, labels: Labels) -> dict[str, Counter[str]]:
+    def _with_ends(self, found: DataFrame, labels: Labels) -> dict[str, Counter[str]]:
         """Write the rows to where the query reads them, with the ends that each batch's rows have behind them."""
         ends = found.sparkSession.createDataFrame([(label, END, b"", 0) for label in labels.ends], WIRE)
         rows = found.filter(F.col("port") != COUNTS).unionByName(ends)
@@ -139,7 +139,7 @@ class ReplacedTables:
 def asked_replacement(
     physical: Physical, names: Sequence[str], found: CheckpointFiles, facts: CheckpointFacts
 ) -> Replacement | None:
-    """What it takes to replace tables of a checkpoint; None if their definitions have not changed.
+    """The operators that are computed anew to replace tables of a checkpoint; None if no definition has changed.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ class _Start:
             raise not_started(self.folder)
         recorded = found.binding.partitions if options.kafka is None else None
         facts = self._facts(found, found.binding.effects, recorded)
-        replaced = asked_replacement(self.topology, options.replace, found, facts)
+        replaced = asked_replacement(self.topology, options.replace or (), found, facts)
         anew = replaced.roles if replaced else ()
         kept = () if options.allow_changed_functions else functions_in_state(self.topology, anew)
         change = found.planned_change(facts, kept, replaced)
@@ -231,7 +231,7 @@ class _Start:
     def _place(self, found: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
         facts = self._facts(found, effects)
-        replaced = asked_replacement(self.topology, self.options.replace, found, facts)
+        replaced = asked_replacement(self.topology, self.options.replace or (), found, facts)
         kept = functions_in_state(self.topology, replaced.roles if replaced else ())
         return found.fitting(
             facts,

@@ -35,16 +35,11 @@ class StartOptions:
     metrics_port: int | str | None = None
     progress: bool = False
     explain: bool | Duration = False
-    replace: tuple[str, ...] = ()
+    replace: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         self._check_explain()
-        if self.replace and not self.evolve:
-            raise ConfigError(
-                f"replace={list(self.replace)!r} is for a changed topology, and evolve=True is left out.",
-                given=f"replace={list(self.replace)!r}",
-                hint="topology.start(..., evolve=True, replace=[...]); leave replace= out otherwise.",
-            )
+        self._check_replace()
         if self.metrics_port is not None:
             self._address(self.metrics_port)
         if self.idle_after is not None:
@@ -107,6 +102,21 @@ class StartOptions:
                 hint='explain="1 day"; explain=True keeps it for ever.',
             )
 
+    def _check_replace(self) -> None:
+        named = [] if self.replace is None else self.replace
+        if isinstance(named, str) or not all(isinstance(name, str) for name in named):
+            raise ConfigError(
+                f"replace= takes a list of names of tables: replace={self.replace!r:.120}.",
+                given=f"replace={self.replace!r:.120}",
+                hint='replace=["open-orders"]',
+            )
+        if named and not self.evolve:
+            raise ConfigError(
+                f"replace={list(named)!r} is for a changed topology, and evolve=True is left out.",
+                given=f"replace={list(named)!r}",
+                hint="topology.start(..., evolve=True, replace=[...]); leave replace= out otherwise.",
+            )
+
     @property
     def metrics_address(self) -> tuple[str, int] | None:
         """Host and port at which Prometheus asks; None: it does not."""
@@ -135,23 +145,6 @@ class StartOptions:
             return {"availableNow": True}
         interval = 0 if self.trigger is None else duration_ms(self.trigger, "trigger")
         return {"processingTime": f"{interval} milliseconds"}
-
-
-def names_of_tables(replace: Sequence[str] | None) -> tuple[str, ...]:
-    """The names in `replace=`.
-
-    Raises
-    ------
-    ConfigError : it is no list of names.
-    """
-    named = [] if replace is None else replace
-    if isinstance(named, str) or not all(isinstance(name, str) for name in named):
-        raise ConfigError(
-            f"replace= takes a list of names of tables: replace={replace!r:.120}.",
-            given=f"replace={replace!r:.120}",
-            hint='replace=["open-orders"]',
-        )
-    return tuple(named)
 
 
 def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
