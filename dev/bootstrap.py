@@ -26,7 +26,7 @@ VENV = ROOT / ".venv"
 ARCHIVE_SECONDS = 600
 """For the archive of classes, which takes twenty on an idle machine."""
 # Kafka Streams is 90 MB that only the benchmark needs: `make jars` and `make bench` fetch it
-DAILY_GROUPS = ("broker", "spark", "s3")
+DAILY_GROUPS = ("broker", "spark", "s3", "hdfs")
 BENCH_GROUPS = (*DAILY_GROUPS, "streams")
 
 

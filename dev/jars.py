@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".jars"
 # broker: a Kafka broker; spark: Spark's Kafka connector; streams: Kafka Streams, for the comparison in bench/;
-# delta, iceberg: tables in catalogs, each for the Spark that it is made for; s3: Hadoop's S3A
-GROUPS = ("broker", "spark", "s3", "streams", "delta", "iceberg")
+# delta, iceberg: tables in catalogs, each for the Spark that it is made for; s3: Hadoop's S3A; hdfs: HDFS
+GROUPS = ("broker", "spark", "s3", "hdfs", "streams", "delta", "iceberg")
 _FETCHED_BY = {"streams": "make jars", "delta": "make versions", "iceberg": "make versions"}
 
 
