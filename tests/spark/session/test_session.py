@@ -141,6 +141,10 @@ def test_files_of_a_checkpoint_on_this_disk_are_renamed_without_asking_for_links
         for here in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
             with settings.query_settings(spark, 2, here):
                 assert spark.conf.get(settings.FILE_MANAGER) == settings.PLAIN_FILES
+    # HDFS would keep the state's files of a batch's first try
+    with settings.query_settings(spark, 2, "hdfs://host/c"):
+        assert spark.conf.get(settings.FILE_MANAGER, None) is None
+    assert spark.conf.get(settings.FILE_MANAGER) == settings.PLAIN_FILES
 
 
 def test_spark_keeps_enough_progress_for_all_drops_to_be_counted(spark: SparkSession, tmp_path: Path) -> None:

@@ -180,10 +180,15 @@ def query_settings(
     effects : what functions' results depend on, where that is to be another than the session's.
     """
     with _starting:
-        wanted = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
+        wanted: dict[str, str | None] = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
         wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
-        if on_this_disk(checkpoint) and spark.conf.get(FILE_MANAGER, None) is None:
+        here, manager = on_this_disk(checkpoint), spark.conf.get(FILE_MANAGER, None)
+        if here and manager is None:
             wanted[FILE_MANAGER] = PLAIN_FILES
+        elif not here and manager == PLAIN_FILES:
+            # the session's own, for this disk. HDFS renames by it only where nothing is: of a batch that is run again
+            # the state's files would stay those of the first try
+            wanted[FILE_MANAGER] = None
         with overridden(spark, wanted):
             yield
 
@@ -224,16 +229,19 @@ def defaults_to_this_machine(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def overridden(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """While it lasts, the session has these settings."""
+def overridden(spark: SparkSession, wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """While it lasts, the session has these settings; None: it does not have it."""
     before = {name: spark.conf.get(name, None) for name in wanted}
     try:
-        for name, value in wanted.items():
-            spark.conf.set(name, value)
+        _set(spark, wanted)
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

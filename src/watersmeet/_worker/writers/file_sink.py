@@ -97,7 +97,8 @@ class _File:
             raise SinkError(
                 f"The folder of a file output does not exist on the machine of this task: {folder}.",
                 given=str(folder),
-                hint="Write to a folder that all machines have in common under one name.",
+                hint="Write to a folder that all machines have in common under one name. If another driver has taken "
+                "the checkpoint over, it has removed this folder, and this query has to end.",
             )
         self._name = part_name(task.partition())
         self._final, self._beside = folder / self._name, folder / f".{self._name}.{task.attempt_id()}"
