@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ _KINDS = (
 
 def processes() -> dict[str, float]:
     """Numbers of this process ("driver"), its JVM ("JVM") and the JVM's Python processes together ("workers")."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for part, pid in _parts():
         with contextlib.suppress(OSError, StopIteration):
             status = Path(f"/proc/{pid}/status").read_text().splitlines()
-            held = {name: value.split()[0] for name, _, value in (line.partition(":") for line in status) if value.split()}
+            held = {
+                name: value.split()[0] for name, _, value in (line.partition(":") for line in status) if value.split()
+            }
             found[f"{part}: {MEMORY}"] += int(held.get("VmRSS", "0")) / 1024
             found[f"{part}: {THREADS}"] += int(held["Threads"])
             found[f"{part}: {OPEN}"] += len(os.listdir(f"/proc/{pid}/fd"))

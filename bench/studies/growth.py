@@ -59,7 +59,9 @@ def generated(spark: SparkSession, name: str, seed: int) -> DataFrame:
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 1)
     step = int(STEP.split()[0]) * 1000
     rows = rate.option("startTimestamp", 0).option("advanceMillisPerBatch", step).load()
-    drawn_by = [F.xxhash64("value", F.lit(f"{seed} {name} {what}")) for what in ("key", "deleted", "customer", "amount")]
+    drawn_by = [
+        F.xxhash64("value", F.lit(f"{seed} {name} {what}")) for what in ("key", "deleted", "customer", "amount")
+    ]
     key, deleted, customer, amount = drawn_by
     fields = F.concat_ws(" ", F.pmod(customer, F.lit(CUSTOMERS)), F.pmod(amount, F.lit(1000)))
     return rows.select(
@@ -95,7 +97,12 @@ def part(folder: Path, until: int, given: argparse.Namespace, servers: str | Non
     else:
         made = topology(
             lambda b, name: b.table(
-                generated(spark, name, given.seed), name=name, key="key", value="value", timestamp="timestamp", order="seq"
+                generated(spark, name, given.seed),
+                name=name,
+                key="key",
+                value="value",
+                timestamp="timestamp",
+                order="seq",
             ),
             lambda name: wm.Writer("noop"),
         )
@@ -113,7 +120,9 @@ def _written(spark: SparkSession, name: str, seed: int, servers: str, folder: Pa
     value = F.col("value").cast("binary").alias("value")
     # Kafka's client cannot write the time 0
     rows = generated(spark, name, seed).select(
-        F.unhex(F.lpad(F.hex("key"), 16, "0")).alias("key"), value, (F.col("timestamp") + F.expr("interval 1 day")).alias("timestamp")
+        F.unhex(F.lpad(F.hex("key"), 16, "0")).alias("key"),
+        value,
+        (F.col("timestamp") + F.expr("interval 1 day")).alias("timestamp"),
     )
     options = {"kafka.bootstrap.servers": servers, "topic": name, "checkpointLocation": str(folder / f"write-{name}")}
     return rows.writeStream.format("kafka").options(**options).trigger(processingTime="500 milliseconds").start()
@@ -121,7 +130,9 @@ def _written(spark: SparkSession, name: str, seed: int, servers: str, folder: Pa
 
 def _watch(spark: SparkSession, query: Any, folder: Path, until: int, given: argparse.Namespace, levels: int) -> None:
     """Write a note every so many batches."""
-    ends, seconds, begins, last = time.monotonic() + 60 * given.minutes, [], {}, None
+    ends, seconds, begins = time.monotonic() + 60 * given.minutes, [], {}
+    before: int | None = None
+    last: int | None = None
     while last is None or (last < until and time.monotonic() < ends):
         time.sleep(0.05)
         if not query.isActive:
@@ -141,7 +152,14 @@ def _watch(spark: SparkSession, query: Any, folder: Path, until: int, given: arg
 
 
 def _note(
-    spark: SparkSession, folder: Path, seconds: list[float], begins: dict[int, float], batch: int, levels: int, *, first: bool
+    spark: SparkSession,
+    folder: Path,
+    seconds: list[float],
+    begins: dict[int, float],
+    batch: int,
+    levels: int,
+    *,
+    first: bool,
 ) -> Note:
     seen = sorted(begins)[-1 - LOOKED_AT :]
     made: dict[str, float] = {}

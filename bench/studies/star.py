@@ -116,7 +116,9 @@ class Star(Runs):
         """One batch of one table."""
         edge = next(e for e in self.physical.edges if self.physical.flows[e.flow].node == f"t{table}")
         context = self._context()
-        for shard, parts in self.packed(edge_outlet(self.physical, edge, _naming), [self.frame(keys, contents)]).items():
+        for shard, parts in self.packed(
+            edge_outlet(self.physical, edge, _naming), [self.frame(keys, contents)]
+        ).items():
             state = State(self.stores[(0, shard)], None)
             for rows in star(context, {table: pa.concat_tables(parts)}, state):
                 sides = [rows.column(f"side{number}") for number in range(self.tables)]
@@ -180,13 +182,15 @@ def measured(runs: Chain | Star, keys: int) -> tuple[float, float, int, int]:
 
 def main(keys: int, tables: int) -> None:
     """Measure both, by turns in one process, and print them."""
-    both = {"chain": Chain(tables), "star": Star(tables)}
+    both: dict[str, Chain | Star] = {"chain": Chain(tables), "star": Star(tables)}
     found = {name: measured(runs, keys) for name, runs in both.items()}
     assert both["chain"].results == both["star"].results
     print(f"{tables} tables, {keys:,} keys; {4 * tables * BATCH // 2:,} updates of single tables")
     for name, (load, updates, state, sent) in found.items():
-        print(f"  {name:6}load {load:6.1f} CPU-s, updates {updates:6.1f} CPU-s, state {state / 1e6:7.1f} MB, "
-              f"exchanged by the updates {sent / 1e6:7.1f} MB")
+        print(
+            f"  {name:6}load {load:6.1f} CPU-s, updates {updates:6.1f} CPU-s, state {state / 1e6:7.1f} MB, "
+            f"exchanged by the updates {sent / 1e6:7.1f} MB"
+        )
     (a, b, c, d), (e, f, g, h) = found.values()
     print(f"  chain / star: load {a / e:.2f}, updates {b / f:.2f}, state {c / g:.2f}, exchanged {d / h:.2f}")
 

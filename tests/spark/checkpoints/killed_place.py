@@ -1,4 +1,4 @@
-"""A program for `test_places`: counts of each key go to a table of a database and to two outputs of files.
+"""A program for `test_file_systems`: counts of each key go to a table of a database and to two outputs of files.
 
 Called with the checkpoint, a folder and what becomes of the driver. In its second batch it is killed "in a batch", when
 results are "written" and not visible yet, when one of two outputs of files is "shown", when the table has "committed",
@@ -80,7 +80,8 @@ def run(spark: SparkSession, checkpoint: str, folder: Path, watch: Any = nothing
 def main(checkpoint: str, folder: Path, moment: str) -> None:
     """Run until the kill, or until there is nothing more, or it fails."""
     if moment == "committed":
-        table_sink.DatabaseTableWriter._commit = killing(table_sink.DatabaseTableWriter._commit, first=False)
+        writer: Any = table_sink.DatabaseTableWriter
+        writer._commit = killing(writer._commit, first=False)
     elif moment == "behind":
         file_batch._show = _killed_behind(file_batch._show, outputs=2)
     elif moment in ("written", "shown"):

@@ -5,7 +5,7 @@ Runs once, before the first batch of the changed topology, over the state that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,21 +55,15 @@ def _own_rows(context: OperatorContext, side: int, state: State) -> pa.Table:
     columns["offset"] = pa.array(np.arange(count, dtype=np.int64))
     if context.headers:
         columns["headers"] = pa.nulls(count, HEADERS)
-    made = _MARKS.get((context.operator.stem, side))
-    return pa.table(columns if made is None else columns | made(context, count))
+    if side == 0 and context.operator.spec.subscribes:
+        columns["verb"] = _puts(context, count)
+    return pa.table(columns)
 
 
-def _puts(context: OperatorContext, count: int) -> dict[str, pa.Array]:
-    """Rows that refer, as the messages that put them."""
+def _puts(context: OperatorContext, count: int) -> pa.Array:
+    """The verbs of messages that put rows."""
     told = TELL if context.params(JoinParams).how == "left" else 0
-    return {"verb": pa.array(np.full(count, PUT + told, dtype=np.int8))}
-
-
-_MARKS: Mapping[tuple[str, int], Callable[[OperatorContext, int], dict[str, pa.Array]]] = {
-    ("foreign_key_receive", 0): _puts,
-    ("one_to_many", 0): _puts,
-}
-"""What rows bring beside the columns of their table, by operator and side."""
+    return pa.array(np.full(count, PUT + told, dtype=np.int8))
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class ForeignKeyReceiveSpec(Spec[Node]):
     cacheable = True
     recomputable = True
     own_rows_stay = False
+    subscribes = True
 
     def side_of(self, node: Node, input: int) -> int | None:
         return None if input == node.referring_side else 1

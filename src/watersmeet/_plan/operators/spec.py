@@ -330,6 +330,8 @@ class Spec(Generic[N]):
     """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
     replaceable: ClassVar[bool] = False
     """Whether it has each row that its results have, so that they can be compared with others (`change.replaced`)."""
+    subscribes: ClassVar[bool] = False
+    """Whether the rows of its first side come as messages that put them, or remove them."""
     own_rows_stay: ClassVar[bool] = True
     """Whether `own_rows` are the same whatever its parameters are."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()

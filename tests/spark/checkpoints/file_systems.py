@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dev.hdfs import Hdfs
+from tests.spark.checkpoints.hdfs_server import Hdfs
 from watersmeet._spark.checkpoint.disk import Disk
 
 DISK, HDFS = "disk", "hdfs"
@@ -50,7 +50,8 @@ def hdfs() -> Iterator[Hdfs]:
         yield running
 
 
-@pytest.fixture(params=[DISK, HDFS])
+# what holds on a disk other tests show: these, for both by one code, run there with --proof
+@pytest.fixture(params=[pytest.param(DISK, marks=pytest.mark.proof), HDFS])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointPlace:
     if request.param == DISK:
         return CheckpointPlace(DISK, str(tmp_path / "cp"), tmp_path)

@@ -19,9 +19,9 @@ import watersmeet as wm
 from tests.spark.changes import test_changed_topology as changed
 from tests.spark.checkpoints import killed_place
 from tests.spark.checkpoints import test_bootstrap as begun
+from tests.spark.checkpoints.file_systems import CheckpointPlace, hdfs, place
 from tests.spark.checkpoints.killed_place import MARK, MOMENTS, STILL, database
 from tests.spark.checkpoints.killing import killed
-from tests.spark.checkpoints.places import CheckpointPlace, hdfs, place
 from tests.spark.inputs_and_outputs import test_streaming as joined
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put
 
@@ -44,12 +44,23 @@ def outputs(spark: SparkSession, folder: Path) -> dict[str, list[tuple[Any, ...]
 
 
 EXPECTED = {
-    "all": [(0, 1, "1"), (0, 1, "2"), (0, 2, "1"), (1, 1, "3"), (1, 2, "2"), (1, 3, "1"), (1, 4, "1"), (2, 1, "4"), (2, 4, "2")],
+    "all": [
+        (0, 1, "1"),
+        (0, 1, "2"),
+        (0, 2, "1"),
+        (1, 1, "3"),
+        (1, 2, "2"),
+        (1, 3, "1"),
+        (1, 4, "1"),
+        (2, 1, "4"),
+        (2, 4, "2"),
+    ],
     "even": [(0, 2, "1"), (1, 2, "2"), (1, 4, "1"), (2, 4, "2")],
     "table": [(1, 4), (2, 2), (3, 1), (4, 2)],
 }
 
 
+@pytest.mark.proof
 def test_a_driver_that_is_killed_in_a_batch_and_in_its_commits_loses_and_repeats_nothing(
     spark: SparkSession, place: CheckpointPlace
 ) -> None:

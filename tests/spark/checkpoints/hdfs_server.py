@@ -82,7 +82,9 @@ class Hdfs:
         }
         settings = self.folder / "conf"
         settings.mkdir()
-        lines = [f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in given.items()]
+        lines = [
+            f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in given.items()
+        ]
         for name in ("core-site.xml", "hdfs-site.xml"):
             (settings / name).write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
         (settings / "log4j.properties").write_text(_LOGGING)
