@@ -27,6 +27,7 @@ REPLACE: dict[str, Any] = {"evolve": True, "replace": ["view"]}
 OPTIONS: dict[str, Any] = {"key": "k", "value": "v", "timestamp": "ts"}
 ANEW = {**{f"view {number}": None for number in range(6)}, "view of loose": "loose"}
 """Views by name, and the kind of those that stay of one kind."""
+FEW = ("view 0", "view of loose")
 
 
 def joined(spark: SparkSession, folder: Path, sink: Any, how: str = "join", joiner: Any = F.concat) -> wm.Topology:
@@ -86,13 +87,16 @@ def last_rows(sink: Collector) -> dict[Any, Any]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.proof) for n in range(2, 6))])
+@pytest.mark.parametrize(
+    ("seed", "names"), [(1, FEW), *(pytest.param(n, tuple(ANEW), marks=pytest.mark.proof) for n in range(1, 6))]
+)
 def test_random_changes_give_the_rows_that_differ_and_the_tables_of_the_new_definitions(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path, seed: int, names: tuple[str, ...]
 ) -> None:
+    kinds = {name: ANEW[name] for name in names}
     rng, sinks = random.Random(seed), defaultdict(Collector)
     tables: dict[str, Table] = defaultdict(dict)
-    now: dict[str, Definition] = {name: random_definition(rng, kind) for name, kind in ANEW.items()}
+    now: dict[str, Definition] = {name: random_definition(rng, kind) for name, kind in kinds.items()}
     random_rows(rng, spark, tmp_path, tables, 12)
 
     def made() -> wm.Topology:
@@ -100,16 +104,17 @@ def test_random_changes_give_the_rows_that_differ_and_the_tables_of_the_new_defi
 
     options: dict[str, Any] = {"shards": rng.choice([2, 3, 5]), "tasks": 2}
     run(made(), spark, tmp_path, **options)
-    for number in range(3):
+    turns = 3 if len(names) > len(FEW) else 2
+    for number in range(turns):
         before = {name: contents(tables, definition) for name, definition in now.items()}
         seen = {name: len(sinks[name].rows()) for name in now}
-        now = {name: random_definition(rng, kind) for name, kind in ANEW.items()}
+        now = {name: random_definition(rng, kind) for name, kind in kinds.items()}
         quiet = number != 1
         if not quiet:
             random_rows(rng, spark, tmp_path, tables, 4)
-        if number == 2:
+        if number == turns - 1:
             options["shards"] = 4
-        run(made(), spark, tmp_path, evolve=True, replace=list(ANEW), **options)
+        run(made(), spark, tmp_path, evolve=True, replace=list(kinds), **options)
         for name, definition in now.items():
             expected = contents(tables, definition)
             assert last_rows(sinks[name]) == expected, (name, definition)
@@ -122,6 +127,36 @@ def test_random_changes_give_the_rows_that_differ_and_the_tables_of_the_new_defi
                 keys = before[name].keys() | expected.keys()
                 differ = {k: expected.get(k) for k in keys if before[name].get(k) != expected.get(k)}
                 assert told == differ, (name, definition)
+
+
+def clocked(spark: SparkSession, folder: Path, sink: Any, joiner: Any = F.concat) -> wm.Topology:
+    """A stored join, beside a windowed join, which may go by a clock."""
+    b = wm.StreamsBuilder("clocked")
+    left = b.table(reader(spark, folder / "left"), name="left", **OPTIONS)
+    view = left.join(b.table(reader(spark, folder / "right"), name="right", **OPTIONS), joiner, name="j", store="view")
+    view.to_stream(name="rows").to(wm.ForeachBatch(sink), name="out")
+    one, two = (b.stream(reader(spark, folder / name), name=name, **OPTIONS) for name in ("one", "two"))
+    windows = wm.JoinWindows.of_time_difference_and_grace("1 minute", "1 minute")
+    pairs = one.left_join(two, lambda a, c: F.coalesce(a, c), windows, name="pairs")
+    pairs.to(wm.ForeachBatch(Collector()), name="pairs out")
+    return b.build()
+
+
+def test_a_table_is_replaced_where_time_goes_by_a_clock_too(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("left", "right", "one"):
+        put(spark, tmp_path / name, (1, name, 1))
+
+    def started(sink: Collector, made: wm.Topology, **options: Any) -> list[tuple[Any, ...]]:
+        query = made.start(spark, checkpoint=str(tmp_path / "cp"), shards=2, idle_after="1 minute", **options)
+        query.processAllAvailable()
+        query.drain()
+        return [row[:2] for row in sink.rows()]
+
+    first, second = Collector(), Collector()
+    assert started(first, clocked(spark, tmp_path, first)) == [(1, "leftright")]
+    put(spark, tmp_path / "left", (1, "new", 2))
+    new = clocked(spark, tmp_path, second, lambda a, c: F.concat(c, a))
+    assert started(second, new, **REPLACE) == [(1, "rightleft"), (1, "rightnew")]
 
 
 def chained(spark: SparkSession, folder: Path, change: str = "") -> wm.Topology:

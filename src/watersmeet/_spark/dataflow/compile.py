@@ -131,9 +131,11 @@ class _Compiler:
 
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None, more: Sequence[DataFrame]) -> CompiledFrame:
         refuse_behind(self._physical, self.fusion)
-        wires = [*map(self._packed_source, inputs), *more]
+        wires = list(map(self._packed_source, inputs))
         if clock is not None:
             wires.append(wall_clock.clock_rows(clock, self._physical, self._layout.labels, ends=self._passes_ends(0)))
+        # Spark knows its sources by their places: these are the last ones (`REPLACED`)
+        wires += more
         wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
         for level in range(1, self._physical.levels + 1):
             wire = self._level(wire, level)
