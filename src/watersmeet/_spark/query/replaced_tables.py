@@ -23,6 +23,7 @@ from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.checkpoint.offsets import REPLACED, VOID
 from watersmeet._spark.dataflow.carrying import PIECE
 from watersmeet._spark.dataflow.replacing import BEGIN, COUNTS, replacing_frame
+from watersmeet._spark.sources.bootstrap import source_rows
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.wire.wire import END, WIRE, Labels, spread_labels
@@ -90,16 +91,7 @@ class ReplacedTables:
             kept = self.rows(store).select(F.unix_millis("timestamp").alias("ts"), "key", "value")
             kept.write.parquet(copy.path)
             read = self.target.spark.readStream.schema(kept.schema).parquet(copy.path)
-            frame = read.select(
-                F.lit(number).alias("root"),
-                "ts",
-                F.lit(0).alias("partition"),
-                F.lit(None).cast("bigint").alias("offset"),
-                F.col("key").alias(f"s{number}_key"),
-                F.col("value").alias(f"s{number}_value"),
-                F.col("ts").alias("order_0"),
-                F.lit(0).cast("tinyint").alias("reason"),
-            )
+            frame = source_rows(read.withColumn("order_0", F.col("ts")), number, ["order_0"])
             frame = frame.withColumn("headers", F.lit(None).cast(HEADERS)) if self.physical.plan.headers else frame
             found.append(Scan(frame.coalesce(1), (name,), ("order_0",), begins=True, snapshot=True))
         return found

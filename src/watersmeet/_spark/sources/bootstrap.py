@@ -174,17 +174,7 @@ class Begins:
             static.take(_columns(source.bootstrap), order, copy, done)
         reader = self.folder.spark.readStream.schema(schema)
         rows = (reader if said["snapshot"] else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
-        frame = rows.select(
-            F.lit(number).alias("root"),
-            "ts",
-            F.lit(0).alias("partition"),
-            F.lit(None).cast("bigint").alias("offset"),
-            F.col("key").alias(f"s{number}_key"),
-            F.col("value").alias(f"s{number}_value"),
-            *order,
-            F.when(F.col("ts") < 0, 1).otherwise(0).cast("tinyint").alias("reason"),
-        )
-        return frame, order
+        return source_rows(rows, number, order), order
 
     def nothing_yet(self, frame: DataFrame) -> DataFrame:
         """A stream with the columns of one that waits, which has no rows: in Spark's logs it is nowhere yet.
@@ -199,6 +189,27 @@ class Begins:
     def _copy(self, name: str) -> tuple[Folder, Folder]:
         home, place = self.folder.below("watersmeet/bootstrap"), quote(name, safe="")
         return home.below(place), home.below(f"{place}.done")
+
+
+def source_rows(rows: DataFrame, number: int, order: Sequence[str]) -> DataFrame:
+    """Rows with key, value and ts in ms in the columns of a scan.
+
+    Parameters
+    ----------
+    number : of the source in the plan.
+    order : the ordering columns, which the rows have.
+    """
+    frame: DataFrame = rows.select(
+        F.lit(number).alias("root"),
+        "ts",
+        F.lit(0).alias("partition"),
+        F.lit(None).cast("bigint").alias("offset"),
+        F.col("key").alias(f"s{number}_key"),
+        F.col("value").alias(f"s{number}_value"),
+        *order,
+        F.when(F.col("ts") < 0, 1).otherwise(0).cast("tinyint").alias("reason"),
+    )
+    return frame
 
 
 def _columns(begin: Bootstrap) -> DataFrame:
