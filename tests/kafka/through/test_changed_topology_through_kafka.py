@@ -99,15 +99,8 @@ def test_a_table_that_is_computed_anew_sends_the_rows_that_differ_to_its_topic_o
 
     def run(left: bool, **options: Any) -> None:
         made = viewed(orders, users, out, left=left)
-        made.start(
-            spark,
-            checkpoint=str(tmp_path / "cp"),
-            kafka=wm.Kafka(broker.bootstrap_servers),
-            available_now=True,
-            shards=2,
-            tasks=2,
-            **options,
-        ).awaitTermination()
+        options |= {"kafka": wm.Kafka(broker.bootstrap_servers), "shards": 2, "tasks": 2}
+        made.start(spark, checkpoint=str(tmp_path / "cp"), available_now=True, **options).awaitTermination()
 
     def written() -> list[tuple[str, str]]:
         found = ((record.key.decode(), (record.value or b"-").decode()) for record in committed(broker, out))
