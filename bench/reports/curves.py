@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from xml.sax.saxutils import escape
+
+from bench.reports.picture import text_at
 
 WIDTH, COLUMNS = 940, 3
 FIELD, HEIGHT, GAP, TOP = 296, 120, 26, 40
@@ -41,7 +42,7 @@ def drawn(notes: Sequence[Note]) -> str:
     head += f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">'
     said = f"batches 0 to {notes[-1]['batch']:,}; a vertical line: a new process"
     # its own ground, so that it can be read on a dark page too
-    pieces = [head, f'<rect width="{WIDTH}" height="{height}" fill="white"/>', _text(12, 20, said, "start")]
+    pieces = [head, f'<rect width="{WIDTH}" height="{height}" fill="white"/>', text_at(12, 20, said, "start")]
     for number, (name, title) in enumerate(CURVES):
         x = 12 + number % COLUMNS * (FIELD + 14)
         y = TOP + number // COLUMNS * (HEIGHT + GAP + 20)
@@ -63,12 +64,8 @@ def _field(x: int, y: int, title: str, notes: Sequence[Note], values: Sequence[f
     line = " ".join(f"{place:.1f},{at:.1f}" for place, at in zip(places, heights, strict=True))
     begins = [place for place, note in zip(places, notes, strict=True) if note["first"]]
     return [
-        _text(x, y + 12, f"{title}: {values[-1]:,.4g} (most {most:,.4g})", "start"),
+        text_at(x, y + 12, f"{title}: {values[-1]:,.4g} (most {most:,.4g})", "start"),
         f'<rect x="{x}" y="{top}" width="{FIELD}" height="{HEIGHT}" fill="none" stroke="#ddd"/>',
         *(f'<line x1="{at:.1f}" y1="{top}" x2="{at:.1f}" y2="{base}" stroke="{PART}"/>' for at in begins),
         f'<polyline points="{line}" fill="none" stroke="{COLOUR}" stroke-width="1.5"/>',
     ]
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -56,28 +56,29 @@ def _scale(height: int) -> list[str]:
     for tick in TICKS:
         x, colour = _place(tick), "#333" if tick == 1 else "#ddd"
         pieces.append(f'<line x1="{x:.1f}" y1="{TOP - 10}" x2="{x:.1f}" y2="{height - 22}" stroke="{colour}"/>')
-        pieces.append(_text(x, height - 8, f"{tick:g}x", "middle"))
+        pieces.append(text_at(x, height - 8, f"{tick:g}x", "middle"))
     return pieces
 
 
 def _legend() -> list[str]:
-    pieces = [_text(12, 20, f"{OURS}, times the other contender; medians; right of 1 is more", "start")]
+    pieces = [text_at(12, 20, f"{OURS}, times the other contender; medians; right of 1 is more", "start")]
     for number, (figure, colour) in enumerate(FIGURES):
         x = 12 + number * 200
         pieces.append(f'<rect x="{x}" y="29" width="10" height="10" fill="{colour}"/>')
-        pieces.append(_text(x + 15, 38, figure, "start"))
+        pieces.append(text_at(x + 15, 38, figure, "start"))
     return pieces
 
 
 def _bars(top: int, workload: str, theirs: str, ratios: Sequence[float]) -> list[str]:
-    pieces = [_text(LEFT - 10, top + BAR + 4, f"{workload}, beside {theirs}", "end")]
+    pieces = [text_at(LEFT - 10, top + BAR + 4, f"{workload}, beside {theirs}", "end")]
     for number, (ratio, (_, colour)) in enumerate(zip(ratios, FIGURES, strict=True)):
         begin, end = sorted((_place(1), _place(ratio)))
         y = top + number * BAR
         box = f'x="{begin:.1f}" y="{y}" width="{max(1.0, end - begin):.1f}" height="{BAR - 2}"'
-        pieces += [f'<rect {box} fill="{colour}"/>', _text(end + 5, y + BAR - 4, f"{ratio:.1f}", "start")]
+        pieces += [f'<rect {box} fill="{colour}"/>', text_at(end + 5, y + BAR - 4, f"{ratio:.1f}", "start")]
     return pieces
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
+def text_at(x: float, y: float, text: str, anchor: str) -> str:
+    """A line of text in a picture, by the place of its anchor."""
     return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'

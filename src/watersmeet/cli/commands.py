@@ -94,7 +94,12 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
 @click.option("--shards", type=int, help="Shards from now on.")
 @click.option("--tasks", type=int, help="Tasks from now on.")
 @click.option("--allow-changed-functions", is_flag=True, help="As in Topology.start.")
-@click.option("--replace", multiple=True, metavar="STORE", help="As of run: counts the rows that differ.")
+@click.option(
+    "--replace",
+    multiple=True,
+    metavar="STORE",
+    help="As in run: count the rows of this stored table that would differ.",
+)
 @MASTER
 @AS_JSON
 @with_errors_as_text

@@ -33,7 +33,7 @@ _EXAMPLES = (
     "watersmeet run --config run.toml --restart 5",
 )
 _OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve", "metrics_port", "progress")
-_TABLES = "Of --evolve: a stored table that is computed anew; only rows that differ go out. May be repeated."
+_TABLES = "With --evolve: compute this stored table anew, and send only rows that differ; may be repeated."
 
 
 @click.command(epilog=examples(*_EXAMPLES))

@@ -46,11 +46,9 @@ def run_anew(
 
 def _own_rows(context: OperatorContext, side: int, state: State) -> pa.Table:
     """The rows of a side's table as they come in on that side, one after the other."""
-    table = operator_table(context, state, side)
-    rows = stacked([table.schema.empty_table(), *table.scan()])
+    rows = _stored_rows(context, state, side)
     count = len(rows)
-    columns = {name: rows.column(name) for name in rows.column_names}
-    columns |= {name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)}
+    columns = {name: rows.column(name) for name in rows.column_names} | _no_position(context, count)
     columns["srcpart"] = pa.array(np.full(count, side, dtype=np.int64))
     columns["offset"] = pa.array(np.arange(count, dtype=np.int64))
     if context.headers:
@@ -58,6 +56,18 @@ def _own_rows(context: OperatorContext, side: int, state: State) -> pa.Table:
     if side == 0 and context.operator.spec.subscribes:
         columns["verb"] = _puts(context, count)
     return pa.table(columns)
+
+
+def _stored_rows(context: OperatorContext, state: State, number: int = 0) -> pa.Table:
+    """All rows of a table."""
+    table = operator_table(context, state, number)
+    return stacked([table.schema.empty_table(), *table.scan()])
+
+
+def _no_position(context: OperatorContext, count: int) -> dict[str, pa.Array]:
+    """The columns of a position, zero in each row."""
+    zeros = pa.array(np.zeros(count, dtype=np.int64))
+    return dict.fromkeys(position_columns(context.slots), zeros)
 
 
 def _puts(context: OperatorContext, count: int) -> pa.Array:
@@ -74,11 +84,6 @@ class RowCounts:
     changed: int
     removed: int
 
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.added + self.changed + self.removed
-
 
 def differing_rows(
     context: OperatorContext, role: Difference, inputs: Mapping[int, pa.Table], state: State
@@ -88,8 +93,7 @@ def differing_rows(
     They are as they come in on the table's side, before all records of a batch, by the hash of the key. A timestamp
     alone is no difference.
     """
-    table = operator_table(context, state)
-    old = stacked([table.schema.empty_table(), *table.scan()])
+    old = _stored_rows(context, state)
     new = _last_rows(context, inputs, old.schema)
     hashes = np.concatenate([ints(new, "hash"), ints(old, "hash")])
     keys = joined([new.column("key"), old.column("key")], context.key)
@@ -137,9 +141,7 @@ def _rows(
     def of_both(name: str) -> Picked:
         return Picked(joined([new.column(name), old.column(name)], new.schema.field(name).type), pointers)
 
-    columns: dict[str, pa.Array | Picked] = {
-        name: pa.array(np.zeros(count, dtype=np.int64)) for name in position_columns(context.slots)
-    }
+    columns: dict[str, pa.Array | Picked] = {**_no_position(context, count)}
     columns["order_ts"] = pa.array(np.full(count, BEFORE_RECORDS, dtype=np.int64))
     # in an order of their own, however many shards there are; equal hashes lie side by side
     columns["offset"] = pa.array(hashes + _repeats(hashes))

@@ -139,7 +139,7 @@ class State:
                 table.forget_changes()
 
     def clear(self) -> None:
-        """Let go of all rows of all tables at once, before anything is put; scalars stay."""
+        """Remove all rows of all tables, before anything is put; scalars stay."""
         gone = {run.id: run for entry in self._manifest.tables.values() for run in entry.runs()}
         for run in gone.values():
             remove(self._store, run)

@@ -121,14 +121,14 @@ def _operator(physical: Physical, name: str) -> Operator:
     stored = ", ".join(sorted({store for o in physical.operators if o.spec.replaceable for store in o.stores}))
     if name in physical.plan.by_name or any(name in o.stores for o in physical.operators):
         raise ConfigError(
-            f"The rows of the table in replace=[{name!r}] are not stored behind it, so nobody knows which differ.",
+            f"replace=[{name!r}] cannot be computed anew: the rows of this table are not stored behind it.",
             given=f"replace=[{name!r}]",
-            hint="Only a join, map_values, filter or to_table with store= can be replaced. Behind an aggregate write "
+            hint="Give it a store=: a join, map_values, filter or to_table can be replaced. Behind an aggregate write "
             '.map_values(lambda v: v, store="..."). '
             + (f"Tables that can be replaced: {stored}." if stored else "The topology has none yet."),
         )
     raise ConfigError(
-        f"The topology has no table of the name in replace=[{name!r}].",
+        f"replace=[{name!r}] names no table of this topology.",
         given=f"replace=[{name!r}]",
         hint=f"Tables that can be replaced: {stored or 'none; give one a store='}.",
     )
@@ -161,7 +161,12 @@ class _Search:
         name = operator.keeps[0].name
         if before is None or self._rows_are_others(operator, 0):
             why = "it has no rows until now" if before is None else "its rows have other types now"
-            hint = "Leave it out of replace=; give it another name= and store=, under which it starts anew."
+            cure = (
+                ""
+                if before is None
+                else " Give it another name= and store=: under these it starts empty, or is filled."
+            )
+            hint = f"Leave it out of replace=.{cure}"
             self._refuse(operator, f"it cannot be replaced: {why}", hint, name)
             return
         if operator.id in self.roles:
@@ -294,7 +299,7 @@ class _Search:
         return Lineage.of(self.old), Lineage.of(self.new)
 
     def _refuse_nested(self, operator: Operator) -> None:
-        hint = "Replace one in a start of its own, with the others as they were; then the other."
+        hint = "Change one of the two tables in this start, and the other one in the next start."
         self._refuse(operator, "a table that is replaced is made of it, too", hint)
 
     def _refuse(self, operator: Operator, why: str, hint: str, store: str = "") -> None:

@@ -26,7 +26,7 @@ def pairs_of_tables(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple
 
 
 def difference(before: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
-    """The difference of an operator that cannot continue."""
+    """Why an operator cannot continue: its first difference; empty if it can."""
     if len(before["tables"]) != len(operator["tables"]) and not operator.get("grows"):
         return f"it kept {len(before['tables'])} tables, and now keeps {len(operator['tables'])}"
     for name in dict.fromkeys((*before["params"], *operator["params"])):

@@ -142,7 +142,7 @@ class LevelProcessor(StatefulProcessor):
             if label in self._common.labels.ends:
                 yield from self._rest(label)
                 given = given if self._passes_ends else iter(())
-            yield from _passed_on(label, given)
+            yield from passed_on(label, given)
             return
         drops = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards)
         tally, state = Tally(), state_of()
@@ -155,7 +155,7 @@ class LevelProcessor(StatefulProcessor):
         if self._common.measures is not None:
             results = self._common.measures.forwarded(context.operator, results, tally)
         if fused is None:
-            yield from self._sent(_unfused(results, label, target), tally)
+            yield from self._sent(in_blobs(results, label, output_port(target)), tally)
         elif self._gathered is not None:
             for table in results:
                 together = self._gathered.add(target, table)
@@ -244,10 +244,11 @@ class LevelProcessor(StatefulProcessor):
         return inputs.tables()
 
 
-def _unfused(results: Iterator[pa.Table], label: int, target: int) -> Iterator[WireRow]:
-    for table in results:
+def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:
+    """Tables as wire rows of one label and port."""
+    for table in tables:
         for piece in blob.pieces(table):
-            yield label, output_port(target), blob.encode(piece), 0
+            yield label, port, blob.encode(piece), 0
 
 
 def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
@@ -256,7 +257,8 @@ def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
         yield from zip(frame["port"].tolist(), frame["blob"].tolist(), strict=True)
 
 
-def _passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+def passed_on(label: int, given: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+    """Rows of a label that has no operator here, as they are."""
     for port, content in given:
         yield label, port, content, 0
         if port == END:

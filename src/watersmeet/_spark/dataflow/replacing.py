@@ -16,14 +16,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from watersmeet._engine.operators.anew import differing_rows, run_anew
-from watersmeet._engine.rows import blob
 from watersmeet._engine.state.runs import State
 from watersmeet._plan.change.replaced import Anew, Difference
 from watersmeet._plan.operators.spec import RAISED
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.dataflow.compile import compile_levels
 from watersmeet._spark.dataflow.layout import SparkLayout
-from watersmeet._spark.dataflow.processor import DEFAULT_CACHE, LevelOperators, LevelProcessor
+from watersmeet._spark.dataflow.processor import DEFAULT_CACHE, LevelOperators, LevelProcessor, in_blobs, passed_on
 from watersmeet._spark.sources.scans import Scan
 from watersmeet._worker.wire.common import Common
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
@@ -55,29 +54,25 @@ class ReplacingProcessor(LevelProcessor):
     def ran(self, label: int, given: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
         target, shard = self._common.labels.place(label)
         context, role = self._operators.settings.get(target), self._roles.get(target)
-        if context is None or role is None:
-            yield from ((label, port, content, 0) for port, content in given if context is None)
+        if context is None:
+            yield from passed_on(label, given)
+            return
+        if role is None:
             return
         inputs = self._inputs((port, content) for port, content in given if port != BEGIN)
         if isinstance(role, Difference):
             counts, tables = differing_rows(context, role, inputs, state_of())
             yield label, COUNTS, json.dumps(asdict(counts)).encode(), 0
-            yield from _sent(tables, label, role.port)
+            yield from in_blobs(tables, label, role.port)
             return
         drops, tally, fused = DeadLetterWriter(), Tally(), self._operators.fused.get(target)
         results = run_anew(context, role, inputs, state_of(), drops)
         if fused is None:
-            yield from _sent(results, label, output_port(target))
+            yield from in_blobs(results, label, output_port(target))
         else:
             for table in results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
         _refuse_raised(drops)
-
-
-def _sent(tables: Iterator[Any], label: int, port: int) -> Iterator[WireRow]:
-    for table in tables:
-        for piece in blob.pieces(table):
-            yield label, port, blob.encode(piece), 0
 
 
 def _refuse_raised(drops: DeadLetterWriter) -> None:

@@ -74,7 +74,7 @@ class Handover:
             step()
 
     def counted(self) -> dict[str, Counter[str]]:
-        """By store, how many rows of each replaced table differ; what is made for that is removed."""
+        """Count, by store, the rows of each replaced table that differ, and remove the files that this needs."""
         try:
             for step in self._of_state:
                 step()

@@ -59,7 +59,7 @@ class ReplacedTables:
         pieces : what the levels have read before; this batch reads what is added.
         """
         spark, labels, found = self.target.spark, self._labels, self.target.below("found")
-        begins = [(label, None, None, None, None) for number in self._roles for label in self._of(labels, number)]
+        begins = [(label, None, None, None, None) for number in self._roles for label in labels.of_target(number)]
         spark.createDataFrame(begins, PIECE).write.mode("append").parquet(pieces.path)
         read = spark.readStream.schema(PIECE).parquet(pieces.path)
         begun = read.select(
@@ -122,10 +122,6 @@ class ReplacedTables:
     @property
     def _labels(self) -> Labels:
         return spread_labels(self.physical, self.facts.shards, self.facts.tasks, self.facts.addresses)
-
-    @staticmethod
-    def _of(labels: Labels, operator: int) -> list[int]:
-        return [labels.label(operator, shard) for shard in range(labels.shards)]
 
 
 def asked_replacement(

@@ -232,11 +232,12 @@ class _Start:
         """The checkpoint, if it fits; it is not written to."""
         facts = self._facts(found, effects)
         replaced = asked_replacement(self.topology, self.options.replace or (), found, facts)
-        kept = functions_in_state(self.topology, replaced.roles if replaced else ())
+        every = functions_in_state(self.topology)
+        kept = functions_in_state(self.topology, replaced.roles) if replaced else every
         return found.fitting(
             facts,
             kept=kept,
-            anew=functions_in_state(self.topology) - kept,
+            anew=every - kept,
             replaced=replaced,
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,

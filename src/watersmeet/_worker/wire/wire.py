@@ -78,6 +78,10 @@ class Labels:
             return self.spread[place]
         return case * self.targets * self.shards + place
 
+    def of_target(self, target: int) -> list[int]:
+        """Label of each shard of a target."""
+        return [self.label(target, shard) for shard in range(self.shards)]
+
     def place(self, label: int) -> tuple[int, int]:
         """(target, shard) of a label, the case times `shards` added to the shard; an end's target is none there is."""
         if self.spread is not None:
@@ -152,7 +156,7 @@ def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[in
     """Where the state of each table lies."""
     found: dict[str, dict[str, list[int]]] = {}
     for operator in physical.operators:
-        ranges = [labels.label(operator.id, shard) for shard in range(labels.shards)]
+        ranges = labels.of_target(operator.id)
         found.setdefault(operator.node, {}).update({table.name: ranges for table in operator.keeps})
     return found
 
