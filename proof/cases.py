@@ -63,7 +63,7 @@ _NAMES = [each.name for each in GENERATIONS]
 _SINCE = {"stream-stream": 0, "stream-table": 0, "table-table": 0, "stream-globaltable": 2, "fk-table-table": 3}
 """The first generation that has a join; what is not here is compared as it is now."""
 _OURS = frozenset(
-    {"stream-wtable", "table-wtable", "wtable-table", "wtable-wtable", "one-to-many"}
+    {"stream-wtable", "table-wtable", "wtable-table", "wtable-wtable", "one-to-many", "multi-join"}
     | {"stream-globalview", "distinct", "expiry", "stream-match"}
 )
 """What no release of Kafka Streams has."""

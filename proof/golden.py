@@ -113,6 +113,11 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
         yield f"- since: {params['since']}"
         yield f"- generation: {generation}"
         return
+    if "types" in params:
+        yield "- operator: multi-join"
+        yield f"- type: {', '.join(params['types'])}"
+        yield f"- generation: {generation}"
+        return
     if "by" in params:
         within = params["within_ms"]
         yield "- operator: distinct"
@@ -194,6 +199,8 @@ def _of_kind(path: Path | str, title: str, facts: dict[str, str]) -> tuple[str, 
         return "distinct", {"within_ms": within, "by": facts["by"]}
     if facts["operator"] == "three-way":
         return "three_way", {"type": facts["type"], "type2": facts["then"]}
+    if facts["operator"] == "multi-join":
+        return "multi_join", {"types": facts["type"].split(", ")}
     return None
 
 

@@ -19,6 +19,8 @@ REFERENCE_DIGITS = 8
 """Of a left value of `foreign_key`: the number of the right row that it refers to."""
 WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
+FIVE = ("one", "two", "three", "four", "five")
+"""The tables of `multi_join`, which has one join of all, and of `join_chain`, which has four joins of two."""
 SHARDS, MANY_SHARDS = (4, 20, 200), (64, 512)
 """Of `shards`, with few records and with more."""
 DAY_MS = 86_400_000
@@ -66,6 +68,25 @@ def _reference_pieces(left: int, right: int, files: int) -> Pieces:
             "left": (key_of(rows), lefts, EPOCH + number * span + spread(len(rows), span)),
             "right": (others, values(len(others), rng), EPOCH + number * span + spread(len(others), span)),
         }
+
+
+def _five_tables(root: Path, quick: bool) -> Data:
+    """All rows of five tables, then as many updates of single ones as there are rows, in rounds."""
+    keys, files = (5_000, 4) if quick else (100_000, 16)
+    shown = f"{keys:,} keys in each of five tables, then {(ROUNDS - 1) * len(FIVE) * keys:,} updates of single tables"
+    return written(root / "data" / f"five-{keys}-{ROUNDS}-{_VERSION}", _five_pieces(keys, files), shown, FIVE)
+
+
+def _five_pieces(keys: int, files: int) -> Pieces:
+    rng, each = np.random.default_rng([_VERSION, keys]), files // ROUNDS
+    span = keys // each // RECORDS_PER_MS
+    for number in range(files):
+        turn, part = divmod(number, each)
+        piece = {}
+        for side in FIVE:
+            rows = np.array_split(rng.integers(0, keys, keys) if turn else np.arange(keys), each)[part]
+            piece[side] = (key_of(rows), values(len(rows), rng), EPOCH + number * span + spread(len(rows), span))
+        yield piece
 
 
 def _streams(root: Path, quick: bool) -> Data:
@@ -123,6 +144,22 @@ def _table_table(builder: Any, topics: Topics) -> Any:
     return left.join(right, F.concat)
 
 
+def _multi_join(builder: Any, topics: Topics) -> Any:
+    from pyspark.sql import functions as F
+
+    first, *others = (builder.table(topic, key="long", value="string") for topic in topics)
+    return first.multi_join(others, F.concat)
+
+
+def _join_chain(builder: Any, topics: Topics) -> Any:
+    from pyspark.sql import functions as F
+
+    joined, *others = (builder.table(topic, key="long", value="string") for topic in topics)
+    for other in others:
+        joined = joined.join(other, F.concat)
+    return joined
+
+
 def _stream_table(builder: Any, topics: Topics) -> Any:
     from pyspark.sql import functions as F
 
@@ -149,6 +186,8 @@ def _stream_stream(builder: Any, topics: Topics) -> Any:
 
 WORKLOADS = {
     "table_table": Workload(_two_tables, _table_table, "table", cached=True),
+    "multi_join": Workload(_five_tables, _multi_join, "table", FIVE, parted=True, cached=True),
+    "join_chain": Workload(_five_tables, _join_chain, "table", FIVE, parted=True, cached=True),
     "stream_table": Workload(_two_tables, _stream_table, "count", as_of=True),
     "foreign_key": Workload(_references, _foreign_key, "table", parted=True, cached=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),

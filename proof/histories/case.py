@@ -65,7 +65,7 @@ class Case:
             shown = [(place, wall) for place, wall in shown if place != end]
 
     def without_records(self, start: int, end: int) -> Case:
-        """The case without some of its records."""
+        """The case without some of its records; what the clock shows before the first one, nothing sees."""
 
         def moved(place: int) -> int:
             return place if place <= start else max(start, place - (end - start))
@@ -74,7 +74,7 @@ class Case:
             self,
             records=self.records[:start] + self.records[end:],
             cuts=tuple(map(moved, self.cuts)),
-            clock=tuple((moved(place), wall) for place, wall in self.clock),
+            clock=tuple((moved(place), wall) for place, wall in self.clock if moved(place)),
         )
 
 

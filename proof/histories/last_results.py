@@ -14,13 +14,23 @@ itself alone: in one batch, on one shard.
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import combinations
 from typing import Any
 
 from proof.histories.blueprint import Blueprint, Ref, name_of
 from proof.histories.kinds.registry import KINDS, SINKS
 from proof.oracle.records import Result
 
-_TABLES = ("table", "table_filter", "table_map_values", "table_table", "foreign_key", "one_to_many", "table_global")
+_TABLES = (
+    "table",
+    "table_filter",
+    "table_map_values",
+    "table_table",
+    "multi_join",
+    "foreign_key",
+    "one_to_many",
+    "table_global",
+)
 _PASSES = ("stream", "global", "map_values", "repartition", "peek", "to_stream", "to_table", "through", "to")
 _SETTLES = frozenset((*_TABLES, *_PASSES, "table_to"))
 """Kinds whose last result of a key says it all; of the others, each result counts."""
@@ -102,5 +112,5 @@ def takes_one_way(blueprint: Blueprint, number: int) -> bool:
 
 def _forks(blueprint: Blueprint, number: int) -> bool:
     """Whether one record reaches an operator by two ways."""
-    inputs = blueprint.ops[number].inputs
-    return len(inputs) == 2 and bool(all_above(blueprint, inputs[0]) & all_above(blueprint, inputs[1]))
+    ways = [all_above(blueprint, ref) for ref in blueprint.ops[number].inputs]
+    return any(one & other for one, other in combinations(ways, 2))

@@ -18,6 +18,11 @@ def plus(left: Value, right: Value) -> str:
     return f"{text(left)}+{text(right)}"
 
 
+def all_plus(*values: Value) -> str:
+    """The joiner of several values: left+right+third."""
+    return "+".join(map(text, values))
+
+
 def ref(value: Value) -> str | None:
     """What a value refers to: the text before the first bar, null when there is none."""
     head, bar, _ = ("", "", "") if value is None else str(value).partition("|")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from proof.oracle import combinations
-from proof.oracle.functions import plus, ref
+from proof.oracle.functions import all_plus, plus, ref
 from proof.oracle.graph import MapRecord, Node, Repartition, Topology
 from proof.oracle.parts import (
     Params,
@@ -37,6 +37,7 @@ from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
+from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.vectors.untold import IncompleteVectorError
@@ -74,6 +75,11 @@ def _three_way(topology: Topology, params: Params) -> None:
     left, right, third = (table(topology, params, topic) for topic in ("left", "right", "third"))
     first = TableTableJoin(topology, (left, right), params["type"], plus)
     topology.sink(TableTableJoin(topology, (first, third), params["type2"], plus))
+
+
+def _multi_join(topology: Topology, params: Params) -> None:
+    sides = [table(topology, params, topic) for topic in ("left", "right", "third")]
+    topology.sink(MultiJoin(sides, params["types"], all_plus))
 
 
 def _table_chain_same(topology: Topology, params: Params) -> None:
@@ -262,6 +268,7 @@ def _wtable(topology: Topology, params: Params, kind: str) -> None:
 _KINDS: dict[str, Callable[[Topology, Params], None]] = {
     "table_table": _table_table,
     "three_way": _three_way,
+    "multi_join": _multi_join,
     "table_chain_same": _table_chain_same,
     "table_ops": _table_ops,
     "stream_table": _stream_table,

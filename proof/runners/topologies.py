@@ -13,6 +13,7 @@ from typing import Any
 from proof.arrow import arrow_builder
 from proof.conformance_runners import untold
 from proof.oracle.combinations import cogrouped_folds
+from proof.oracle.functions import all_plus
 from proof.oracle.streams.recorded_programs import RECORDED, maker, ttl_of
 from proof.oracle.topologies import known_kind
 from proof.oracle.vectors.untold import IncompleteVectorError
@@ -56,6 +57,11 @@ class Recorded(Pieces):
         left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
         first = self._joined(left, right, self._params["type"])
         self._joined(first, third, self._params["type2"]).to(OUTPUT)
+
+    def _multi_join(self) -> None:
+        left, right, third = (self._table(topic) for topic in ("left", "right", "third"))
+        joiner = self._library.lift(all_plus, "string")
+        left.multi_join([right, third], joiner, how=self._params["types"]).to(OUTPUT)
 
     def _table_chain_same(self) -> None:
         left, right = self._table("left"), self._table("right")
@@ -212,6 +218,7 @@ KINDS: dict[str, Callable[[Recorded], None]] = {
     **{kind: partial(Recorded._processor, kind=kind) for kind in RECORDED},
     "table_table": Recorded._table_table,
     "three_way": Recorded._three_way,
+    "multi_join": Recorded._multi_join,
     "table_chain_same": Recorded._table_chain_same,
     "fk_join": Recorded._fk_join,
     "table_join_then_fk": Recorded._table_join_then_fk,

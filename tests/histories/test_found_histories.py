@@ -195,6 +195,37 @@ FOUND = {
         ),
         (Input("n0", 2**53, "1", 23), Input("n0", 2**53, "1", 98)),
     ),
+    "a record that comes as the input rests sees the wall clock, and not the moment that let it go": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op(
+                    "window_aggregate",
+                    (Ref(0),),
+                    {"windows": "sliding", "size": 10, "grace": 30, "close": False, "fold": "reset"},
+                ),
+                Op(
+                    "window_aggregate",
+                    (Ref(0),),
+                    {"windows": "hopping", "size": 10, "grace": 0, "close": True, "fold": "wm.min"},
+                ),
+                Op("wtable_wtable", (Ref(1), Ref(2)), {"how": "left", "keep": 40, "shift": "same"}),
+                Op("stream_aggregate", (Ref(0),), {"fold": "wm.last", "history": 200}),
+                Op("windowed_stream", (Ref(3),), {}),
+                Op(
+                    "process_table",
+                    (Ref(5), Ref(4)),
+                    {"record": [["forward"], ["set_wall", 0]], "timer": [], "wall": [["forward"]], "lasts": {}},
+                ),
+                Op("stream_aggregate", (Ref(6),), {"fold": "reduce"}),
+                Op("table_to", (Ref(7),), {}),
+            ),
+        ),
+        (Input("n0", "a", "a|b|7", 0, 1), Input("n0", "b", "1", 1, 0)),
+        partitioned=True,
+        clock=((1, 1001), (2, 1041)),
+        idle_after=10,
+    ),
 }
 
 

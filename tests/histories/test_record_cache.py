@@ -20,7 +20,7 @@ from watersmeet._plan.record_cache import with_record_cache
 SEED = 12
 COUNT = 2_000
 PIECES = 8
-ONLY_WHAT_STOOD = ("table", "table_table", "one_to_many", "table_global")
+ONLY_WHAT_STOOD = ("table", "table_table", "multi_join", "one_to_many", "table_global")
 """Kinds that know what a key had before."""
 
 

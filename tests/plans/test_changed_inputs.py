@@ -55,6 +55,7 @@ def globals_of(builder: Any, name: str) -> Any:
 BOTH: dict[str, tuple[Callable[[Any, str], Any], Make]] = {
     "tables": (table, lambda a, b, name: a.join(b, PLUS, name=name)),
     "outer join of tables": (table, lambda a, b, name: a.outer_join(b, PLUS, name=name)),
+    "several tables": (table, lambda a, b, name: a.multi_join([b], PLUS, name=name)),
     "foreign key": (table, lambda a, b, name: a.join(b, PLUS, foreign_key=REF, name=name)),
     "one to many": (table, lambda a, b, name: a.one_to_many_join(b, PLUS, key=REF, name=name)),
     "streams": (stream, lambda a, b, name: a.left_join(b, PLUS, WINDOWS, name=name)),

@@ -61,6 +61,10 @@ public final class StreamsBench {
             case "enrich":
                 JsonWorkloads.enrich(builder, in, out);
                 break;
+            case "multi_join":
+            case "join_chain":
+                chain(builder, in).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+                break;
             default:
                 if (workload.startsWith("nexmark_")) {
                     Nexmark.build(builder, workload, in, out);
@@ -90,6 +94,15 @@ public final class StreamsBench {
             default:
                 throw new IllegalArgumentException("no workload " + workload);
         }
+    }
+
+    /** All tables, joined two by two. */
+    private static KStream<Long, String> chain(StreamsBuilder builder, String[] topics) {
+        KTable<Long, String> joined = builder.table(topics[0], WITH);
+        for (int number = 1; number < topics.length; number++) {
+            joined = joined.join(builder.table(topics[number], WITH), String::concat);
+        }
+        return joined.toStream();
     }
 
     /** The right key that a left value begins with. */

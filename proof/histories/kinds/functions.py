@@ -26,6 +26,7 @@ VALUES = ("1", "2", "3", "", "a|4", "b|5", "|6", "x", "a|b|7")
 """Values with and without a reference and a digit, the empty text among them."""
 
 plus = text.plus
+all_plus = text.all_plus
 
 
 def even(value: str | None) -> bool | None:

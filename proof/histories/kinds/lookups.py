@@ -180,7 +180,7 @@ KINDS: dict[str, OperatorKind] = {
         _through_view(_stream_global),
         _view_node(GlobalLookup),
         _how_of_view,
-        weight=1,
+        weight=2,
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
         generations=CURRENT,
     ),

@@ -23,6 +23,7 @@ from proof.histories.kinds.kind import (
     stored,
 )
 from proof.oracle.graph import Node
+from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_map_values import TableMapValues
@@ -87,6 +88,21 @@ def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]
     return [TableTableJoin(site.topology, sides, params["how"], text.plus, materialized=kept)]
 
 
+def _multi_params(choices: Choices, generation: str) -> Params:
+    hows = ["outer"] * 2 if choices.chance(20) else [choices.pick(("inner", "left")) for _ in range(2)]
+    return {"hows": hows, **stored(choices, generation)}
+
+
+def _multi_join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    joiner = site.library.lift(text.all_plus, "string")
+    options = {"how": params["hows"], "name": site.name, "store": site.store(params)}
+    return [inputs[0].multi_join(inputs[1:], joiner, **options)]
+
+
+def _multi_node(_: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    return [MultiJoin(inputs, params["hows"], text.all_plus)]
+
+
 STREAM, TABLE = ("stream",), ("table",)
 KINDS: dict[str, OperatorKind] = {
     "table": OperatorKind((), TABLE, _source, _source_node, remembered),
@@ -99,6 +115,9 @@ KINDS: dict[str, OperatorKind] = {
         _to_stream_node,
     ),
     "table_table": OperatorKind(TABLE * 2, TABLE, _join, _join_node, _join_params, weight=8),
+    "multi_join": OperatorKind(
+        TABLE * 3, TABLE, _multi_join, _multi_node, _multi_params, weight=3, generations=("current",)
+    ),
     "table_to": OperatorKind(
         TABLE,
         (),

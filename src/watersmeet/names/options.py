@@ -127,6 +127,7 @@ USES: dict[str, str] = {
     "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute'))",
     "outer_join": "For example one.outer_join(other, lambda left, right: ...)",
     "one_to_many_join": "For example one.one_to_many_join(many, lambda one, many: ..., key=lambda value: value['one'])",
+    "multi_join": "For example one.multi_join([other, another], lambda one, other, another: ..., how='left')",
     **{name: f"For example {_READS.format(name)}" for name in ("stream", "table", "global_table")},
     "to": "For example stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name='files')",
     "through": "For example stream.through('topic')",

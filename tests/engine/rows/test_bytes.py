@@ -101,6 +101,7 @@ def shared(kind: str) -> Any:
         many, one = (builder.table(name, key="string", value="string") for name in ("many", "one"))
         joined = {
             "table_table": lambda: many.left_join(one, PLUS),
+            "multi_join": lambda: many.multi_join([one], PLUS, how="left"),
             "foreign_key": lambda: many.join(one, PLUS, foreign_key=to_one),
             "one_to_many": lambda: one.one_to_many_join(many, PLUS, key=to_one, result_key=lambda one, many: many),
         }[kind]()
@@ -118,7 +119,7 @@ def shared(kind: str) -> Any:
     return builder
 
 
-TABLES = ("table_table", "foreign_key", "one_to_many")
+TABLES = ("table_table", "multi_join", "foreign_key", "one_to_many")
 KINDS = (*TABLES, "stream_stream", "global_lookup", "stream_table")
 
 

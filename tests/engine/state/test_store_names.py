@@ -14,6 +14,7 @@ from watersmeet.errors import TopologyError
 JOINS: dict[str, Callable[[Any], Any]] = {
     "table_table": lambda b: b["l"].join(b["r"], PLUS, name="j"),
     "stream_table": lambda b: b["l"].to_stream().join(b["r"], PLUS, name="j"),
+    "multi_join": lambda b: b["l"].multi_join([b["r"]], PLUS, name="j"),
     "foreign_key": lambda b: b["l"].join(b["r"], PLUS, foreign_key=REF, name="j"),
     "one_to_many": lambda b: b["l"].one_to_many_join(b["r"], PLUS, key=REF, name="j"),
     "global_lookup": lambda b: b["l"].to_stream().join(b["g"], PLUS, key=REF, name="j"),

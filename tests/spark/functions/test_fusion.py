@@ -58,6 +58,11 @@ def chain(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     return both.left_join(left, joiner)
 
 
+def multi_join(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
+    left, right = tables(b)
+    return left.multi_join([right], joiner, how="outer")
+
+
 def one_to_many(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KTable:
     left, right = tables(b)
     return left.one_to_many_join(right, joiner, key=lambda value: value.substr(1, 1))
@@ -70,7 +75,7 @@ def global_table(b: wm.StreamsBuilder, joiner: Joiner) -> wm.KStream:
     )
 
 
-TOPOLOGIES = (table_table, stream_table, stream_stream, foreign_key, chain, one_to_many, global_table)
+TOPOLOGIES = (table_table, stream_table, stream_stream, foreign_key, chain, multi_join, one_to_many, global_table)
 
 
 def results(spark: SparkSession, make: Any, joiner: Joiner) -> tuple[list[Any], Any]:
@@ -134,6 +139,7 @@ def of_tables(table: wm.KTable) -> dict[str, wm.KTable]:
         "filter_not": table.filter_not(lambda k, v: k == "b"),
         "map_values": longer,
         "stored": longer.filter(lambda v: v.isNotNull(), store="kept"),
+        "multi_join": table.multi_join([longer], CONCAT, how="left"),
         "foreign_key": longer.left_join(table, CONCAT, foreign_key=lambda k, v: k),
         "one_to_many": table.one_to_many_join(longer, CONCAT, key=lambda k, v: F.coalesce(k, v)),
     }

@@ -61,7 +61,7 @@ class Sides:
         """The side's own value before each row."""
         if side not in self._found:
             last = self._ordered.last_before(self._events.side == side, inclusive=False)
-            self._found[side] = _pointers(self._events, last, self._values[side])
+            self._found[side] = values_at(self._events, last, self._values[side])
         return self._found[side]
 
     @cached_property
@@ -69,8 +69,8 @@ class Sides:
         return Ordered(self._events.groups)
 
 
-def _pointers(events: Events, last: Int64s, values: SideValues) -> Int64s:
-    """Rows of the batch turned into pointers; where there is none, what the state holds."""
+def values_at(events: Events, last: Int64s, values: SideValues) -> Int64s:
+    """Pointers to the values of a side at rows of the batch; where there is none (-1), to what the state holds."""
     prior = values.prior[events.groups.group_of_row]
     return np.where(last >= 0, np.where(events.present[last], events.own[last], -1), prior)
 
@@ -107,4 +107,4 @@ class VisibleRows:
         last = self._ordered.last_before(updates, inclusive=False)[self._is_lookup]
         found = np.empty(len(self._events), dtype=np.int64)
         found[self._row[self._is_lookup]] = np.where(last >= 0, self._row[last], -1)
-        return _pointers(self._events, found, values)
+        return values_at(self._events, found, values)

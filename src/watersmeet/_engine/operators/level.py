@@ -18,6 +18,7 @@ from watersmeet._engine.operators import (
     foreign_key_send,
     global_lookup,
     global_table_lookup,
+    multi_join,
     one_to_many,
     stream_table,
     table,
@@ -40,6 +41,7 @@ from watersmeet._engine.state.runs import State
 OPERATORS = {
     "table": table.run,
     "table_table": table_table.run,
+    "multi_join": multi_join.run,
     "stream_table": stream_table.run,
     "stream_versioned_table": stream_versioned_table.run,
     "stream_table_grace": stream_table_grace.run,

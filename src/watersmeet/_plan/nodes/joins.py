@@ -44,6 +44,60 @@ class TableTableNode(JoinNode):
 
 
 @dataclass(frozen=True)
+class MultiJoinNode(Node):
+    """Join of several tables by their common key (docs/semantics, section 27).
+
+    Parameters
+    ----------
+    hows : the type of the join with each table but the first; outer with one is outer with all.
+    joiner : function of the key and of the value of each table.
+    """
+
+    hows: tuple[How, ...] = field(kw_only=True)
+    joiner: Function = field(kw_only=True, compare=False, repr=False)
+    generation: Generation = field(default=Generation.CURRENT, kw_only=True)
+
+    stem = "multi_join"
+    # a result stands as long as the rows do that it needs (docs/semantics, section 27), so it is known to whoever asks
+    old_values = "remembered"
+    sees_lookups = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "outer" in self.hows and set(self.hows) != {"outer"}:
+            raise TopologyError(
+                f"A join of several tables is outer with all of them or with none: how={list(self.hows)}.",
+                hint='Write how="outer", or a list of "inner" and "left".',
+            )
+        if self.generation.is_old:
+            raise TopologyError(
+                "Kafka Streams 0.10.0 and 0.10.1 have no join of several tables.",
+                given=f"generation {self.generation.value!r}",
+                hint="Join them two by two, or use a later generation.",
+            )
+
+    @property
+    def needed(self) -> tuple[bool, ...]:
+        """Of each table, whether there is a result only where it has a row."""
+        return ("outer" not in self.hows, *(how == "inner" for how in self.hows))
+
+    @property
+    def looks_up(self) -> tuple[int, ...]:
+        return tuple(range(len(self.inputs)))
+
+    @property
+    def begins_table(self) -> bool:
+        return True
+
+    def details(self) -> tuple[tuple[str, str], ...]:
+        return (("type", ", ".join(self.hows)), ("generation", self.generation.value))
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        values = ((f"side{number}", shape.value) for number, shape in enumerate(above))
+        return (of_operands("joiner", self.joiner, (("key", self.shape.key), *values)),)
+
+
+@dataclass(frozen=True)
 class StreamTableNode(JoinNode):
     """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
 

@@ -17,6 +17,7 @@ from watersmeet._plan.operators.global_lookup import GlobalLookupSpec, GlobalTab
 from watersmeet._plan.operators.lasting.distinct import DistinctSpec
 from watersmeet._plan.operators.lasting.expiry import ExpirySpec
 from watersmeet._plan.operators.map_async import MapAsyncSpec
+from watersmeet._plan.operators.multi_join import MultiJoinSpec
 from watersmeet._plan.operators.process import ProcessSpec
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamMatchSpec, StreamStreamSpec
@@ -33,6 +34,7 @@ VERSIONED_TABLE = VersionedTableSpec()
 """The same with its past."""
 OPERATORS: dict[type[Node], tuple[Spec[Any], ...]] = {
     nodes.TableTableNode: (TableTableSpec(),),
+    nodes.MultiJoinNode: (MultiJoinSpec(),),
     nodes.StreamTableNode: (StreamTableSpec(),),
     nodes.StreamVersionedTableNode: (StreamVersionedTableSpec(),),
     nodes.StreamTableGraceNode: (StreamTableGraceSpec(),),

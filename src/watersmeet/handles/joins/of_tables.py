@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from watersmeet._plan.nodes import How
 from watersmeet.functions import Function
+from watersmeet.handles import factory as made
 from watersmeet.handles.handle import Handle
 from watersmeet.handles.joins.join import Join
 from watersmeet.handles.joins.kinds import ONE_TO_MANY, Joins, joined
+from watersmeet.handles.joins.multi_join import attach_multi_join
 from watersmeet.handles.shared_parameters import parameters_of
 from watersmeet.names import answering
 from watersmeet.windows import Duration
@@ -206,6 +210,43 @@ class TableJoins(Handle):
         [('ann-1', 30.0), ('bob-2', 5.0), ('ann-1', 30.0), ('ann-3', 12.0)]
         """
         return self._join(many, Join("inner", joiner, name, store, key=key, result_key=result_key), ONE_TO_MANY)
+
+    def multi_join(
+        self,
+        others: Sequence[KTable],
+        joiner: Function,
+        *,
+        how: How | Sequence[How] = "inner",
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """Join with several tables by their common key, in one operator that keeps each table once.
+
+        A change of any table gives one result. A chain of joins ends with the same rows, but keeps each result but the
+        last as well, and may give more results for one change.
+
+        Parameters
+        ----------
+        others : tables with the same type of key.
+        joiner : Column function of the values of all tables, this one's first, or of the key and these, that makes the
+            value.
+        how : "inner", "left" or "outer", or a list of "inner" and "left", one for each of the others. A row needs this
+            table and all inner ones; if all are outer, any one of them.
+        name, store : names of the operator and of its queryable table.
+
+        Raises
+        ------
+        TopologyError : an element of `others` is no table, or there is none; a type of key differs; unknown `how`.
+
+        Examples
+        --------
+        >>> sum_of = lambda customer, percent, bonus: F.coalesce(percent, F.lit(0)) + F.coalesce(bonus, F.lit(0))
+        >>> bonuses = discounts.map_values(lambda percent: percent * 10)
+        >>> results(customers.multi_join([discounts, bonuses], sum_of, how="left"))
+        [('ann', 0), ('bob', 0), ('ann', 220), ('ann', 220)]
+        """
+        result: KTable = made.handle_of(attach_multi_join(self._side, others, joiner, how, name, store))
+        return result
 
     def _join(self, other: Any, join: Join, joins: Joins | None = None) -> KTable:
         result: KTable = joined(self._side, other, join, joins)

@@ -97,7 +97,7 @@ class SentResults:
         )
         # what the wall clock lets go stands before all of them
         movers = [np.append(at, own) for at, own in zip((AT_FIRST, LET_GO, 0), self.times.movers, strict=True)]
-        order, out = in_order(self.context, rows, movers, stands - BEFORE_ALL, now, turn)
+        order, out = in_order(self.context, rows, movers, np.where(stands == BEFORE_ALL, 0, stands + 1), now, turn)
         yield from in_pieces(out | {"value": Picked(self._values(key, value, member), order)})
 
 

@@ -23,8 +23,9 @@ from watersmeet._engine.time.turns import TURN_BYTES, with_turns
 Place: TypeAlias = tuple[int | bytes, ...]
 """Number of the record that it stands before, the time that operators see, turn, serialized key; a record of the
 sources has the number of the first record behind it alone."""
-BEFORE_ALL = -1
-"""Number of the record that what the wall clock lets go stands before: none has it."""
+BEFORE_ALL = -2
+"""Number of the record that what the wall clock lets go stands before: none has it. -1 is that of a row which an
+operator above has let go while the input rested, in a batch without records."""
 
 
 class TimerPositions:
