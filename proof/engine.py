@@ -31,6 +31,7 @@ from proof.layout import layout_of
 from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
+from watersmeet._engine.exchange.shards import ShardCounts, with_copies
 from watersmeet._engine.exchange.watermark import clock_batches, times
 from watersmeet._engine.operator import operator_table
 from watersmeet._engine.operators.level import run_operator
@@ -90,7 +91,7 @@ class EngineDriver:
     Parameters
     ----------
     topology : built with `arrow_builder`.
-    shards : how many shards each operator has.
+    shards : how many shards each operator has; two are in one task, of which each has one copy of a global table.
     partitioned : whether inputs have partitions of their own, as topics have, and are merged by time.
     idle_after_ms : as the option `idle_after` of a start; 0: time waits for records.
     record_cache : as the option of a start.
@@ -159,7 +160,8 @@ class EngineDriver:
             if store.manifest is not None:
                 tables = CarriedTables(tuple((t.name, t) for t in self.layout.settings[operator].kept), scalars=True)
                 made: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
-                divide(store, tables, shard, (self.shards, shards), made.__getitem__)
+                counts = self.counts.of(operator), self._counts(shards).of(operator)
+                divide(store, tables, shard, counts, made.__getitem__)
                 for number, part in sorted(made.items()):
                     parts[operator, number] += [part] if part.manifest is not None else []
         self.stores, self.shards = defaultdict(MemoryChunkStore), shards
@@ -167,6 +169,14 @@ class EngineDriver:
             chunks = {name: chunk for part in found for name, chunk in part.chunks.items()}
             manifest = put_together([part.manifest for part in found if part.manifest is not None])
             self.stores[place] = MemoryChunkStore(manifest, chunks)
+
+    @property
+    def counts(self) -> ShardCounts:
+        """How many shards each operator has."""
+        return self._counts(self.shards)
+
+    def _counts(self, shards: int) -> ShardCounts:
+        return ShardCounts(shards, with_copies(self._physical.operators, shards, tasks=(shards + 1) // 2))
 
     def new_batch(self) -> EngineBatch:
         """What the next micro-batch goes through; a driver that treats batches otherwise gives its own."""
@@ -231,7 +241,7 @@ class EngineBatch:
         piped = not self._driver.partitioned
         for operator, _ in self._physical.timed:
             port = self._physical.time_port(operator)
-            for routed_batch in clock_batches(operator.id, port, ms, self._driver.shards, piped=piped):
+            for routed_batch in clock_batches(operator.id, port, ms, self._driver.counts, piped=piped):
                 self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def run_level(self, level: int) -> None:
@@ -323,7 +333,7 @@ class EngineBatch:
             return
         if not self._driver.partitioned:
             rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
-        for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.shards):
+        for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.counts):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
@@ -370,7 +380,8 @@ class EngineBatch:
 
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
         if flow.id in self._layout.counted:
-            list(pack(arriving, [self._layout.counted[flow.id]], 1, self._physical.slots, self._driver.drops))
+            driver, outlet = self._driver, self._layout.counted[flow.id]
+            list(pack(arriving, [outlet], driver.counts, self._physical.slots, driver.drops))
 
     def _note_moving(self, outlet: Outlet | None, rows: pa.Table) -> None:
         """Note the records that get from the sources to somewhere, and so move time."""
@@ -379,7 +390,7 @@ class EngineBatch:
 
     def _post(self, outlet: Outlet, rows: pa.Table) -> None:
         driver = self._driver
-        for routed_batch in pack(rows, [outlet], driver.shards, self._physical.slots, driver.drops):
+        for routed_batch in pack(rows, [outlet], driver.counts, self._physical.slots, driver.drops):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
 

@@ -116,6 +116,7 @@ def _window_facts(params: Mapping[str, Any], generation: str) -> Iterator[str]:
     if "types" in params:
         yield "- operator: multi-join"
         yield f"- type: {', '.join(params['types'])}"
+        yield "- joiner: all values, a + between two"
         yield f"- generation: {generation}"
         return
     if "by" in params:

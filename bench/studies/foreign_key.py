@@ -29,6 +29,7 @@ from proof.layout import setting_of
 from proof.stages import run_root, with_extra
 from watersmeet._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Drops, Outlet, pack
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import position_columns
@@ -85,7 +86,7 @@ class Join:
     def _packed(self, name: str, outlet: Outlet, frames: Iterable[pa.Table]) -> dict[int, list[pa.Table]]:
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for routed_batch in pack(frame, [outlet], SHARDS, self.physical.slots, Drops()):
+            for routed_batch in pack(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()):
                 self._count(name, [routed_batch.rows])
                 mail[routed_batch.shard].append(routed_batch.rows)
         return mail

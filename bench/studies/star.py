@@ -28,6 +28,7 @@ from proof.layout import setting_of
 from proof.stages import run_root
 from watersmeet._engine.exchange.outlets import FlowColumns, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Drops, Outlet, pack
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import position_columns
@@ -98,7 +99,7 @@ class Runs:
         """Rows by shard, through blobs."""
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for routed in pack(frame, [outlet], SHARDS, self.physical.slots, Drops()):
+            for routed in pack(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()):
                 content = blob.encode(routed.rows)
                 self.sent += len(content)
                 mail[routed.shard].append(blob.decode(content))

@@ -332,7 +332,7 @@ class InputReading:
         order: str | Sequence[str] | None = None,
         store: str | None = None,
     ) -> GlobalKTable:
-        """A GlobalKTable of a Kafka topic or a DataFrame: a table that every shard has a copy of.
+        """A GlobalKTable of a Kafka topic or a DataFrame: a table that every task has a copy of.
 
         At every start it is read to its end before the first record of a stream; later updates come before
         everything else of their batch. It can be looked up by any key and does nothing of its own accord.

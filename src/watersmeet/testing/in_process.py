@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.exchange.watermark import clock_batches
 from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.rows import blob
@@ -221,7 +222,7 @@ class LocalRun:
         physical, labels = self.topology.physical, self.topology.pack.common.labels
         for operator, time in physical.timed:
             if time.by_wall and self._wall is not None:
-                shards = labels.shards * len(self._ran)
+                shards = ShardCounts(labels.shards * len(self._ran))
                 yield from wire_rows(
                     clock_batches(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
                 )

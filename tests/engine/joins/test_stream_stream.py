@@ -19,6 +19,7 @@ from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine.exchange.routing import Outlet, Route, pack
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.exchange.watermark import times, watermark_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.matching import matches
@@ -179,10 +180,10 @@ def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
         outlet = Outlet("", edge.id, 0, "key", "value", route=Route(bounds_port=plan.bounds_port(edge)))
-        for routed_batch in pack(rows[edge.side], [outlet], 1, plan.slots, defaultdict(int)):  # type: ignore[arg-type]
+        for routed_batch in pack(rows[edge.side], [outlet], ShardCounts(1), plan.slots, defaultdict(int)):  # type: ignore[arg-type]
             inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
         # Of a side without rows there is no source frame, so nothing is told.
-        for routed_batch in times(rows[edge.side], (watermark_of(plan, plan.operators[0]),), 1):
+        for routed_batch in times(rows[edge.side], (watermark_of(plan, plan.operators[0]),), ShardCounts(1)):
             inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._engine.exchange.routing import Outlet
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._worker.formats.serdes import UuidSerde
 from watersmeet._worker.wire.dead_letters import DeadLetterWriter
 from watersmeet._worker.wire.encoding import Encoding, packed
@@ -147,7 +148,14 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
     outlet = Outlet("out", 3, 0, "key", "value")
     with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is not a UUID"):
         list(
-            packed(rows, (outlet,), 1, 1, DeadLetterWriter(), {3: Encoding({"value": UuidSerde()}, False, True, "out")})
+            packed(
+                rows,
+                (outlet,),
+                ShardCounts(1),
+                1,
+                DeadLetterWriter(),
+                {3: Encoding({"value": UuidSerde()}, False, True, "out")},
+            )
         )
 
 

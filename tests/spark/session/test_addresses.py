@@ -25,6 +25,15 @@ def plan(*, more: bool) -> Physical:
     return builder.build().physical
 
 
+def looked_up() -> Physical:
+    """A table joined with a global one."""
+    builder = arrow_builder("copies")
+    left = builder.table("left", key="string", value="string")
+    names = builder.global_table("names", key="string", value="string", store="names")
+    left.left_join(names, PLUS, foreign_key=lambda key, value: key).to("out")
+    return builder.build().physical
+
+
 def test_state_is_known_by_node_table_and_range_of_the_hash() -> None:
     labels = spread_labels(plan(more=False), SHARDS, TASKS)
     known = addresses(plan(more=False), labels)
@@ -49,3 +58,21 @@ def test_what_lies_in_a_checkpoint_keeps_its_labels_when_other_operators_come_be
 def test_the_same_topology_has_the_same_labels_from_the_record_as_from_the_beginning() -> None:
     labels = spread_labels(plan(more=False), SHARDS, TASKS)
     assert spread_labels(plan(more=False), SHARDS, TASKS, addresses(plan(more=False), labels)) == labels
+
+
+def test_a_global_table_lies_once_in_each_task() -> None:
+    labels = spread_labels(looked_up(), SHARDS, TASKS)
+    copies = addresses(looked_up(), labels)["global_table_lookup-left-names"]["names"]
+    assert sorted(sparks_hash(np.array(copies, dtype=np.int32)) % TASKS) == list(range(TASKS))
+
+
+def test_a_checkpoint_with_a_copy_of_a_global_table_in_each_shard_keeps_it() -> None:
+    before = {
+        "global_table_lookup-left-names": {
+            "names": [3, 1, 4, 11, 5],
+            "global_table_lookup-left-names": [3, 1, 4, 11, 5],
+        }
+    }
+    labels = spread_labels(looked_up(), SHARDS, TASKS, before)
+    assert labels.of_target(0) == [3, 1, 4, 11, 5]
+    assert labels.counts.of(0) == SHARDS

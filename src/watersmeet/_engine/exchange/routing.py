@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.clock import SNAPSHOT, Clock
-from watersmeet._engine.exchange.shards import in_shards, shard_of
+from watersmeet._engine.exchange.shards import ShardCounts, in_shards, shard_of
 from watersmeet._engine.keys.keys import hash_keys
 from watersmeet._engine.rows.columns import (
     HELD_KEY,
@@ -243,7 +243,9 @@ def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.
     return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
 
 
-def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: Drops) -> Iterator[RoutedBatch]:
+def pack(
+    frame: pa.Table, outlets: Sequence[Outlet], shards: ShardCounts, slots: int, drops: Drops
+) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches; rows that may not pass are counted in `drops`."""
     for outlet in outlets:
         rows = _select(frame, outlet, drops)
@@ -264,13 +266,13 @@ def pack(frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, dr
 
 
 def _time_bounds(
-    outlet: Outlet, edge: pa.Table, shards: int, slots: int, cases: Int64s | None
+    outlet: Outlet, edge: pa.Table, shards: ShardCounts, slots: int, cases: Int64s | None
 ) -> Iterator[RoutedBatch]:
     """The time bounds of the edge's rows, for every shard."""
     if outlet.target is None or outlet.route.bounds_port is None:
         return
     for case, steps in bounds_by_case(edge, cases, slots, nulls=outlet.route.nulls_reach):
-        for shard in range(case * shards, (case + 1) * shards):
+        for shard in shards.of_case(outlet.target, case):
             yield RoutedBatch(outlet.target, shard, outlet.route.bounds_port, steps)
 
 
@@ -372,22 +374,24 @@ def _moved(part: pa.Table, start: Sequence[str], names: Sequence[str], moves: Se
     return {name: pa.array(value) for name, value in zip(names, values, strict=True)}
 
 
-def _copies(outlet: Outlet, rows: pa.Table, shards: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
+def _copies(outlet: Outlet, rows: pa.Table, shards: ShardCounts, cases: Int64s | None) -> Iterator[RoutedBatch]:
     """All rows for every shard, of their own case where there are several."""
     assert outlet.target is not None
     for case in [None] if cases is None else np.unique(cases):
         mine = rows if case is None else rows.filter(pa.array(cases == case))
-        for shard in range(shards):
-            yield RoutedBatch(outlet.target, shard if case is None else int(case) * shards + shard, outlet.port, mine)
+        for shard in shards.of_case(outlet.target, 0 if case is None else int(case)):
+            yield RoutedBatch(outlet.target, shard, outlet.port, mine)
 
 
-def _split(outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: int, cases: Int64s | None) -> Iterator[RoutedBatch]:
+def _split(
+    outlet: Outlet, rows: pa.Table, hashes: Int64s, shards: ShardCounts, cases: Int64s | None
+) -> Iterator[RoutedBatch]:
     """Routed batches by shard; a case has shards of its own, numbered behind those of the case before."""
     target = outlet.target
     assert target is not None
-    shard = shard_of(hashes, shards)
+    shard = shard_of(hashes, shards.of(target))
     if cases is not None:
-        shard += cases * shards
+        shard += cases * shards.usual
     order = in_shards(shard, hashes if cases is None and rows.nbytes > SLICE_BYTES else None)
     ordered = shard[order]
     rows = rows if (order[1:] > order[:-1]).all() else rows.take(pa.array(order))

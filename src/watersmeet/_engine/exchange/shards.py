@@ -7,11 +7,45 @@ range and no others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from watersmeet._engine.arrays import Int64s
+from watersmeet._plan.physical import Operator
 
 _SIGN, _HALF = np.uint64(1 << 63), np.uint64(32)
+
+
+@dataclass(frozen=True)
+class ShardCounts:
+    """How many shards each target of an exchange has, an operator or an exit.
+
+    Parameters
+    ----------
+    usual : of all but a few targets; the shards of a further case are numbered behind so many.
+    few : of those that have fewer, by their numbers.
+
+    >>> ShardCounts(8, {1: 2}).of_case(1, 0), ShardCounts(8, {1: 2}).of_case(1, 3), ShardCounts(8).of_case(1, 0)
+    (range(0, 2), range(24, 26), range(0, 8))
+    """
+
+    usual: int
+    few: Mapping[int, int] = field(default_factory=dict)
+
+    def of(self, target: int) -> int:
+        """How many shards the target has."""
+        return self.few.get(target, self.usual)
+
+    def of_case(self, target: int, case: int) -> range:
+        """The numbers of the target's shards in a case; a query has the case 0 alone."""
+        return range(case * self.usual, case * self.usual + self.of(target))
+
+
+def with_copies(operators: Iterable[Operator], shards: int, tasks: int) -> dict[int, int]:
+    """The shards of operators that keep a global table: one in each task, since each shard has a copy of the table."""
+    return {each.id: min(shards, tasks) for each in operators if any(table.everywhere for table in each.keeps)}
 
 
 def shard_of(hashes: Int64s, shards: int) -> Int64s:

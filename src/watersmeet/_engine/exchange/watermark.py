@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet._engine.arrays import Bools, Int64s
 from watersmeet._engine.exchange.routing import RoutedBatch
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.rows.columns import bools, ints
 from watersmeet._engine.time.idle import clock_row
 from watersmeet._engine.time.partition_times import last_times, time_moves
@@ -45,12 +46,14 @@ def watermark_of(physical: Physical, operator: Operator, roots: tuple[str, ...] 
     )
 
 
-def clock_batches(target: int, port: int, wall: int, shards: int, *, piped: bool = False) -> Iterator[RoutedBatch]:
+def clock_batches(
+    target: int, port: int, wall: int, shards: ShardCounts, *, piped: bool = False
+) -> Iterator[RoutedBatch]:
     """The wall clock for every shard of an operator; `piped`: in a test driver."""
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
-def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> Iterator[RoutedBatch]:
+def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: ShardCounts) -> Iterator[RoutedBatch]:
     """The rows by which a source stage's frame, with its positions, brings time to every shard."""
     if not watermarks or not len(frame):
         return
@@ -63,8 +66,8 @@ def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: int) -> It
             yield from _to_all(watermark.target, watermark.port, told, shards, int(number))
 
 
-def _to_all(target: int, port: int, rows: pa.Table, shards: int, case: int) -> Iterator[RoutedBatch]:
-    return (RoutedBatch(target, case * shards + shard, port, rows) for shard in range(shards))
+def _to_all(target: int, port: int, rows: pa.Table, shards: ShardCounts, case: int) -> Iterator[RoutedBatch]:
+    return (RoutedBatch(target, shard, port, rows) for shard in shards.of_case(target, case))
 
 
 def _marked(frame: pa.Table, watermark: Watermark) -> Bools:

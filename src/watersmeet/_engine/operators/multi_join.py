@@ -17,7 +17,7 @@ from watersmeet._engine.matching.match import Ordered
 from watersmeet._engine.operator import Events, OperatorContext, SideValues, operator_table, sent, store_last
 from watersmeet._engine.rows.sizes import Picked
 from watersmeet._engine.state.runs import State
-from watersmeet._plan.operators.multi_join import MultiJoinParams
+from watersmeet._plan.operators.table_joins.multi_join import MultiJoinParams
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
@@ -52,7 +52,7 @@ def _results(
     """A result for each row that makes one, or ends one."""
     operator = events.context.operator
     needed = events.context.params(MultiJoinParams).needed
-    joins, old_joins = _stands(current, needed), _stands(before, needed)
+    joins, old_joins = _has_result(current, needed), _has_result(before, needed)
     # a tombstone of a row that was not there changes nothing
     changes = events.present | np.any([np.not_equal(*pair) for pair in zip(current, before, strict=True)], axis=0)
     rows = np.flatnonzero((joins | old_joins) & changes)
@@ -69,7 +69,7 @@ def _results(
     yield from events.context.in_pieces(out)
 
 
-def _stands(pointers: list[Int64s], needed: tuple[bool, ...]) -> Bools:
+def _has_result(pointers: list[Int64s], needed: tuple[bool, ...]) -> Bools:
     """Of each row, whether there is a result with these values."""
     there = [rows >= 0 for rows in pointers]
     found = there if not any(needed) else [rows for rows, needs in zip(there, needed, strict=True) if needs]

@@ -17,14 +17,14 @@ from watersmeet._plan.operators.global_lookup import GlobalLookupSpec, GlobalTab
 from watersmeet._plan.operators.lasting.distinct import DistinctSpec
 from watersmeet._plan.operators.lasting.expiry import ExpirySpec
 from watersmeet._plan.operators.map_async import MapAsyncSpec
-from watersmeet._plan.operators.multi_join import MultiJoinSpec
 from watersmeet._plan.operators.process import ProcessSpec
 from watersmeet._plan.operators.spec import Spec
 from watersmeet._plan.operators.stream_stream import StreamMatchSpec, StreamStreamSpec
 from watersmeet._plan.operators.stream_table import StreamTableSpec
 from watersmeet._plan.operators.stream_versioned_table import StreamTableGraceSpec, StreamVersionedTableSpec
 from watersmeet._plan.operators.table import TableSpec
-from watersmeet._plan.operators.table_table import TableTableSpec
+from watersmeet._plan.operators.table_joins.multi_join import MultiJoinSpec
+from watersmeet._plan.operators.table_joins.table_table import TableTableSpec
 from watersmeet._plan.operators.versioned_table import VersionedTableSpec
 from watersmeet._plan.operators.wtables import StreamWTableSpec, TableWTableSpec, WTableTableSpec, WTableWTableSpec
 

@@ -166,7 +166,7 @@ class LevelProcessor(StatefulProcessor):
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
         if handed is not None:
             handed.end(state)
-        yield from self._written(drops.routed(self._common.labels.shards), tally)
+        yield from self._written(drops.routed(self._common.labels.counts), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
             self._common.measures.note_state(context.operator, shard, state, tally)
@@ -183,7 +183,7 @@ class LevelProcessor(StatefulProcessor):
             yield from self._fused_rows(
                 table, self._operators.fused[target], 0, self._operators.settings[target], drops, tally
             )
-        yield from self._written(drops.routed(self._common.labels.shards), tally)
+        yield from self._written(drops.routed(self._common.labels.counts), tally)
         yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
             yield from self._common.measures.wire(tally, label)
@@ -226,7 +226,7 @@ class LevelProcessor(StatefulProcessor):
         rows = rows.append_column(
             "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
         )
-        live = packed(rows, fused.outlets, self._common.labels.shards, context.slots, drops, self._common.encodings)
+        live = packed(rows, fused.outlets, self._common.labels.counts, context.slots, drops, self._common.encodings)
         yield from self._written(live, tally)
 
     def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:

@@ -31,11 +31,13 @@ class OldShard:
     Parameters
     ----------
     number : of the shard.
+    of : among how many.
     manifest : its manifest, as it is stored.
     to : of each operator that takes something over its level, the labels of its shards, and what it takes.
     """
 
     number: int
+    of: int
     manifest: bytes = field(repr=False)
     to: Sequence[tuple[int, Sequence[int], CarriedTables]]
 
@@ -48,11 +50,9 @@ class Rescales:
 
     Parameters
     ----------
-    shards : how many there are until now, and from now on.
     old : the old shards, by their labels.
     """
 
-    shards: tuple[int, int]
     old: Mapping[int, OldShard]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,7 +82,7 @@ class Rescales:
         for number, (level, labels, tables) in enumerate(shard.to):
             made: dict[int, FolderChunkStore] = {}
             parts = partial(_part, made, folder / f"parts-{number}")
-            divide(store, tables, shard.number, self.shards, parts, RunCache(folder / "runs"))
+            divide(store, tables, shard.number, (shard.of, len(labels)), parts, RunCache(folder / "runs"))
             for new, part in made.items():
                 yield from _pieces_of(part, labels[new], level, shard.number)
         shutil.rmtree(folder)

@@ -127,7 +127,12 @@ class Handover:
 
     @property
     def _rescales(self) -> bool:
-        return self.old.shards != self.place.facts.shards
+        """Whether some table lies in another number of shards from now on."""
+        new, old = self.place.facts.addresses, self.old.addresses
+        return any(
+            len(old[taken.from_node][taken.from_table]) != len(new[taken.node][taken.table])
+            for taken, _, _ in self._takings
+        )
 
     def _as_they_are(self) -> Iterator[DataFrame]:
         """Chunks for as many shards as before."""
@@ -145,24 +150,25 @@ class Handover:
             begun = spark.createDataFrame([(label, None, None, None) for label in old], chunk)
             chunks = reduce(DataFrame.unionByName, frames, begun)
             by_shard = chunks.repartition(len(old), "old").sortWithinPartitions("old")
-            yield by_shard.mapInArrow(Rescales((self.old.shards, self.place.facts.shards), old), PIECE)
+            yield by_shard.mapInArrow(Rescales(old), PIECE)
 
     @cached_property
     def _old_shards(self) -> dict[int, OldShard]:
         """The shards with state until now, by label, and what of them goes where."""
         found: dict[int, dict[tuple[int, ...], tuple[int, CarriedTables]]] = {}
-        numbers = {}
+        numbers: dict[int, tuple[int, int]] = {}
         for taken, operator, table in self._takings:
             labels = tuple(self.place.facts.addresses[taken.node][taken.table])
-            for number, old in enumerate(self.old.addresses[taken.from_node][taken.from_table]):
+            before = self.old.addresses[taken.from_node][taken.from_table]
+            for number, old in enumerate(before):
                 if old in self._manifests:
-                    to, numbers[old] = found.setdefault(old, {}), number
-                    _, before = to.get(labels, (0, CarriedTables((), scalars=False)))
-                    tables = (*before.tables, (taken.from_table, table))
-                    to[labels] = operator.level, CarriedTables(tables, before.scalars or taken.scalars)
+                    to, numbers[old] = found.setdefault(old, {}), (number, len(before))
+                    _, so_far = to.get(labels, (0, CarriedTables((), scalars=False)))
+                    tables = (*so_far.tables, (taken.from_table, table))
+                    to[labels] = operator.level, CarriedTables(tables, so_far.scalars or taken.scalars)
         return {
             old: OldShard(
-                numbers[old],
+                *numbers[old],
                 self._manifests[old][2],
                 [(level, labels, tables) for labels, (level, tables) in to.items()],
             )

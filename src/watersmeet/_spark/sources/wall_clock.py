@@ -68,7 +68,7 @@ class Tell:
         """Wire rows of one task."""
         latest = [pc.max(batch.column("wall")).as_py() for batch in batches if len(batch)]
         for target, port in self.targets if latest else ():
-            routed_batches = clock_batches(target, port, max(latest), self.labels.shards)
+            routed_batches = clock_batches(target, port, max(latest), self.labels.counts)
             yield from wire_batches(wire_rows(routed_batches, self.labels))
         if self.ends:
             yield from wire_batches(ends_for_all_tasks(self.labels))

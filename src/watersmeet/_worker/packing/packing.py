@@ -144,9 +144,9 @@ class Pack:
         if self.sources:
             drops.refused(frame, self.stage.roots)
         live = packed(
-            frame, self.stage.outlets, self.common.labels.shards, self.stage.slots, drops, self.common.encodings
+            frame, self.stage.outlets, self.common.labels.counts, self.stage.slots, drops, self.common.encodings
         )
-        routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.shards))
+        routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.counts))
         if self.common.measures and tally is not None:
             routed = self.common.measures.produced(routed, tally)
             self.common.measures.consumed(
@@ -156,7 +156,7 @@ class Pack:
         if self.common.measures and tally is not None:
             rows = self.common.measures.sent(rows, tally)
         yield from rows
-        yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.shards), self.common.labels)
+        yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.counts), self.common.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from watersmeet._engine.arrays import Int64s
 from watersmeet._engine.exchange.outlets import exit_number
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, pack
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.keys.big_endian import as_bytes
 from watersmeet._engine.rows.columns import HELD_KEY, PARTITION_BITS, array, ints, position_columns, visible_columns
 from watersmeet._engine.rows.topic_slots import place_of
@@ -195,7 +196,7 @@ class DeadLetterWriter(Drops):
         told = [(output, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
         self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), told)
 
-    def routed(self, shards: int) -> Iterator[RoutedBatch]:
+    def routed(self, shards: ShardCounts) -> Iterator[RoutedBatch]:
         """The dead letters on their way, which are forgotten here."""
         held, self._held = self._held, []
         for way, letters in held:

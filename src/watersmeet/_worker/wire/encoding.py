@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.exchange.routing import Outlet, RoutedBatch, pack, wanted
+from watersmeet._engine.exchange.shards import ShardCounts
 from watersmeet._engine.rows.columns import array, bools, without
 from watersmeet._engine.rows.halves import failing
 from watersmeet._plan.nodes import SinkNode
@@ -109,7 +110,12 @@ def _serde(sink: SinkNode, part: str) -> Serde:
 
 
 def packed(
-    frame: pa.Table, outlets: Sequence[Outlet], shards: int, slots: int, drops: DeadLetterWriter, encodings: Encodings
+    frame: pa.Table,
+    outlets: Sequence[Outlet],
+    shards: ShardCounts,
+    slots: int,
+    drops: DeadLetterWriter,
+    encodings: Encodings,
 ) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches, those of outputs written as far as they are here."""
     if not encodings:

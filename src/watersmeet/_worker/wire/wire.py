@@ -10,13 +10,14 @@ all other rows once they are sorted, so its reader has read everything (docs/dec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from watersmeet._engine.exchange.shards import ShardCounts, with_copies
 from watersmeet._plan.dead_letters import WITHIN, letter_sources
 from watersmeet._plan.operators.spec import OUT_OF_ORDER, RAISED
 from watersmeet._plan.physical import Physical
@@ -63,12 +64,19 @@ class Labels:
     spread : label of each (target * shards + shard), chosen so that Spark's hash spreads the shards of a
         target evenly over the tasks; None numbers them through, for test runs with many cases.
     ends : labels of the ends, one for each task of an exchange; higher than all others.
+    few : how many shards a target has, where these are fewer.
     """
 
     shards: int
     targets: int
     spread: tuple[int, ...] | None = None
     ends: tuple[int, ...] = ()
+    few: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def counts(self) -> ShardCounts:
+        """How many shards each target has."""
+        return ShardCounts(self.shards, self.few)
 
     def label(self, target: int, shard: int) -> int:
         """Label of a shard; a shard number beyond `shards` belongs to a further case."""
@@ -80,7 +88,7 @@ class Labels:
 
     def of_target(self, target: int) -> list[int]:
         """Label of each shard of a target."""
-        return [self.label(target, shard) for shard in range(self.shards)]
+        return [self.label(target, shard) for shard in self.counts.of_case(target, 0)]
 
     def place(self, label: int) -> tuple[int, int]:
         """(target, shard) of a label, the case times `shards` added to the shard; an end's target is none there is."""
@@ -142,14 +150,17 @@ def spread_labels(physical: Physical, shards: int, tasks: int, known: Addresses 
     known : where a checkpoint has state: what lies there keeps its labels, whatever else the topology has.
     """
     targets = target_count(physical)
-    fixed = _fixed(physical, shards, known or {})
+    ranges = _ranges(physical, known or {})
+    fixed = {target * shards + shard: label for target, labels in ranges.items() for shard, label in enumerate(labels)}
     wanted = targets * shards
     candidates = np.arange(max(wanted * 8, max(fixed.values(), default=0) + 1) + 64 * tasks, dtype=np.int32)
     task_of = sparks_hash(candidates) % tasks
     free = ~np.isin(candidates, list(fixed.values()))
     queues = [candidates[(task_of == task) & free].tolist() for task in range(tasks)]
     spread = tuple(_deal(queues, wanted, shards, fixed))
-    return Labels(shards, targets, spread, tuple(_higher(queue, max(spread, default=-1)) for queue in queues))
+    counts = with_copies(physical.operators, shards, tasks) | {target: len(found) for target, found in ranges.items()}
+    few = {target: count for target, count in counts.items() if count < shards}
+    return Labels(shards, targets, spread, tuple(_higher(queue, max(spread, default=-1)) for queue in queues), few)
 
 
 def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[int]]]:
@@ -161,14 +172,14 @@ def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[in
     return found
 
 
-def _fixed(physical: Physical, shards: int, known: Addresses) -> dict[int, int]:
-    """Label of each (target * shards + shard) with state somewhere."""
-    fixed: dict[int, int] = {}
+def _ranges(physical: Physical, known: Addresses) -> dict[int, Sequence[int]]:
+    """By operator with state somewhere, the labels under which it lies."""
+    found: dict[int, Sequence[int]] = {}
     for operator in physical.operators:
         tables = known.get(operator.node, {})
         ranges = next((tables[table.name] for table in operator.keeps if table.name in tables), ())
-        fixed |= {operator.id * shards + shard: label for shard, label in enumerate(ranges)}
-    return fixed
+        found |= {operator.id: ranges} if ranges else {}
+    return found
 
 
 def sparks_hash(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -1,0 +1,1 @@
+"""The specs of joins of tables by their common key."""
