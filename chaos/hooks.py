@@ -11,7 +11,6 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
-import shutil
 import signal
 import sys
 from collections import Counter
@@ -24,7 +23,7 @@ from typing import Any
 FOLDER, WRITERS = "CHAOS_FOLDER", "CHAOS_WRITERS"
 LIMITS = (0, 2_000, 3_000, 4_000, 6_000, 256 << 10)
 """Bytes up to which a task hands its records back to the driver, where both write; a batch's task has about 4,000."""
-ORDER, KEPT, CHECKPOINT = "order.json", "kept", "checkpoint"
+ORDER, KEPT, CHECKPOINT, ROUND = "order.json", "kept", "checkpoint", "round.json"
 _passed: Counter[int] = Counter()
 
 
@@ -210,23 +209,26 @@ def _wrap_sinks(module: Any) -> None:
 
     @wraps(write)
     def wrapped(sinks: Any, frame: Any, batch: int) -> None:
-        _keep_plan(batch)
+        _keep_plan(frame, batch)
         write(sinks, frame, batch)
         reached("between_commits")
 
     module.BatchSinks.__call__ = wrapped
 
 
-def _keep_plan(batch: int) -> None:
+def _keep_plan(frame: Any, batch: int) -> None:
     """Copy what Spark planned for the batch, before Spark clears it away: the judge goes by it.
 
     A batch that is run again must be of the same records: if it is not, the difference is kept for the judge.
     """
+    from watersmeet._spark.checkpoint.disk import Disk
+
     folder = Path(os.environ[FOLDER])
-    planned, kept = folder / CHECKPOINT / "offsets" / str(batch), folder / KEPT / str(batch)
-    if kept.exists() and offsets_in(kept.read_text()) != offsets_in(planned.read_text()):
+    checkpoint = json.loads((folder / ROUND).read_text())["checkpoint"]
+    planned, kept = Disk(frame.sparkSession).read(f"{checkpoint}/offsets/{batch}"), folder / KEPT / str(batch)
+    if kept.exists() and offsets_in(kept.read_text()) != offsets_in(planned):
         kept = kept.with_name(f"changed-{batch}")
-    shutil.copy(planned, kept.with_suffix(".new"))
+    kept.with_suffix(".new").write_text(planned)
     kept.with_suffix(".new").rename(kept)
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -23,7 +24,8 @@ from typing import Any
 from chaos import hooks
 from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
-from chaos.hooks import CHECKPOINT
+from chaos.hdfs_server import Hdfs
+from chaos.hooks import CHECKPOINT, ROUND
 from chaos.joins import JOINS, SIDES, by_wall
 from chaos.judge import (
     Readings,
@@ -39,7 +41,7 @@ from chaos.judge import (
     unplanned,
 )
 from chaos.strikes import Strike, passed
-from chaos.turn import EVENTS, FINISH, ROUND
+from chaos.turn import EVENTS, FINISH
 from dev.broker import KafkaBroker
 from dev.cluster import spark_home
 from dev.reader import Record, committed
@@ -78,6 +80,7 @@ class Round:
     writers : who writes the output, a name of `strikes.WRITERS`.
     database : that keeps the table, a name of `databases.DATABASES`; none: the results go into a topic.
     together : whether batches end at times that all partitions have reached (`max_task_idle`).
+    hdfs : whether the checkpoint lies on an HDFS of its own; not where the wall clock moves results.
     """
 
     seed: int
@@ -89,6 +92,7 @@ class Round:
     writers: str = "driver"
     database: str = ""
     together: bool = False
+    hdfs: bool = False
 
 
 @dataclass
@@ -123,8 +127,12 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / hooks.KEPT).mkdir(parents=True)
-    with KafkaBroker(start_timeout=_BROKER_SECONDS) as broker, database(given.database, folder) as url:
-        ring = _Ring(given, folder, broker, say, url)
+    with (
+        KafkaBroker(start_timeout=_BROKER_SECONDS) as broker,
+        database(given.database, folder) as url,
+        Hdfs() if given.hdfs else nullcontext() as hdfs,
+    ):
+        ring = _Ring(given, folder, broker, say, url, str(folder) if hdfs is None else hdfs.url)
         try:
             ring.fight()
         finally:
@@ -138,7 +146,7 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
 class _Ring:
     """The processes of a round."""
 
-    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str) -> None:
+    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str, place: str) -> None:
         self._given, self._folder, self._broker, self._say = given, folder, broker, say
         self._random = Random(f"{given.seed}/{given.number}/{given.join}")
         self._topics = {
@@ -149,6 +157,7 @@ class _Ring:
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
         setting |= {"batch": BATCH, "idle": "200 ms" if given.together else None}
         setting |= {"delivery": given.delivery, "executors": given.executors, "database": url}
+        setting |= {"checkpoint": f"{place}/{CHECKPOINT}"}
         self._database = url
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None

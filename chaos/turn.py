@@ -16,12 +16,12 @@ from typing import Any
 
 import watersmeet
 from chaos.databases import TABLE
-from chaos.hooks import CHECKPOINT, kill_session
+from chaos.hooks import ROUND, kill_session
 from chaos.joins import JOINS, by_wall, handles
 from dev.jars import spark_jars
 from dev.jvm import SHORT_LIVED
 
-FINISH, EVENTS, ROUND = "finish", "events", "round.json"
+FINISH, EVENTS = "finish", "events"
 _LOOK_SECONDS = 0.2
 _TELLING = ("SinkError", "ConfigError", "StateError", "CorruptData", "Hint", "Given", "Exception", "Error")
 
@@ -40,7 +40,7 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
     try:
         query = _topology(given).start(
             spark,
-            checkpoint=str(folder / CHECKPOINT),
+            checkpoint=given["checkpoint"],
             kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"], max_task_idle=given["idle"]),
             tasks=2,
             shards=4,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.checkpoints.hdfs_server import Hdfs
+from chaos.hdfs_server import Hdfs
 from watersmeet._spark.checkpoint.disk import Disk
 
 DISK, HDFS = "disk", "hdfs"
