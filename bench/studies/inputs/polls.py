@@ -1,6 +1,6 @@
 """What reading topics costs Kafka's client and the broker, by the settings of the client, by turns.
 
-`python bench/studies/polls.py [turns]`: each turn reads the records of `orders` from a broker once with every setting,
+`python bench/studies/inputs/polls.py [turns]`: each turn reads the records of `orders` from a broker once with every setting,
 in one session of Spark's, two tasks at a time, and throws them away. CPU-seconds are those of the whole process, so a
 turn holds a little planning too; the first turn, in which the JVM compiles, does not count."""
 
@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from pyspark.sql import SparkSession

@@ -1,6 +1,6 @@
 """Records of Kafka as Arrow in a Python worker: through Spark's source, and read by the worker itself.
 
-Run by its path: `python bench/studies/kafka_arrow.py [records]`. The same topic of four partitions (keys of 8 bytes,
+Run by its path: `python bench/studies/inputs/kafka_arrow.py [records]`. The same topic of four partitions (keys of 8 bytes,
 values of 100 characters) is read to its end both ways, by turns: by Spark's batch source with `mapInArrow` behind it,
 which counts, and by the client librdkafka in one process, which makes Arrow of what it gets. Printed are CPU-seconds of
 all processes for a million records; the broker's are apart and not counted.
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def by_client(servers: str) -> int:
             }
             batch = pa.RecordBatch.from_pydict(columns)
             total += len(batch)
-            at = found[-1].offset() + 1 if found else at
+            at += len(batch)
     consumer.close()
     return total
 

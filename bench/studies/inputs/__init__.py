@@ -1,0 +1,1 @@
+"""Studies of what comes in: topics, formats, the looks for new records."""
