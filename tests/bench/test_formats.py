@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.studies.formats import JSON, formats, orders, table, turn
+from bench.studies.inputs.formats import JSON, formats, orders, table, turn
 
 
 def test_each_format_reads_the_orders_that_it_has_written_and_has_a_row() -> None:
