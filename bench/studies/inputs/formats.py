@@ -1,9 +1,9 @@
 """What a format costs: orders as bytes to columns and back on one core, in each format beside our own JSON, by turns.
 
-Run by its path, no JVM needed: `python bench/studies/inputs/formats.py [records]`. In each turn every format reads and
-writes the same orders, so that what the machine does meanwhile is done to all of them; a rate is a median of CPU time over
-the turns, a ratio the median of a turn's ratios. Confluent's serdes for Kafka Streams are not on Maven Central; so this is
-beside our own JSON, whose rate beside Kafka Streams' is that of the workload `orders`."""
+Run by its path, no JVM needed: `python bench/studies/inputs/formats.py [records]`. In each turn every format reads
+and writes the same orders, so that what the machine does meanwhile is done to all of them; a rate is a median of CPU
+time over the turns, a ratio the median of a turn's ratios. Confluent's serdes for Kafka Streams are not on Maven
+Central; so this is beside our own JSON, whose rate beside Kafka Streams' is that of the workload `orders`."""
 
 from __future__ import annotations
 

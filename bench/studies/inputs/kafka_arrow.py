@@ -1,9 +1,9 @@
 """Records of Kafka as Arrow in a Python worker: through Spark's source, and read by the worker itself.
 
 Run by its path: `python bench/studies/inputs/kafka_arrow.py [records]`. The same topic of four partitions (keys of 8
-bytes, values of 100 characters) is read to its end both ways, by turns: by Spark's batch source with `mapInArrow` behind
-it, which counts, and by the client librdkafka in one process, which makes Arrow of what it gets. Printed are CPU-seconds of
-all processes for a million records; the broker's are apart and not counted.
+bytes, values of 100 characters) is read to its end both ways, by turns: by Spark's batch source with `mapInArrow`
+behind it, which counts, and by the client librdkafka in one process, which makes Arrow of what it gets. Printed are
+CPU-seconds of all processes for a million records; the broker's are apart and not counted.
 """
 
 from __future__ import annotations

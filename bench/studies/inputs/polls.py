@@ -1,8 +1,8 @@
 """What reading topics costs Kafka's client and the broker, by the settings of the client, by turns.
 
 `python bench/studies/inputs/polls.py [turns]`: each turn reads the records of `orders` from a broker once with every
-setting, in one session of Spark's, two tasks at a time, and throws them away. CPU-seconds are those of the whole process, so
-a turn holds a little planning too; the first turn, in which the JVM compiles, does not count."""
+setting, in one session of Spark's, two tasks at a time, and throws them away. CPU-seconds are those of the whole
+process, so a turn holds a little planning too; the first turn, in which the JVM compiles, does not count."""
 
 from __future__ import annotations
 
