@@ -65,6 +65,7 @@ PANELS = {
         Panel("Written", "cps", [_rate("watersmeet_records_produced_total", "sink")]),
         Panel("Into operators", "cps", [_rate("watersmeet_process_total", "operator")]),
         Panel("Out of operators", "cps", [_rate("watersmeet_forward_total", "operator")]),
+        Panel("Share of the hottest key", "percentunit", [_by("watersmeet_hot_key_share", "operator")]),
     ),
     "Time": (
         Panel("Stream time", "dateTimeAsIso", [("1000 * watersmeet_stream_time_seconds{}", "{{source}}")]),

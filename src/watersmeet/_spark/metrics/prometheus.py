@@ -163,6 +163,9 @@ def _of_process(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[
         for share in (0.5, 0.99)
         if (seconds := found.quantile(share)) is not None
     ]
+    # no key is a label: keys may be secret, and have no end
+    hot: list[Sample] = [((name,), found.share) for batch in last for name, found in batch.hot_keys.items()]
+    yield "watersmeet_hot_key_share", _TEXT["hot"], ("operator",), hot
     yield "watersmeet_batch_latency_seconds", _TEXT["latency_of_batch"], ("source", "quantile"), list(quantiles)
     writes = [sample for batch in last for sample in _by_name(batch.writes)]
     yield "watersmeet_write_duration_seconds", _TEXT["writes"], ("part",), writes
@@ -193,6 +196,7 @@ _TEXT = {
     "restarts": "How often the checkpoint was started before this start.",
     "error": "When an error last ended the query, in this start or an earlier one.",
     "driver": "Memory of the driver: of Python, of the JVM, what this uses of its heap, and the heap's limit.",
+    "hot": "The share of an operator's records of the last batch that one key has, if it is a tenth or more.",
     "consumed": "Records read from a source, dropped ones included.",
     "produced": "Records written to a sink.",
     "process": "Records that an operator was given.",
