@@ -126,6 +126,7 @@ class BatchMetrics:
     latency : of the records of each source, from their timestamps to the outputs.
     writes : seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
         `transactions`, the longest of Kafka's transactions, where there was one.
+    takeovers : how often a task took a transactional id over from another worker, to write to Kafka exactly once.
     hot_keys : by operator, the key with the most records, if it has 10,000 of them and a tenth of the operator's.
     """
 
@@ -138,6 +139,7 @@ class BatchMetrics:
     latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
     writes: Mapping[str, float] = field(default_factory=dict)
     hot_keys: Mapping[str, HotKey] = field(default_factory=dict)
+    takeovers: int = 0
 
     @property
     def records(self) -> int:
