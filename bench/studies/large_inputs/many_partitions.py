@@ -1,11 +1,12 @@
 """What waits in Kafka at the first start: many partitions with a few records each, or many records.
 
-`python bench/studies/large_inputs/many_partitions.py --partitions 100 1000 10000` has a topic with so many partitions and `--records` in all
-(two in each by default), one size after the other; `--records 20000000 --partitions 4` has many records. The driver's
-heap is 1 GB. Records are counted by key, into another topic. Printed for each size: how long it took to make the topic,
-each batch's records, seconds and parts, and the most memory of the driver's JVM, of its Python and of the workers. When
-all is read one more record comes into one partition, some times, and then one into each: what a batch costs that has
-almost nothing, and one with each partition behind the first. `--cached` is how many consumers Spark keeps."""
+`python bench/studies/large_inputs/many_partitions.py --partitions 100 1000 10000` has a topic with so many partitions
+and `--records` in all (two in each by default), one size after the other; `--records 20000000 --partitions 4` has many
+records. The driver's heap is 1 GB. Records are counted by key, into another topic. Printed for each size: how long it
+took to make the topic, each batch's records, seconds, CPU-seconds and parts, and the most memory of the driver's JVM,
+of its Python and of the workers. When all is read one more record comes into one partition, some times, and then one
+into each: what a batch costs that has almost nothing, and one with each partition behind the first. `--cached` is how
+many consumers Spark keeps."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ class Peaks(threading.Thread):
 def part(servers: str, records: int, partitions: int, given: argparse.Namespace) -> None:
     """One start of the query, in a process of its own."""
     kept = {"spark.kafka.consumer.cache.capacity": str(given.cached)}
-    spark = wm.session("waiting", master="local[2]", jars=spark_jars(), config=SETTINGS | kept)
+    spark = wm.session("waiting", master="local[2]", jars=spark_jars(), config={**SETTINGS, **kept})
     spark.sparkContext.setLogLevel("ERROR")
     builder = wm.StreamsBuilder("waiting")
     builder.stream("in", key="string", value="string").group_by_key().count().to_stream().to("out")

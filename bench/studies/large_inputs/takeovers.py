@@ -1,8 +1,9 @@
 """How often tasks take over each other's transactional ids when a batch is written exactly once by many tasks.
 
-`python bench/studies/large_inputs/takeovers.py [--tasks 100] [--batches 20] [--records 40000]`. A table is read from one topic and
-written to another, with so many shards and tasks and so many records of 200 bytes a batch, which is more than the tasks
-hand back to the driver. Printed for each batch: its seconds, those of its longest transaction, and its takeovers."""
+`python bench/studies/large_inputs/takeovers.py [--tasks 100] [--batches 20] [--records 40000]`. A table is read from
+one topic and written to another, with so many shards and tasks and so many records of 200 bytes a batch, which is more
+than the tasks hand back to the driver. Printed for each batch that is seen: its seconds, those of its longest
+transaction, and its takeovers."""
 
 from __future__ import annotations
 
