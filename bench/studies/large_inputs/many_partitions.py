@@ -42,7 +42,8 @@ PARTS = ("latestOffset", "queryPlanning", "getBatch", "addBatch", "walCommit", "
 
 def make(broker: KafkaBroker, partitions: int) -> None:
     """The topic, made in several steps if it is large: Kafka refuses ten thousand partitions in one."""
-    from confluent_kafka.admin import AdminClient, NewPartitions
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
 
     broker.create_topics(["in"], min(partitions, AT_ONCE))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -93,7 +94,7 @@ def part(servers: str, records: int, partitions: int, given: argparse.Namespace)
     sampler = Sampler(os.getpid(), parts=True)
     sampler.__enter__()
     peaks.start()
-    more = {"max_records_per_batch": given.most} if given.most else {}
+    more: dict[str, Any] = {"max_records_per_batch": given.most} if given.most else {}
     begin = time.monotonic()
     kafka = wm.Kafka(servers, **more)
     query = builder.build().start(

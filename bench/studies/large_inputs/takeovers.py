@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 if not __package__:  # run by its path: the repository's root is then not on the module path
@@ -46,7 +47,11 @@ def run(servers: str, given: argparse.Namespace, folder: Path) -> None:
     builder = wm.StreamsBuilder("takeovers")
     builder.table("in", key="string", value="string").to("out", delivery="exactly_once")
     many = {"shards": given.tasks, "tasks": given.tasks}
-    options = {"checkpoint": str(folder / "cp"), "local_cache": str(folder / "cache"), "kafka": wm.Kafka(servers)}
+    options: dict[str, Any] = {
+        "checkpoint": str(folder / "cp"),
+        "local_cache": str(folder / "cache"),
+        "kafka": wm.Kafka(servers),
+    }
     query = builder.build().start(spark, **options, **many)
     read = 0
     for number in range(given.batches):
