@@ -9,6 +9,7 @@ from typing import Any
 from watersmeet._spark.metrics.metrics import (
     BatchMetrics,
     ErrorMetrics,
+    HotKey,
     LatencyMetrics,
     Metrics,
     OperatorMetrics,
@@ -41,6 +42,14 @@ def metrics_as_json(now: Metrics) -> dict[str, Any]:
     return said
 
 
+def without_keys(now: Metrics) -> Metrics:
+    """The same without the texts of hot keys: who may see the numbers need not be somebody who may see records."""
+    if now.batch is None:
+        return now
+    hot = {name: replace(found, key="") for name, found in now.batch.hot_keys.items()}
+    return replace(now, batch=replace(now.batch, hot_keys=hot))
+
+
 def run_as_json(now: Metrics) -> dict[str, Any]:
     """The numbers of a running query alone, as JSON has them."""
     return {name: getattr(now, name) for name in _OF_A_RUN} | {
@@ -61,7 +70,8 @@ def metrics_of_json(said: Mapping[str, Any]) -> Metrics:
     known = {each.name: said[each.name] for each in fields(Metrics) if each.name in said}
     batch, error = said["batch"], said.get("last_error")
     if batch is not None:
-        batch = {**batch, "drops": _drops(batch["drops"]), "latency": _latency(batch["latency"])}
+        hot = {name: HotKey(**found) for name, found in batch.get("hot_keys", {}).items()}
+        batch = {**batch, "drops": _drops(batch["drops"]), "latency": _latency(batch["latency"]), "hot_keys": hot}
     known |= {
         "active": bool(said.get("active")),
         "batch": None if batch is None else BatchMetrics(**batch),

@@ -56,6 +56,7 @@ PANELS = {
         Panel("Batches", "cps", [("rate(watersmeet_batches_total{}[5m])", "{{application}}")]),
         Panel("Parts of a batch", "s", [_by("watersmeet_batch_duration_seconds", "part")]),
         Panel("Writing", "s", [_by("watersmeet_write_duration_seconds", "part")]),
+        Panel("Takeovers of transactions", "short", [("watersmeet_transaction_takeovers{}", "{{application}}")]),
         Panel("Batch under way", "s", [("watersmeet_batch_under_way_seconds{}", "{{application}}")]),
         Panel("Last batch", "dateTimeFromNow", [("1000 * watersmeet_batch_timestamp_seconds{}", "{{application}}")]),
         Panel("Records of a batch by its time", "cps", [("watersmeet_process_rate{}", "{{application}}")]),
@@ -65,6 +66,7 @@ PANELS = {
         Panel("Written", "cps", [_rate("watersmeet_records_produced_total", "sink")]),
         Panel("Into operators", "cps", [_rate("watersmeet_process_total", "operator")]),
         Panel("Out of operators", "cps", [_rate("watersmeet_forward_total", "operator")]),
+        Panel("Share of the hottest key", "percentunit", [_by("watersmeet_hot_key_share", "operator")]),
     ),
     "Time": (
         Panel("Stream time", "dateTimeAsIso", [("1000 * watersmeet_stream_time_seconds{}", "{{source}}")]),

@@ -47,6 +47,9 @@ def line(now: Metrics) -> str:
     said.append(f"tables {rows:,} rows, {size / 1e6:,.1f} MB")
     if now.held:
         said.append(f"{sum(now.held.values()):,} held back")
+    if batch.hot_keys:
+        hot = sorted(batch.hot_keys.items())
+        said.append("one key has " + ", ".join(f"{each.share:.0%} of the records of {name}" for name, each in hot))
     if now.worker_bytes:
         said.append(f"largest worker {now.worker_bytes / 1e6:,.0f} MB")
     return "; ".join(said)
@@ -58,6 +61,8 @@ def details(now: Metrics) -> str:
     said += [f"{name} {table.rows:,} rows, {table.bytes:,} bytes" for name, table in now.tables.items()]
     said += [f"{name} {rows:,} held back" for name, rows in now.held.items()]
     said += [f"lag of {topic}-{part} {lag:,}" for topic, parts in now.lag.items() for part, lag in parts.items()]
+    hot = () if now.batch is None else now.batch.hot_keys.items()
+    said += [f"hot key of {name} {each.key!r} with {each.records:,}" for name, each in hot]
     return "since the start: " + "; ".join(said)
 
 

@@ -38,6 +38,22 @@ class TableMetrics:
 
 
 @dataclass(frozen=True)
+class HotKey:
+    """The key that has most of an operator's records in a batch, where these are many: one task handles all of them.
+
+    Parameters
+    ----------
+    key : the key as text, its first 56 bytes; "" if an operator's rows are placed by something else.
+    records : its records in the batch.
+    share : of all records of the operator in the batch.
+    """
+
+    key: str
+    records: int
+    share: float
+
+
+@dataclass(frozen=True)
 class LatencyMetrics:
     """Times between a record's timestamp and the moment when all outputs had its batch.
 
@@ -110,6 +126,8 @@ class BatchMetrics:
     latency : of the records of each source, from their timestamps to the outputs.
     writes : seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
         `transactions`, the longest of Kafka's transactions, where there was one.
+    takeovers : how often a task took a transactional id over from another worker, to write to Kafka exactly once.
+    hot_keys : by operator, the key with the most records, if it has 10,000 of them and a tenth of the operator's.
     """
 
     number: int
@@ -120,6 +138,8 @@ class BatchMetrics:
     seconds: Mapping[str, float]
     latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
     writes: Mapping[str, float] = field(default_factory=dict)
+    hot_keys: Mapping[str, HotKey] = field(default_factory=dict)
+    takeovers: int = 0
 
     @property
     def records(self) -> int:

@@ -163,9 +163,14 @@ def _of_process(now: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[
         for share in (0.5, 0.99)
         if (seconds := found.quantile(share)) is not None
     ]
+    # no key is a label: keys may be secret, and have no end
+    hot: list[Sample] = [((name,), found.share) for batch in last for name, found in batch.hot_keys.items()]
+    yield "watersmeet_hot_key_share", _TEXT["hot"], ("operator",), hot
     yield "watersmeet_batch_latency_seconds", _TEXT["latency_of_batch"], ("source", "quantile"), list(quantiles)
     writes = [sample for batch in last for sample in _by_name(batch.writes)]
     yield "watersmeet_write_duration_seconds", _TEXT["writes"], ("part",), writes
+    taken: list[Sample] = [((), batch.takeovers) for batch in last]
+    yield "watersmeet_transaction_takeovers", _TEXT["takeovers"], (), taken
     yield "watersmeet_restarts_total", _TEXT["restarts"], (), [((), now.restarts)]
     error = [] if now.last_error is None else [((now.last_error.error,), now.last_error.at_ms / 1_000)]
     yield "watersmeet_last_error_timestamp_seconds", _TEXT["error"], ("error",), list(error)
@@ -190,9 +195,11 @@ _TEXT = {
     "latency": "From a record's timestamp to when all outputs had its batch.",
     "latency_of_batch": "The same of the records of the last batch: half of them, and 99 percent, took at most this.",
     "writes": "Seconds of the last batch for Kafka's longest transaction, the state of all tasks, and Spark's logs.",
+    "takeovers": "How often a task of the last batch took a transactional id of Kafka over from another worker.",
     "restarts": "How often the checkpoint was started before this start.",
     "error": "When an error last ended the query, in this start or an earlier one.",
     "driver": "Memory of the driver: of Python, of the JVM, what this uses of its heap, and the heap's limit.",
+    "hot": "The share of an operator's records of the last batch that one key has, if it is a tenth or more.",
     "consumed": "Records read from a source, dropped ones included.",
     "produced": "Records written to a sink.",
     "process": "Records that an operator was given.",

@@ -71,7 +71,8 @@ class QueryFacts:
         batch = now.batch
         took = None if batch is None else self._barrier.transactions.get(batch.number)
         if batch is not None and took is not None:
-            batch = replace(batch, writes={**batch.writes, "transactions": took})
+            taken = self._barrier.takeovers.get(batch.number, 0)
+            batch = replace(batch, writes={**batch.writes, "transactions": took}, takeovers=taken)
         lag = self.lag()
         return replace(
             now,

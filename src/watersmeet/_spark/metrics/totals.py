@@ -14,6 +14,7 @@ from typing import Any
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import (
     BatchMetrics,
+    HotKey,
     LatencyMetrics,
     Metrics,
     OperatorMetrics,
@@ -22,12 +23,14 @@ from watersmeet._spark.metrics.metrics import (
 from watersmeet._spark.metrics.progress_fields import ended_ms, lag_between, observed_in, started_ms, writes_of
 from watersmeet._spark.session.counting import WRITTEN, drops_in, measured_in, total_of
 from watersmeet._worker.wire.ages import bucket_of, middle_ms
+from watersmeet._worker.wire.hot_keys import HOT_SHARE, of_piece, unpacked_key
 from watersmeet._worker.wire.measures import (
     AGE,
     BEGUN,
     BYTES,
     CONSUMED,
     FORWARDED,
+    HOT_KEY,
     LATE,
     LATENESS,
     MEMORY,
@@ -81,6 +84,15 @@ class _Read:
     worker_bytes: int
     ages: Mapping[str, Counter[int]]
     begun_ms: int | None
+    hot: Mapping[tuple[Measure, int], int]
+
+    def hot_key(self, measure: Measure) -> HotKey | None:
+        """The key with the most records of an operator, if these are a good part of all; None: there is none."""
+        found = max((unpacked_key(number) for (each, _), number in self.hot.items() if each == measure), default=None)
+        records = self.sums[measure._replace(kind=PROCESSED)]
+        if found is None or found[0] < HOT_SHARE * records:
+            return None
+        return HotKey(found[1], found[0], round(found[0] / records, 3))
 
     def latency(self, ended_ms: int) -> dict[str, LatencyMetrics]:
         """Of the records of each source, if all outputs had the batch at this time."""
@@ -150,6 +162,11 @@ class Totals:
             {part: ms / 1_000 for part, ms in progress["durationMs"].items()},
             read.latency(ended_ms(progress)),
             writes_of(progress),
+            {
+                name: hot
+                for m, name in self._operator_names().items()
+                if (hot := read.hot_key(m._replace(kind=HOT_KEY)))
+            },
         )
         self.look_ahead(progress)
 
@@ -290,6 +307,7 @@ class Totals:
         places: dict[tuple[Measure, int], int] = {}
         workers, begun = [0], list[int]()
         ages: dict[str, Counter[int]] = {}
+        hot: Counter[tuple[Measure, int]] = Counter()
         for counts in measured_in(observed, self.counted.drops):
             for place, number, count in counts:
                 measure = self.counted.measures.read(number)
@@ -303,6 +321,8 @@ class Totals:
                     workers.append(count)
                 elif measure.kind == BEGUN:
                     begun.append(count)
+                elif measure.kind == HOT_KEY:
+                    hot[(measure, place)] += of_piece(count)
                 elif measure.kind == AGE:
                     bucket, records = aged(count)
                     ages.setdefault(measure.node, Counter())[bucket] += records
@@ -310,7 +330,7 @@ class Totals:
         if self.counted.blind and output != _UNKNOWN:
             sums.update(dict.fromkeys(self._measures(PRODUCED), output))
         dropped = drops_in(observed, self.counted.drops)
-        return _Read(dropped, sums, largest, places, max(workers), ages, max(begun, default=None))
+        return _Read(dropped, sums, largest, places, max(workers), ages, max(begun, default=None), hot)
 
     def _measures(self, kind: str) -> list[Measure]:
         return [measure for measure in self.counted.measures.names if measure.kind == kind]
@@ -320,14 +340,16 @@ class Totals:
         return self._sums[measure] if known else None
 
     def _operators(self) -> dict[str, OperatorMetrics]:
+        return {
+            name: OperatorMetrics(self._sums[m], self._sums[Measure(FORWARDED, m.node, m.part)])
+            for m, name in self._operator_names().items()
+        }
+
+    def _operator_names(self) -> dict[Measure, str]:
+        """By the measure of its input records."""
         found = self._measures(PROCESSED)
         several = {node for node, number in Counter(measure.node for measure in found).items() if number > 1}
-        return {
-            f"{m.node}.{m.part}" if m.node in several else m.node: OperatorMetrics(
-                self._sums[m], self._sums[Measure(FORWARDED, m.node, m.part)]
-            )
-            for m in found
-        }
+        return {m: f"{m.node}.{m.part}" if m.node in several else m.node for m in found}
 
     def _tables(self) -> dict[Measure, TableMetrics]:
         """By the measure of its rows."""
@@ -339,12 +361,14 @@ class Totals:
 
 def _batch_as_json(batch: BatchMetrics) -> dict[str, Any]:
     latency = {source: found.buckets for source, found in batch.latency.items()}
-    return {**vars(batch), "drops": _listed(batch.drops), "latency": latency}
+    hot = {name: vars(found) for name, found in batch.hot_keys.items()}
+    return {**vars(batch), "drops": _listed(batch.drops), "latency": latency, "hot_keys": hot}
 
 
 def _batch_of_json(said: Mapping[str, Any]) -> BatchMetrics:
     latency = {source: LatencyMetrics(_buckets(each)) for source, each in said.get("latency", {}).items()}
-    return BatchMetrics(**{**said, "drops": _drops(said["drops"]), "latency": latency})
+    hot = {name: HotKey(**found) for name, found in said.get("hot_keys", {}).items()}
+    return BatchMetrics(**{**said, "drops": _drops(said["drops"]), "latency": latency, "hot_keys": hot})
 
 
 def _buckets(said: Mapping[str, int]) -> dict[int, int]:

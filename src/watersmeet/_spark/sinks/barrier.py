@@ -27,6 +27,7 @@ class StopBarrier:
     passing : what is done with each batch that passes, by its number.
     before : what is done before each batch.
     transactions : by the number of a batch, the seconds of its longest transaction; of the last batches that had one.
+    takeovers : the same, how often a transactional id was taken over.
     """
 
     def __init__(self, before: Callable[[int], None] | None = None) -> None:
@@ -35,6 +36,7 @@ class StopBarrier:
         self.passing: Callable[[int], None] = lambda batch: None
         self.before: Callable[[int], None] = before or (lambda batch: None)
         self.transactions: dict[int, float] = {}
+        self.takeovers: dict[int, int] = {}
         self._stop: Callable[[], None] | None = None
         self._begun: float | None = None
 
@@ -49,11 +51,13 @@ class StopBarrier:
         self._begun = time.monotonic()
         self.before(batch)
 
-    def note_transaction(self, batch: int, seconds: float) -> None:
-        """Note how long a transaction of a batch took."""
+    def note_transaction(self, batch: int, seconds: float, takeovers: int) -> None:
+        """Note how long a transaction of a batch took, and how often its transactional id was taken over."""
+        self.takeovers[batch] = takeovers + self.takeovers.get(batch, 0)
         self.transactions[batch] = max(seconds, self.transactions.get(batch, 0.0))
         while len(self.transactions) > _KEPT:
-            del self.transactions[min(self.transactions)]
+            oldest = min(self.transactions)
+            del self.transactions[oldest], self.takeovers[oldest]
 
     def join(
         self,

@@ -89,13 +89,13 @@ class OutputBatch:
     number : its number.
     plan : what it is made of.
     guard : raises where the checkpoint is another query's.
-    took : is given the seconds of each transaction.
+    took : is given the seconds of each transaction, and how often a transactional id was taken over for it.
     """
 
     number: int
     plan: BatchPlan = UNKNOWN
     guard: Callable[[], None] = always
-    took: Callable[[float], None] = lambda seconds: None
+    took: Callable[[float, int], None] = lambda seconds, takeovers: None
 
 
 class Pass(ABC):

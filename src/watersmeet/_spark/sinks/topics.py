@@ -74,11 +74,13 @@ class TopicsPass(Pass):
     def _run(self, rows: DataFrame, batch: OutputBatch, direct: TopicsFromBlobs | None = None) -> None:
         """Write records, or what wire rows bring to these sinks."""
         names, driver = tuple(sink.name for sink in self.topics), self._driver if is_once(self.topics) else None
+        before = 0
         with handed_over(rows.sparkSession, self.settings) as client:
             if driver is None:
                 write = KafkaWrite(client, names, None, batch.number, rules=self._rules)
             else:
                 tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+                before = driver.takeovers
                 begun = driver.begins(batch.number, batch.plan)
                 write = KafkaWrite(
                     client, names, self.identity, batch.number, limit(tasks), begun, batch.plan, self._rules
@@ -87,12 +89,12 @@ class TopicsPass(Pass):
             told = rows.mapInArrow(made, WRITTEN).collect()
         for row in told:
             if row["seconds"] is not None:
-                batch.took(row["seconds"])
+                batch.took(row["seconds"], row["takeovers"])
         held = {row["task"]: bytes(row["held"]) for row in told if row["held"] is not None}
         if driver is not None and held:
             begin = time.monotonic()
             driver.write(batch.number, held, None if direct is None else direct.exits.slots, batch.plan)
-            batch.took(time.monotonic() - begin)
+            batch.took(time.monotonic() - begin, driver.takeovers - before)
 
     @cached_property
     def _rules(self) -> dict[int, str]:

@@ -23,6 +23,7 @@ from watersmeet._engine.state.runs import State
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._worker.process import own_bytes
 from watersmeet._worker.wire.ages import begun_ms, buckets_of
+from watersmeet._worker.wire.hot_keys import hottest, key_pieces
 
 CONSUMED, PRODUCED = "consumed", "produced"
 """Records of a source; of a sink."""
@@ -40,6 +41,8 @@ MEMORY = "memory"
 """Resident bytes of the process that ran a level."""
 SENT = "sent"
 """Bytes of the blobs that packing and levels have made."""
+HOT_KEY = "hot_key"
+"""Of an operator: rows and text of a key that has many of them, in pieces (`hot_keys`)."""
 
 
 _OF_SOURCES = (CONSUMED, STREAM_TIME, LATENESS, LATE, AGE)
@@ -64,11 +67,11 @@ Tally = Counter[Measure]
 WireCount = tuple[int, int, None, int]
 WireRow = tuple[int, int, bytes | None, int]
 """Label, port, blob, count."""
-_OF_RANGES = (ROWS, BYTES)
+_OF_RANGES = (ROWS, BYTES, HOT_KEY)
 
 
 def into_task(tally: Tally, task: Tally) -> Tally:
-    """The sizes of a label's tables; all else that the label has counted is added to the counts of its task."""
+    """The sizes of a label's tables, and its hot keys; all else that it has counted is added to its task's."""
     for measure, count in tally.items():
         if measure.kind == MEMORY:
             task[measure] = max(task[measure], count)
@@ -101,7 +104,7 @@ class Measures:
         sources = [source.name for source in physical.plan.sources if source.dead_letters_of is None]
         names = [Measure(kind, source) for source in sources for kind in _OF_SOURCES]
         for operator in physical.operators:
-            names += [Measure(kind, operator.node, operator.stem) for kind in (PROCESSED, FORWARDED)]
+            names += [Measure(kind, operator.node, operator.stem) for kind in (PROCESSED, FORWARDED, HOT_KEY)]
             names += [Measure(kind, operator.node, table.name) for table in operator.keeps for kind in (ROWS, BYTES)]
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
@@ -118,7 +121,8 @@ class Measures:
             if measure.kind == AGE:
                 # a row for each bucket, all of them of one measure
                 count, measure = int(measure.part) << _COUNT_BITS | count, measure._replace(part="")
-            yield place, self._numbers[measure], None, count
+            for each in key_pieces(count) if measure.kind == HOT_KEY else (count,):
+                yield place, self._numbers[measure], None, each
 
     def read(self, number: int) -> Measure:
         """The measure of a number."""
@@ -142,12 +146,13 @@ class Measures:
 
     def processed(self, operator: Operator, shard: int, inputs: Mapping[int, pa.Table], tally: Tally) -> None:
         """Count the records of an operator; rows of time, and rows for lookups only, are no records."""
-        counted = [
-            len(rows) - int(silent_rows(rows).sum())
-            for side, rows in inputs.items()
-            if side >= 0 and (shard == 0 or (operator.id, side) not in self.copies)
-        ]
-        tally[Measure(PROCESSED, operator.node, operator.stem)] += sum(counted)
+        own = {side: rows for side, rows in inputs.items() if side >= 0 and (operator.id, side) not in self.copies}
+        counted = {side: rows for side, rows in inputs.items() if side >= 0} if shard == 0 else own
+        records = sum(len(rows) - int(silent_rows(rows).sum()) for rows in counted.values())
+        tally[Measure(PROCESSED, operator.node, operator.stem)] += records
+        found = hottest(own)
+        if found is not None:
+            tally[Measure(HOT_KEY, operator.node, operator.stem)] = found
 
     def forwarded(self, operator: Operator, results: Iterable[pa.Table], tally: Tally) -> Iterator[pa.Table]:
         """An operator's results as they come, counted."""

@@ -160,6 +160,11 @@ class DriverCommit:
         self._takeovers = 0
         self._faults = Faults(self._sender.retry_seconds)
 
+    @property
+    def takeovers(self) -> int:
+        """How often it has taken its own transactional id over."""
+        return self._sender.takeovers
+
     def begins(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Called before the job of a batch: whether Kafka has all of it.
 

@@ -28,10 +28,12 @@ from watersmeet._worker.writers.producers import BY_KEY, Headers, Sender, sender
 from watersmeet._worker.writers.retries import RetriedTransaction
 from watersmeet.errors import SinkError
 
-WRITTEN = "task int, held binary, seconds double"
-"""What a task says: its number, the records that it has not written itself, as a blob, and how long its transaction
-took, if it had one."""
-_WRITTEN_ARROW = pa.schema([("task", pa.int32()), ("held", pa.binary()), ("seconds", pa.float64())])
+WRITTEN = "task int, held binary, seconds double, takeovers int"
+"""What a task says: its number, the records that it has not written itself, as a blob, how long its transaction
+took, if it had one, and how often its transactional id was taken over for it."""
+_WRITTEN_ARROW = pa.schema(
+    [("task", pa.int32()), ("held", pa.binary()), ("seconds", pa.float64()), ("takeovers", pa.int32())]
+)
 RECORD_BYTES = 16
 """Of each record, besides what is in it."""
 _NO_RULES: Rules = {}
@@ -67,13 +69,13 @@ class KafkaWrite:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and yield one row."""
         number = task.partition()
-        held, took = self._write(number, (batch for batch in batches if len(batch)))
+        held, took, taken = self._write(number, (batch for batch in batches if len(batch)))
         content = blob.encode(stacked(held)) if held else None
-        told = {"task": [number], "held": [content], "seconds": [took]}
+        told = {"task": [number], "held": [content], "seconds": [took], "takeovers": [taken]}
         yield pa.RecordBatch.from_pydict(told, schema=_WRITTEN_ARROW)
 
-    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.Table], float | None]:
-        """The records that are not written here, few or none; and the seconds of the transaction, if there was one."""
+    def _write(self, number: int, batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.Table], float | None, int]:
+        """The records that are not written here, few or none; of the transaction, if any, seconds and takeovers."""
         name = None if self.group is None else f"{self.group}-{number}"
         held: list[pa.Table] = []
         out: RetriedTransaction | None = None
@@ -109,7 +111,7 @@ class KafkaWrite:
             if out:
                 out.abandon()
             raise
-        return held, took
+        return held, took, out.takeovers if out else 0
 
     def _transaction(self, name: str | None) -> RetriedTransaction:
         """A task's own; without a `name` it is none, but written plainly."""

@@ -61,6 +61,7 @@ class Sender:
     Attributes
     ----------
     retry_seconds : for how long a batch is tried again.
+    takeovers : how often it has taken its transactional id over, if it has one.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -69,6 +70,7 @@ class Sender:
         self._settings = {**DEFAULTS, "message.timeout.ms": max(retry, 1_000), **settings}
         self.retry_seconds = retry / 1000
         self._wait = seconds(settings)
+        self.takeovers = 0
         self._producer: Any = None
         self._failed: Any = None
         self._counts: dict[str, int] = {}
@@ -164,12 +166,7 @@ class Sender:
 
 
 class TransactionalSender(Sender):
-    """Writes each batch as one transaction of one task, or of the driver.
-
-    Attributes
-    ----------
-    takeovers : how often it has taken its transactional id over.
-    """
+    """Writes each batch as one transaction of one task, or of the driver."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, topic: str) -> None:
         timeout = int(settings.get("transaction.timeout.ms", TRANSACTION_TIMEOUT))
@@ -181,7 +178,6 @@ class TransactionalSender(Sender):
         self._mark = (str(settings.get(MARKS, topic)), 0)
         self._marker: Marker | None = None
         self._group: Any = None
-        self.takeovers = 0
 
     def holds(self, batch: int, plan: BatchPlan = UNKNOWN) -> bool:
         """Whether Kafka has the batch: asked where this id is yet to be taken over, else as it was seen last.

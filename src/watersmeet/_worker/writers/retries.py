@@ -89,12 +89,18 @@ class RetriedTransaction:
         *,
         is_once: bool,
     ) -> None:
+        self._taken_before = out.takeovers
         self._out, self._begin, self._send, self._commit = out, begin, send, commit
         self._is_once = is_once
         self._faults = Faults(out.retry_seconds if is_once else 0)
         self._sent = _StoredRecords()
         self._is_open = False
         self.is_in = False
+
+    @property
+    def takeovers(self) -> int:
+        """How often its transactional id was taken over for it."""
+        return self._out.takeovers - self._taken_before
 
     def begin(self) -> bool:
         """Open it; False: it is in already."""

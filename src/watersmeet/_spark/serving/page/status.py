@@ -14,7 +14,7 @@ from watersmeet._plan.explain import explain
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.pictures.picture import Picture, picture_of
 from watersmeet._plan.pictures.svg import svg
-from watersmeet._spark.metrics.as_json import metrics_as_json, run_as_json
+from watersmeet._spark.metrics.as_json import metrics_as_json, run_as_json, without_keys
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.picture_counts import picture_counts
 from watersmeet._spark.metrics.query_facts import reason_of
@@ -76,7 +76,7 @@ class QueryStatus:
             "doing": self.doing() if now.active else None,
             "error": None if failure is None else str(failure),
             "reason": None if failure is None else reason_of(str(failure)),
-            **metrics_as_json(now),
+            **metrics_as_json(without_keys(now)),
             **run_as_json(now),
             "rate": None if now.batch is None else now.batch.rate,
             "dead_letters": self._dead_letters(now),
