@@ -10,9 +10,10 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from dev.fetch_jars import pyspark_jars
 
@@ -38,18 +39,36 @@ def spark_home(folder: Path) -> Path:
     return home
 
 
+class Place(NamedTuple):
+    """Where a part of the cluster runs: its address, and what stands before its command."""
+
+    address: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+
+
+HERE = (Place(), Place(), Place())
+
+
 @contextmanager
-def standalone(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a standalone cluster of two workers with a core each, while it lasts."""
+def standalone(
+    folder: Path, environment: Mapping[str, str], places: Sequence[Place] = HERE, cores: int = 1
+) -> Iterator[str]:
+    """The address of a standalone cluster of workers with some cores each, while it lasts.
+
+    Parameters
+    ----------
+    places : where the master runs, and each worker.
+    cores : of a worker, each with 1 GB.
+    """
     environment = {**environment, "SPARK_LOCAL_DIRS": str(folder / "local")}
     running: list[subprocess.Popen[bytes]] = []
     try:
-        running.append(_started(folder, "master", environment, "--host", "127.0.0.1", "--port", "0"))
+        running.append(_started(folder, "master", environment, places[0], "--port", "0"))
         address = _said(running[0], folder / "master.log", r"Starting Spark master at (spark://\S+)")
-        for number in range(2):
+        for number in range(len(places) - 1):
             name = f"worker-{number}"
-            own = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), "--host", "127.0.0.1")
-            running.append(_started(folder, name, environment, *own, address))
+            own = ("--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(folder / name))
+            running.append(_started(folder, name, environment, places[1 + number], *own, address))
             _said(running[-1], folder / f"{name}.log", "(Successfully registered with master)")
         yield address
     finally:
@@ -58,15 +77,26 @@ def standalone(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
             process.wait()
 
 
-def _started(folder: Path, name: str, environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+def _started(
+    folder: Path, name: str, environment: Mapping[str, str], place: Place, *arguments: str
+) -> subprocess.Popen[bytes]:
     home = spark_home(folder)
     kind = "master.Master" if name == "master" else "worker.Worker"
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *arguments],
+            [
+                *(*place.within, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"),
+                *("--webui-port", "0", "--host", place.address, *arguments),
+            ],
             stdout=log,
             stderr=log,
-            env={**environment, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", **_verbose(folder)},
+            env={
+                **environment,
+                "SPARK_HOME": str(home),
+                "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_LOCAL_IP": place.address,
+                **_verbose(folder),
+            },
         )
 
 
