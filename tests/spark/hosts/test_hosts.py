@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
+import pytest
 
 from dev.cluster import Place, cleaned, spark_home, standalone
 from tests.spark.hosts.hosts import ROOT, Hosts, hosts, wait_for
@@ -168,6 +169,7 @@ def test_a_driver_that_is_cut_off_is_passed_by_from_another_host_and_refused(tmp
     assert "taken this checkpoint over" in ended or "Another query runs on this checkpoint" in ended, ended
 
 
+@pytest.mark.proof
 def test_a_slow_network_that_loses_packets_changes_no_result(tmp_path: Path) -> None:
     made = given(batches=4, rows=30)
     input_files(tmp_path, made)
