@@ -239,7 +239,8 @@ def driver_of(case: Case, topology: Topology) -> RoughDriver:
 def rows_in_stores(nodes: Sequence[Node]) -> int:
     """Rows in all stores of the oracle's tables."""
     stores = (getattr(node, name, None) for node in nodes for name in ("_store", "_results", "_many", "_one"))
-    rows = (store._rows if isinstance(store, PlainStore) else store for store in stores)
+    rows = [store._rows if isinstance(store, PlainStore) else store for store in stores]
+    rows += [of_side for node in nodes for of_side in getattr(node, "_kept", ())]
     return sum(len(kept) for kept in rows if isinstance(kept, dict))
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from proof.oracle.graph import Node, Topology
 from proof.oracle.records import Joiner, Key, Record, StateRow, Stored, Value
 from proof.oracle.tables.stores import PlainStore
-from proof.oracle.tables.table import Table
+from proof.oracle.tables.table import StandingResults, Table
 
 KeyMapper = Callable[[Key, Value], Key]
 
@@ -86,11 +86,10 @@ class GlobalLookup(Node):
             self.forward(Record(record.key, value, record.ts))
 
 
-class GlobalTableLookup(Table):
+class GlobalTableLookup(StandingResults):
     """A table joined with a global one: driven by the table alone, the last result per key is kept."""
 
     keeps_partition = False
-    stateful = True
 
     def __init__(
         self,
@@ -109,20 +108,7 @@ class GlobalTableLookup(Table):
         self._key_mapper = key_mapper
         self._joiner = joiner
         self._skips_late = left.versioned
-        self._results = PlainStore()
         left.feed(self)
-
-    def require_old(self, *, force: bool) -> bool:
-        """Known: results are kept."""
-        self.send_old = True
-        return True
-
-    def require_lookup(self) -> None:
-        """Results are kept."""
-
-    def get(self, key: Key) -> Stored | None:
-        """The standing result."""
-        return self._results.get(key)
 
     def receive(self, record: Record, port: int) -> None:
         """Join one change, or end a standing result."""
@@ -133,7 +119,10 @@ class GlobalTableLookup(Table):
         standing = self._results.get(record.key)
         if value is None and standing is None:
             return
-        self._results.put(record.key, value, record.ts)
+        if value is None:
+            del self._results[record.key]
+        else:
+            self._results[record.key] = Stored(value, record.ts)
         old = standing.value if standing is not None and self.send_old else None
         self.forward(Record(record.key, value, record.ts, old))
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from proof.oracle.records import Key, Record, StateRow, Stored, Value
-from proof.oracle.tables.table import Table
+from proof.oracle.tables.table import StandingResults, Table
 
 
-class MultiJoin(Table):
+class MultiJoin(StandingResults):
     """Joins the rows of several tables that have one key."""
-
-    stateful = True
 
     def __init__(self, sides: Sequence[Table], hows: Sequence[str], joiner: Callable[..., Value]) -> None:
         """The joiner gets the values in the order of the tables; `hows` are of all tables but the first."""
@@ -23,24 +21,11 @@ class MultiJoin(Table):
         outer = "outer" in hows
         self._needed = [] if outer else [0, *(port for port, how in enumerate(hows, start=1) if how == "inner")]
         self._joiner = joiner
-        self._rows: list[dict[Key, Stored]] = [{} for _ in sides]
-        self._results: dict[Key, Stored] = {}
+        self._kept: list[dict[Key, Stored]] = [{} for _ in sides]
         self._parents_versioned = [side.versioned for side in sides]
         for port, side in enumerate(sides):
             side.require_lookup()
             side.feed(self, port)
-
-    def require_old(self, *, force: bool) -> bool:
-        """Known: what stood follows from the rows."""
-        self.send_old = True
-        return True
-
-    def require_lookup(self) -> None:
-        """The rows are kept."""
-
-    def get(self, key: Key) -> Stored | None:
-        """The standing result."""
-        return self._results.get(key)
 
     def state_rows(self) -> Iterator[StateRow]:
         """The standing results; the rows of all sides stand in their tables."""
@@ -50,13 +35,13 @@ class MultiJoin(Table):
         """Join one change with the current rows of all other tables."""
         if record.key is None or (self._parents_versioned[port] and not record.latest):
             return
-        rows = self._rows[port]
+        rows = self._kept[port]
         if record.value is None:
             if rows.pop(record.key, None) is None:
                 return
         else:
             rows[record.key] = Stored(record.value, record.ts)
-        found = [each.get(record.key) for each in self._rows]
+        found = [each.get(record.key) for each in self._kept]
         before = self._results.pop(record.key, None)
         ts = max([record.ts, *(row.ts for row in found if row is not None)])
         value = None

@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator
 
 from proof.oracle.graph import Topology
 from proof.oracle.records import CombinedKey, Joiner, Key, Record, StateRow, Stored, Value, key_bytes
-from proof.oracle.tables.table import Table
+from proof.oracle.tables.table import StandingResults, Table
 
 MANY, ONE = 0, 1
 
 
-class OneToManyJoin(Table):
+class OneToManyJoin(StandingResults):
     """Joins each row of "many" with the row of "one" that it refers to; inner."""
 
     keeps_partition = False
-    stateful = True
 
     def __init__(
         self,
@@ -40,25 +39,12 @@ class OneToManyJoin(Table):
         self._result_key = result_key
         self._many: dict[Key, Stored] = {}
         self._one: dict[Key, Stored] = {}
-        self._results: dict[Key, Stored] = {}
         self._parents_versioned = (many.versioned, one.versioned)
         many.require_old(force=True)
         many.require_lookup()
         one.require_lookup()
         one.feed(self, ONE)
         many.feed(self, MANY)
-
-    def require_old(self, *, force: bool) -> bool:
-        """Known: results are kept."""
-        self.send_old = True
-        return True
-
-    def require_lookup(self) -> None:
-        """Results are kept."""
-
-    def get(self, key: Key) -> Stored | None:
-        """The standing result."""
-        return self._results.get(key)
 
     def state_rows(self) -> Iterator[StateRow]:
         """The standing results; the rows of both sides stand in their tables."""

@@ -67,6 +67,29 @@ class Table(Node):
                 self.forward(Record(record.key, record.value, record.ts, old, record.latest))
 
 
+class StandingResults(Table):
+    """Base of the tables that keep what they have sent last of each key, whatever time has passed it: old values are known."""
+
+    stateful = True
+
+    def __init__(self) -> None:
+        """Nothing stands yet."""
+        super().__init__()
+        self._results: dict[Key, Stored] = {}
+
+    def require_old(self, *, force: bool) -> bool:
+        """Known: results are kept."""
+        self.send_old = True
+        return True
+
+    def require_lookup(self) -> None:
+        """Results are kept."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The standing result."""
+        return self._results.get(key)
+
+
 class MisleadingLookup:
     """What a join was told of a table that misleads, row by row (row 35)."""
 

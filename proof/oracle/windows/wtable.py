@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from proof.oracle.graph import Node, Place, Topology
 from proof.oracle.records import Joiner, Key, Record, Stored, Value, Windowed
 from proof.oracle.source_time import SourceTime
-from proof.oracle.tables.table import Table
+from proof.oracle.tables.table import StandingResults
 
 DAY_MS = 86_400_000
 LEFT, RIGHT = 0, 1
@@ -132,10 +132,9 @@ class SideRows:
         return (row, domain) if self.live(key, domain) else (None, self._time.domain)
 
 
-class WTableJoin(Table):
+class WTableJoin(StandingResults):
     """A join that keeps both sides and its results; subclasses say which rows meet."""
 
-    stateful = True
     goes_by_time = True
 
     def __init__(
@@ -151,22 +150,8 @@ class WTableJoin(Table):
         self._tables = tables
         self._rows = (SideRows(self._time, windows[0]), SideRows(self._time, windows[1]))
         self._standing = SideRows(self._time, windows[0])
-        # what has been sent, whatever time has passed it
-        self._results: dict[Key, Stored] = {}
         for port, table in enumerate(tables):
             table.feed(self, port)
-
-    def require_old(self, *, force: bool) -> bool:
-        """Known: results are kept."""
-        self.send_old = True
-        return True
-
-    def require_lookup(self) -> None:
-        """Results are kept."""
-
-    def get(self, key: Key) -> Stored | None:
-        """The standing result."""
-        return self._results.get(key)
 
     def is_late(self, record: Record, port: int) -> bool:
         """Whether it is a change of a versioned table that is not the latest of its key: such ones join nothing."""
