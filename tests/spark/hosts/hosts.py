@@ -80,7 +80,8 @@ class Hosts:
         for own in (*self._own.values(), self._hub):
             _remove(own)
         for relay in self._relays:
-            relay.wait()
+            relay.kill()
+            relay.communicate()
 
     def _relay(self, own: str, port: str, slow: float, loss: float) -> None:
         program = [sys.executable, str(Path(__file__).with_name("relay.py")), self._hub, port, str(slow), str(loss)]
