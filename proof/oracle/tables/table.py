@@ -68,7 +68,7 @@ class Table(Node):
 
 
 class StandingResults(Table):
-    """Base of the tables that keep what they have sent last of each key, whatever time has passed it: old values are known."""
+    """Base of the tables that keep what they have sent last of each key, whatever time has passed it."""
 
     stateful = True
 

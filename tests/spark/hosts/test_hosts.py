@@ -125,6 +125,7 @@ def check(folder: Path, made: Any) -> None:
     assert {row["key"]: row["value"][1:] for row in last} == referred
 
 
+@pytest.mark.proof
 def test_a_run_over_hosts_gives_what_the_model_gives(tmp_path: Path) -> None:
     made = given(batches=4, rows=30)
     input_files(tmp_path, made)
