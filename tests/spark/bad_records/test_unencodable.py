@@ -179,7 +179,7 @@ def test_nothing_is_written_twice_where_nothing_is_refused() -> None:
     rows = pa.table(columns | {"key": values, "value": values, "mine": [n % 2 == 0 for n in range(100)]})
     outlet = Outlet("out", 3, 0, "key", "value", active="mine")
     encodings = {3: Encoding({"key": Counting(), "value": Counting()}, True, True, "out")}
-    (batch,) = packed(rows, (outlet,), 1, 1, DeadLetterWriter(), encodings)
+    (batch,) = packed(rows, (outlet,), ShardCounts(1), 1, DeadLetterWriter(), encodings)
     assert asked == [50, 50]
     assert batch.rows["value"].to_pylist() == [value.encode() for value in values[::2]]
     assert batch.rows["encoded_key"].to_pylist() == batch.rows["value"].to_pylist()

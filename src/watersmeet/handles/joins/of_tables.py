@@ -243,7 +243,7 @@ class TableJoins(Handle):
         >>> sum_of = lambda customer, percent, bonus: F.coalesce(percent, F.lit(0)) + F.coalesce(bonus, F.lit(0))
         >>> bonuses = discounts.map_values(lambda percent: percent * 10)
         >>> results(customers.multi_join([discounts, bonuses], sum_of, how="left"))
-        [('ann', 0), ('bob', 0), ('ann', 220), ('ann', 220)]
+        [('ann', 0), ('bob', 0), ('ann', 200), ('ann', 220), ('ann', 220)]
         """
         result: KTable = made.handle_of(attach_multi_join(self._side, others, joiner, how, name, store))
         return result
