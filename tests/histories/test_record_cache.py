@@ -14,6 +14,7 @@ from proof.histories.case import Case, Input
 from proof.histories.check import Steps, StoppedError, run_engine, run_oracle, topology_of
 from proof.histories.draw import case_of
 from proof.histories.driver import RoughDriver
+from proof.histories.kinds.registry import is_limited
 from proof.histories.last_results import settling_sinks, standing
 from watersmeet._plan.record_cache import with_record_cache
 
@@ -45,6 +46,9 @@ def looks_up_again(blueprint: Blueprint) -> bool:
 def differences(case: Case) -> str | None:
     """What is wrong with a case under the record cache."""
     topology = topology_of(case.blueprint)
+    if is_limited(case.blueprint):
+        # the cache's changes of a batch come together, so that a buffer holds others at once
+        return None
     if not any(operator.cached for operator in with_record_cache(topology.physical).operators):
         return None
     try:

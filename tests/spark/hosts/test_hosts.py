@@ -136,6 +136,7 @@ def test_a_run_over_hosts_gives_what_the_model_gives(tmp_path: Path) -> None:
     assert all(list((tmp_path / f"worker-{number}").glob("app-*/*/stderr")) for number in range(2))
 
 
+@pytest.mark.proof
 def test_a_worker_that_is_cut_off_for_a_while_loses_and_doubles_nothing(tmp_path: Path) -> None:
     made = given(batches=6, rows=30)
     input_files(tmp_path, made)
