@@ -26,17 +26,17 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     events = Events(context, inputs, sides=len(sides))
     if not len(events):
         return
-    values = [SideValues(events, side, operator_table(context, state, side)) for side in sides]
-    current, before = _lookups(events, values)
+    tables = [operator_table(context, state, side) for side in sides]
+    values = [SideValues(events, side, table) for side, table in enumerate(tables)]
+    ordered = Ordered(events.groups)
+    current, before = _lookups(events, values, ordered)
     for side in inputs:
-        last = Ordered(events.groups).last_of_each(events.side == side)
-        store_last(events, side, last, values[side].prior, operator_table(context, state, side))
+        store_last(events, side, ordered.last_of_each(events.side == side), values[side].prior, tables[side])
     yield from _results(events, values, current, before)
 
 
-def _lookups(events: Events, values: list[SideValues]) -> tuple[list[Int64s], list[Int64s]]:
+def _lookups(events: Events, values: list[SideValues], ordered: Ordered) -> tuple[list[Int64s], list[Int64s]]:
     """Pointers to the value of each table behind each row, and before it; -1 for none."""
-    ordered = Ordered(events.groups)
     current, before = [], []
     for side, of_side in enumerate(values):
         mine = events.side == side

@@ -43,7 +43,7 @@ def metrics_as_json(now: Metrics) -> dict[str, Any]:
 
 
 def without_keys(now: Metrics) -> Metrics:
-    """The same without the texts of hot keys: who may see the numbers need not be somebody who may see records."""
+    """The same without the texts of hot keys, for readers who may see numbers and no records."""
     if now.batch is None:
         return now
     hot = {name: replace(found, key="") for name, found in now.batch.hot_keys.items()}

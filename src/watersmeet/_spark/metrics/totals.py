@@ -346,7 +346,7 @@ class Totals:
         }
 
     def _operator_names(self) -> dict[Measure, str]:
-        """By the measure of its input records."""
+        """The name of each operator, by the measure of its input records."""
         found = self._measures(PROCESSED)
         several = {node for node, number in Counter(measure.node for measure in found).items() if number > 1}
         return {m: f"{m.node}.{m.part}" if m.node in several else m.node for m in found}

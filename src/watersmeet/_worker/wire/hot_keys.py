@@ -19,9 +19,9 @@ from watersmeet._engine.rows.columns import ints
 from watersmeet._engine.rows.python_values import python_values
 
 HOT_ROWS = 10_000
-"""Rows of a key in a batch below which it is not told: they take less than a second."""
+"""A key with fewer rows in a batch is not reported: they take less than a second."""
 HOT_SHARE = 0.1
-"""The share of an operator's rows below which a key is not told."""
+"""A key with a smaller share of an operator's rows is not reported."""
 _TEXT_BYTES = 56
 _PIECE_BITS = 56
 _PIECE = (1 << _PIECE_BITS) - 1

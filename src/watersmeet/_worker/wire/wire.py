@@ -173,7 +173,7 @@ def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[in
 
 
 def _ranges(physical: Physical, known: Addresses) -> dict[int, Sequence[int]]:
-    """By operator with state somewhere, the labels under which it lies."""
+    """The labels under which the state of an operator lies, by the operator's number; of those that have some."""
     found: dict[int, Sequence[int]] = {}
     for operator in physical.operators:
         tables = known.get(operator.node, {})

@@ -10,10 +10,10 @@ from watersmeet._plan.nodes import How, MultiJoinNode, Shape
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt
 from watersmeet.handles.handle import side_of
+from watersmeet.handles.joins.kinds import ALL_FORMS
 from watersmeet.handles.side import Side, require_same_key
 from watersmeet.io.origins import described
 
-_HOWS: tuple[How, ...] = ("inner", "left", "outer")
 _EXAMPLE = "For example one.multi_join([other, another], lambda one, other, another: ...)."
 
 
@@ -48,16 +48,18 @@ def attach_multi_join(
 
 def _tables(others: Any) -> list[Side]:
     given = list(others) if isinstance(others, (list, tuple)) else [others]
-    found = [side for side in map(side_of, given) if side is not None and side.kind == "table"]
     if not given:
         raise TopologyError("A join of several tables needs another one: others=[].", hint=_EXAMPLE)
-    if len(found) < len(given):
-        wrong = next(each for each in given if (side := side_of(each)) is None or side.kind != "table")
-        side = side_of(wrong)
-        raise TopologyError(
-            f"A join of several tables takes tables: others has {described(wrong) if side is None else side.called}.",
-            hint="Make a table of a stream first: stream.to_table().",
-        )
+    found = []
+    for each in given:
+        side = side_of(each)
+        if side is None or side.kind != "table":
+            shown = described(each) if side is None else side.called
+            raise TopologyError(
+                f"A join of several tables takes tables: others has {shown}.",
+                hint="Make a table of a stream first: stream.to_table().",
+            )
+        found.append(side)
     return found
 
 
@@ -69,6 +71,6 @@ def _hows(how: Any, count: int) -> tuple[How, ...]:
             hint='For example how=["inner", "left"], or how="left" for all of them.',
         )
     for each in hows:
-        if each not in _HOWS:
+        if each not in ALL_FORMS:
             raise TopologyError(f"Unknown type of join: how={how!r:.80}.", hint='Use "inner", "left" or "outer".')
     return hows

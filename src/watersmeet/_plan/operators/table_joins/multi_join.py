@@ -5,19 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet._plan.nodes import MultiJoinNode as Node
-from watersmeet._plan.operators.spec import (
-    FLAG,
-    STAMP,
-    Made,
-    Named,
-    Params,
-    Reads,
-    ResultColumns,
-    Spec,
-    SpecSide,
-    SpecSite,
-    TableSchema,
-)
+from watersmeet._plan.operators.joins import joined_values, rows_of_sides, side_names
+from watersmeet._plan.operators.spec import Params, Reads, ResultColumns, Spec, SpecSide, SpecSite, TableSchema
 
 
 @dataclass(frozen=True)
@@ -48,29 +37,13 @@ class MultiJoinSpec(Spec[Node]):
 
     def keeps(self, site: SpecSite[Node], taken: frozenset[str]) -> tuple[TableSchema, ...]:
         """The rows of each table."""
-        node = site.node
-        names = {side: store for store, (join, side) in site.rules.aliases.items() if join == node.name}
-        return tuple(
-            TableSchema(
-                names.get(side, f"{node.name}.table{side}"),
-                (("key", node.shape.key), ("value", site.input(side).shape.value), STAMP),
-                copies=copied,
-            )
-            for side, copied in enumerate(node.inputs)
-        )
+        sides = site.node.looks_up
+        names = side_names(site, sides, [f"table{side}" for side in sides])
+        return rows_of_sides(site, zip(sides, names, strict=True))
 
     def own_rows(self, site: SpecSite[Node]) -> tuple[int, ...]:
         return site.node.looks_up
 
     def results(self, site: SpecSite[Node], *, old: bool) -> ResultColumns:
-        """The values of all tables, and whether there is a result; with `old` the same of the result before."""
-        columns: Named = ()
-        made: tuple[Made, ...] = ()
-        for prefix, name in (("", "value"), ("old_", "old")) if old else (("", "value"),):
-            values = tuple(
-                (f"{prefix}side{side}", site.input(side).shape.value) for side in range(len(site.node.inputs))
-            )
-            columns += (*values, (f"{prefix}joined", FLAG))
-            operands = ("key", *(column for column, _ in values))
-            made += (Made(name, site.node.joiner, operands, flag=f"{prefix}joined"),)
-        return ResultColumns(columns, made)
+        values = ((f"side{side}", site.input(side).shape.value) for side in site.node.looks_up)
+        return joined_values(site.node.joiner, tuple(values), old=old)
