@@ -55,7 +55,7 @@ def topology(url: str) -> wm.Topology:
 
 def write(server: str, changes: list[Change]) -> None:
     """Write change events, as Debezium does by Kafka Connect's JsonConverter without schemas."""
-    producer = Producer({"bootstrap.servers": server})
+    producer = Producer({"bootstrap.servers": server, "enable.idempotence": True})
     for ts, table, operation, key, row in changes:
         event = {"before": None, "after": row, "source": {"ts_ms": ts}, "op": operation}
         # behind a deletion Debezium writes a null value, which says nothing more and is counted

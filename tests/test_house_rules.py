@@ -126,6 +126,17 @@ def loops_over_rows(source: str) -> list[str]:
     ]
 
 
+def producers_that_may_change_the_order(source: str) -> list[str]:
+    """Clients of Kafka that send a record again and put it behind later ones: made without idempotence."""
+    settings = (
+        (node.lineno, {key.value for key in node.args[0].keys if isinstance(key, ast.Constant)})
+        for node in ast.walk(tree_of(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Producer" and node.args
+        if isinstance(node.args[0], ast.Dict) and all(node.args[0].keys)
+    )
+    return [f"{line}: a producer" for line, names in settings if not names & {"enable.idempotence", "transactional.id"}]
+
+
 def says_who_calls(source: str) -> list[str]:
     """A line when the module's docstring says who calls it: imports say that, and they are kept true."""
     text = " ".join((ast.get_docstring(tree_of(source)) or "").split())
@@ -224,6 +235,7 @@ RULES = [
     (loops_over_rows, "src/watersmeet/_engine/"),
     (says_who_calls, ""),
     (parameters_that_are_not_there, ""),
+    (producers_that_may_change_the_order, ""),
 ]
 
 
@@ -284,6 +296,7 @@ BAD = [
     (parameters_that_are_not_there, f"def f(a, *, b):\n    {LISTED}"),
     (parameters_that_are_not_there, f"class F:\n    {LISTED}\n    a: int\n    b: int"),
     (parameters_that_are_not_there, f"class B:\n    a: int\nclass F(B):\n    {LISTED}\n    b: int"),
+    (producers_that_may_change_the_order, "p = Producer({'bootstrap.servers': servers, 'linger.ms': 50})"),
     (places_named, "see https://" + HOSTS[0] + "/simple"),
     (places_named, "resolver " + HOSTS[3] + ".org"),
     (places_named, 'open("/wo' + 'rk/main/x")'),
@@ -307,6 +320,7 @@ GOOD = [
     (parameters_that_are_not_there, f"def f(a, *, b, c=None):\n    {LISTED}"),
     (parameters_that_are_not_there, f"class F:\n    {LISTED}\n    a: int\n    def __init__(self, b, c): pass"),
     (parameters_that_are_not_there, f"class F(elsewhere.B):\n    {LISTED}"),
+    (producers_that_may_change_the_order, "p = Producer({'enable.idempotence': True})\nq = Producer(settings)"),
     (
         places_named,
         "spark.read.parquet('/tmp/orders') and https://spark.apache.org/docs and ./work/x and a/home/b",

@@ -73,6 +73,8 @@ def load(servers: str, data: Data, topics: Sequence[str], *, parted: bool) -> In
     """
     settings = {
         "bootstrap.servers": servers,
+        # what is sent again stays in its place
+        "enable.idempotence": True,
         "linger.ms": 50,
         # as Java's clients do: a foreign-key join of Kafka Streams finds right rows only where these put them
         "partitioner": "murmur2_random",

@@ -72,7 +72,9 @@ class Feed:
         self.seen: list[tuple[float, float]] = []
         self._servers, self._seconds, self._stop = servers, seconds, stop
         # as Java's clients do, so that equal keys of all topics are in partitions of one number
-        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0, "partitioner": "murmur2_random"}
+        )
         for table in tables:
             for key in range(KEYS):
                 self._producer.produce(table, f" {table}", key.to_bytes(8, "big"))

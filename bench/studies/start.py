@@ -105,7 +105,7 @@ def measured(roots: list[Path], turns: int, work: Path) -> Mapping[Path, list[di
 
 def _fill(servers: str, broker: object) -> None:
     broker.create_topics(["stream", "table"], partitions=PARTITIONS)  # type: ignore[attr-defined]
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "partitioner": "murmur2_random"})
     for topic in ("table", "stream"):
         for key in range(RECORDS):
             producer.produce(topic, f"{topic} {key}", key.to_bytes(8, "big"))

@@ -31,7 +31,9 @@ class Joins:
         self._folder, self._servers = folder, broker.bootstrap_servers
         topics = [f"{name}-{end}" for name in JOINS for end in (*SIDES, "out", "dead")]
         broker.create_topics(topics, partitions=PARTITIONS)
-        self._producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": self._servers, "enable.idempotence": True, "partitioner": "murmur2_random"}
+        )
         self._fed = {name: records(JOINS[name], name) for name in JOINS}
         path = os.pathsep.join(map(str, (ROOT / "dev" / "site", ROOT / "src", ROOT)))
         with (folder / "log").open("w") as log:

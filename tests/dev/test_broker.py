@@ -118,7 +118,9 @@ def test_a_topic_that_exists_is_an_error_and_one_that_does_not_is_not_made_by_wr
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
         broker.create_topics(["once"])
     errors = []
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 3000})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "message.timeout.ms": 3000}
+    )
     producer.produce("mistyped", "x", on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)
     assert [error is not None for error in errors] == [True]

@@ -21,7 +21,7 @@ MOST_LINES = 20
 def test_a_healthy_start_with_kafka_is_quiet(broker: KafkaBroker, tmp_path: Path) -> None:
     topics = [f"console-{name}" for name in ("orders", "payments", "out")]
     broker.create_topics(topics, partitions=2)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for key in range(10):
         producer.produce(topics[0], json.dumps({"amount": key}), struct.pack(">q", key))
         producer.produce(topics[1], json.dumps({"paid": 1.0}), struct.pack(">q", key))

@@ -33,7 +33,7 @@ class Grow:
 
     def produce(self, value: str, partitions: int) -> None:
         """A record in each partition of each topic."""
-        producer = Producer({"bootstrap.servers": self.servers})
+        producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True})
         for topic in NAMES:
             for partition in range(partitions):
                 producer.produce(topic, key=topic, value=f"{topic}-{value}-{partition}", partition=partition)

@@ -48,7 +48,7 @@ def new_topic(broker: KafkaBroker, partitions: int = 1) -> str:
 
 def produce(broker: KafkaBroker, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int]]) -> None:
     """Records of (key, value, timestamp), all to partition 0."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for key, value, stamp in records:
         producer.produce(topic, key=key, value=value, timestamp=stamp, partition=0)
     assert producer.flush(30) == 0
@@ -113,7 +113,7 @@ def test_a_topic_that_is_read_twice_gives_its_records_to_both(
 
 def test_headers_are_kept_where_a_topic_asks_for_them(spark: SparkSession, broker: KafkaBroker, kafka: Kafka) -> None:
     name = new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     producer.produce(name, key=b"k", value=b"v", headers=[("h", b"1"), ("h", None), ("g", b"\xff")])
     assert producer.flush(30) == 0
     (with_headers,) = scan(spark, [source("h", Topic(name, "string", "string", headers=True))], kafka)
@@ -249,7 +249,7 @@ def test_a_partition_is_read_by_one_task_in_order_of_offset(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka
 ) -> None:
     name = new_topic(broker, partitions=3)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(3000):
         producer.produce(name, key=str(number % 100), value=str(number))
     assert producer.flush(30) == 0
@@ -381,7 +381,7 @@ def test_a_batch_of_many_partitions_is_read_in_no_more_tasks_than_run_at_a_time(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:
     name, out = new_topic(broker, 6), new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(60):
         producer.produce(name, str(number), b"k", partition=number % 6, timestamp=1_000 + number)
     assert producer.flush(30) == 0

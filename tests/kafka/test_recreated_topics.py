@@ -24,7 +24,7 @@ PATIENCE = 300.0
 
 
 def produce(broker: KafkaBroker, topic: str, value: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(count):
         producer.produce(topic, key=b"k", value=f"{value}{number}".encode())
     assert producer.flush(30) == 0

@@ -33,7 +33,7 @@ def left_behind(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -
     """The folder of a run, with all that it wrote."""
     folder = tmp_path_factory.mktemp("secrets")
     source, sink = new_topic(broker, "in"), new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(20):
         # a string, and in Avro one whose schema has the first number of a registry
         producer.produce(source, b"\0\0\0\0\x0b\x02v", b"k%d" % number, timestamp=1 + number)

@@ -24,7 +24,7 @@ from watersmeet.io.topics import Topic
 
 def produce(broker: KafkaBroker, topic: str, *records: tuple[int, bytes, bytes, int]) -> None:
     """Records of (partition, key, value, timestamp)."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for partition, key, value, stamp in records:
         producer.produce(topic, key=key, value=value, timestamp=stamp, partition=partition)
     assert producer.flush(30) == 0

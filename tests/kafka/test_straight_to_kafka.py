@@ -319,7 +319,7 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
 
 def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path) -> None:
     source, table, out = (new_topic(broker, name) for name in ("source", "table", "out"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     producer.produce(table, key=b"k", value=b"+", timestamp=500)
     for at, headers in enumerate([[("a", b"1"), ("a", None)], None, [("é", b"")]]):
         producer.produce(source, key=b"k", value=str(at).encode(), timestamp=1_000 + at, headers=headers)
@@ -350,7 +350,7 @@ def test_a_query_that_begins_with_empty_topics_goes_on_when_records_come(
         query.processAllAvailable()
         # there is a first batch, and it has nothing
         assert [p.numInputRows for p in query.recentProgress if p.batchId == 0][:1] == [0]
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
         for topic in (left, right):
             producer.produce(topic, key=b"k", value=topic.encode())
         assert producer.flush(30) == 0

@@ -18,7 +18,7 @@ def test_records_of_topics_are_named_by_partition_and_offset(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
 ) -> None:
     orders, totals = new_topic(broker, "orders"), new_topic(broker, "totals")
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for partition, value, ts in (
         (0, b'{"customer": "ann", "amount": 3}', 1),
         (1, b'{"customer": "bob", "amount": 9}', 2),
@@ -51,7 +51,7 @@ def test_records_of_a_pattern_are_named_by_their_topics_and_run_in_the_order_of_
 ) -> None:
     name = f"shop-{uuid.uuid4().hex[:8]}"
     topics = [f"{name}-{part}" for part in ("north", "east")]
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
 
     def put(topic: str, value: str, ts: int) -> None:
         producer.produce(topic, key=b"ann", value=value.encode(), timestamp=ts, partition=0)

@@ -35,7 +35,14 @@ TOPIC, PARTITIONS, AT_ONCE = "records", 4, 10_000
 
 def fill(servers: str, records: int) -> None:
     """Write the topic."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
     texts = values(records, np.random.default_rng(1)).to_pylist()
     for number, text in enumerate(texts):
         producer.produce(TOPIC, text, number.to_bytes(8, "big"), partition=number % PARTITIONS)

@@ -57,7 +57,7 @@ def produce(servers: str, first: int, records: int, partitions: int) -> None:
     from confluent_kafka import Producer
 
     given = {"bootstrap.servers": servers, "linger.ms": 50, "log_level": 3, "queue.buffering.max.messages": 2 * PIECE}
-    producer = Producer({**given, "compression.type": "lz4"})
+    producer = Producer({**given, "enable.idempotence": True, "compression.type": "lz4"})
     for begin in range(first, first + records, PIECE):
         numbers = range(begin, min(begin + PIECE, first + records))
         keys = [b"key %d" % (number * 7919 % KEYS) for number in numbers]

@@ -32,7 +32,14 @@ def produce(servers: str, batch: int, records: int) -> None:
     """One batch of records, each with a key of its own."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 2 * records})
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 2 * records,
+        }
+    )
     keys = [b"key %d" % number for number in range(records)]
     values = [b"%0200d" % (batch + number) for number in range(records)]
     deque(map(producer.produce, ["in"] * records, values, keys), maxlen=0)

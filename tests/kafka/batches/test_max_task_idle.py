@@ -39,7 +39,7 @@ def history(seed: int) -> Records:
 
 
 def write(broker: KafkaBroker, topics: dict[str, str], records: Records, transaction: str | None = None) -> None:
-    settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
+    settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True}
     producer = Producer(settings | ({"transactional.id": transaction} if transaction else {}))
     if transaction:
         producer.init_transactions()

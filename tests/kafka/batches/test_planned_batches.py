@@ -48,7 +48,8 @@ def test_a_batch_behind_a_large_one_has_fewer_records(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     left, right, out = new_topic(broker), new_topic(broker), new_topic(broker)
-    producer, texts = Producer({"bootstrap.servers": broker.bootstrap_servers}), random.Random(1)
+    settings, texts = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True}, random.Random(1)
+    producer = Producer(settings)
     expected: dict[bytes, bytes] = {}
     for number in range(RECORDS):
         for topic, value in ((left, texts.randbytes(300).hex()), (right, "|")):

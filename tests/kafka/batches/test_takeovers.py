@@ -60,7 +60,7 @@ def test_the_metrics_of_a_batch_have_its_takeovers(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     source, out = new_topic(broker), new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(RECORDS):
         producer.produce(source, key=b"%d" % number, value=VALUE)
     assert producer.flush(60) == 0

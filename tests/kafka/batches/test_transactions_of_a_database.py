@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, new_topic
 
 ROOT = Path(__file__).resolve().parents[3]
-ACCOUNTS, TRANSFERS, EACH = 12, 200, 100
+ACCOUNTS, TRANSFERS, OPEN, EACH = 12, 200, 3, 100
 KILLS, MOST_SECONDS = 3, 300
 
 
@@ -41,22 +41,39 @@ class Bank:
         self.log, self.tables = f"{database}.transaction", (f"{database}.s.checking", f"{database}.s.saving")
         broker.create_topics([self.log], partitions=1)
         broker.create_topics([*self.tables], partitions=PARTITIONS)
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
         self._amounts = dict.fromkeys(range(ACCOUNTS), EACH)
         self._draw, self._number = random.Random(database), 0
         for account in self._amounts:
             self._change(account, "r", None)
 
-    def transfer(self, *, ends: bool = True, amount: int | None = None) -> None:
+    def transfers(self, count: int) -> None:
+        """Transactions of which several are open at a time; none changes an account that an open one has changed."""
+        open_ = dict[tuple[int, ...], Iterator[None]]()
+        while count or open_:
+            if count and len(open_) < OPEN:
+                free = sorted({*range(ACCOUNTS)} - {account for changed in open_ for account in changed})
+                accounts = self._draw.sample(free, 2)
+                open_[tuple(accounts)] = self._steps(accounts, self._draw.randrange(50))
+                count -= 1
+            chosen = self._draw.choice([*open_])
+            if next(open_[chosen], self) is self:
+                del open_[chosen]
+
+    def transfer(self, *, ends: bool = True, amount: int) -> None:
         """One transaction: an amount goes from one account to another."""
+        for _ in self._steps(self._draw.sample(range(ACCOUNTS), 2), amount, ends=ends):
+            pass
+
+    def _steps(self, changed: list[int], amount: int, *, ends: bool = True) -> Iterator[None]:
         name = f"571:{self._number}"
         self._number += 1
         self._say({"status": "BEGIN", "id": name})
-        changed = self._draw.sample(range(ACCOUNTS), 2)
-        amount = self._draw.randrange(50) if amount is None else amount
         for order, (account, by) in enumerate(zip(changed, (-amount, amount), strict=True), 1):
+            yield
             self._amounts[account] += by
             self._change(account, "u", {"id": name, "total_order": order})
+        yield
         counts = [sum(self._table(account) == table for account in changed) for table in self.tables]
         said = [
             {"data_collection": table.partition(".")[2], "event_count": count}
@@ -144,8 +161,7 @@ def test_no_committed_result_shows_a_part_of_a_transaction(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     bank, totals, stored = Bank(broker, new_topic(broker, "bank")), list[list[int]](), tmp_path / "stored.db"
-    for _ in range(TRANSFERS):
-        bank.transfer()
+    bank.transfers(TRANSFERS)
     bank.transfer(ends=False, amount=7)
     bank.flush()
     built = topology(bank.tables, stored, totals)
@@ -156,8 +172,7 @@ def test_no_committed_result_shows_a_part_of_a_transaction(
     seen = len(totals)
     # the transaction that had no end comes when it has one, and another start reads each one once
     bank.end()
-    for _ in range(20):
-        bank.transfer()
+    bank.transfers(20)
     bank.flush()
     assert run(spark, broker, built, tmp_path, transactions=bank.log) > 0
     assert {batch[-1] for batch in totals[seen:]} == {ACCOUNTS * EACH}
@@ -169,8 +184,7 @@ def test_without_it_results_show_parts_of_transactions(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     bank, totals = Bank(broker, new_topic(broker, "bank")), list[list[int]]()
-    for _ in range(TRANSFERS):
-        bank.transfer()
+    bank.transfers(TRANSFERS)
     bank.flush()
     run(spark, broker, topology(bank.tables, tmp_path / "stored.db", totals), tmp_path)
     assert len({batch[-1] for batch in totals[1:]}) > 1
@@ -184,7 +198,7 @@ def test_a_transaction_that_is_larger_than_a_batch_is_read_whole(
     log, table = f"{database}.transaction", f"{database}.s.rows"
     broker.create_topics([log], partitions=1)
     broker.create_topics([table], partitions=PARTITIONS)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     producer.produce(log, json.dumps({"status": "BEGIN", "id": "1"}).encode(), partition=0)
     for number in range(500):
         row = {"op": "c", "after": {"id": number}, "source": {"ts_ms": 1_000}, "transaction": {"id": "1"}}
@@ -213,8 +227,7 @@ def test_a_driver_that_is_killed_leaves_no_part_of_a_transaction_in_the_database
     command = [sys.executable, "-m", "tests.kafka.batches.transactions_run", broker.bootstrap_servers, str(tmp_path)]
     seen, draw = set[int | None](), random.Random(1)
     for _ in range(KILLS):
-        for _ in range(TRANSFERS):
-            bank.transfer()
+        bank.transfers(TRANSFERS)
         bank.flush()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
         driver = subprocess.Popen(

@@ -22,7 +22,8 @@ def ran(spark: SparkSession, kafka: wm.Kafka, topology: wm.Topology, folder: Pat
 
 
 def produced(broker: KafkaBroker, count: int) -> str:
-    topic, producer = new_topic(broker, "in"), Producer({"bootstrap.servers": broker.bootstrap_servers})
+    topic = new_topic(broker, "in")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(count):
         value = None if number % 7 == 6 else str(number).encode()
         producer.produce(topic, key=f"k{number % 5}".encode(), value=value, timestamp=1_000 + number)

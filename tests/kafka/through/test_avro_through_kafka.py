@@ -32,7 +32,7 @@ class Orders:
 
     def __init__(self, broker: KafkaBroker, registry: SchemaRegistryServer) -> None:
         self.topic, self._registry = new_topic(broker, "orders"), SchemaRegistryClient({"url": registry.url})
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
 
     def write(self, text: str, *rows: dict[str, Any]) -> None:
         context = SerializationContext(self.topic, MessageField.VALUE)

@@ -31,7 +31,7 @@ def test_topics_that_are_added_and_removed_leave_the_others_where_they_are(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     orders, users, out, more = (new_topic(broker) for _ in range(4))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
 
     def put(topic: str, value: str) -> None:
         producer.produce(topic, key="k", value=value)
@@ -91,7 +91,7 @@ def test_a_table_that_is_computed_anew_sends_the_rows_that_differ_to_its_topic_o
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     orders, users, out = (new_topic(broker) for _ in range(3))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
 
     def put(topic: str, key: str, value: str) -> None:
         producer.produce(topic, key=key, value=value)

@@ -32,7 +32,7 @@ class Given(NamedTuple):
 
 def put(broker: KafkaBroker, topic: str, *records: Given) -> None:
     """All on one partition."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for key, value, ts, headers in records:
         producer.produce(topic, key=key, value=value, partition=0, timestamp=ts, headers=list(headers))
     assert producer.flush(30) == 0

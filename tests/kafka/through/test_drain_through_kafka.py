@@ -30,7 +30,7 @@ def test_a_drained_query_ends_behind_its_batch_and_the_next_start_reads_the_rest
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     topics = new_topic(broker, "in"), new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(RECORDS):
         producer.produce(topics[0], key=f"{number % 7}", value=f"{number}", timestamp=number + 1)
     assert producer.flush(60) == 0

@@ -16,7 +16,7 @@ def test_what_is_written_comes_back_in_a_later_batch_and_is_counted_once(
     spark: SparkSession, broker: KafkaBroker, kafka: wm.Kafka, tmp_path: Path
 ) -> None:
     numbers, counts = new_topic(broker, "numbers"), new_topic(broker, "counts")
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for key, value in (("a", 2), ("b", 1)):
         producer.produce(numbers, key=key.encode(), value=value.to_bytes(8, "big"), timestamp=1_000)
     assert producer.flush(60) == 0

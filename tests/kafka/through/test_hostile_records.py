@@ -38,7 +38,9 @@ def moment(seconds: int, nanos: int = 0) -> bytes:
 
 def produce(broker: KafkaBroker, topic: str, good: list[bytes], bad: list[bytes]) -> None:
     """A good record before, between and behind the bad ones; keys say which they are."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 4_000_000})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "message.max.bytes": 4_000_000}
+    )
     for number in range(max(len(good), len(bad) + 1)):
         producer.produce(topic, good[number % len(good)], b"good", 0, timestamp=1_000)
         if number < len(bad):

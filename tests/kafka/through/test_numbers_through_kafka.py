@@ -32,7 +32,7 @@ Pairs = list[tuple[bytes | None, bytes | None]]
 def produced(broker: KafkaBroker) -> tuple[str, str]:
     """Topics of a stream and of a table."""
     streamed, kept = new_topic(broker, "stream"), new_topic(broker, "table")
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for at, (key, value) in enumerate(zip(EDGES, LARGE, strict=True)):
         producer.produce(kept, key=as_int(key), value=as_long(value), timestamp=10 + at)
         producer.produce(streamed, key=as_int(key), value=as_long(key), timestamp=1_000 + at)

@@ -27,7 +27,9 @@ def combined(prefix: str, suffix: int) -> bytes:
 
 
 def written(broker: KafkaBroker, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "partitioner": "murmur2_random"}
+    )
     for number, (key, value) in enumerate(records):
         producer.produce(topic, value, key, timestamp=1 + number)
     assert producer.flush(60) == 0

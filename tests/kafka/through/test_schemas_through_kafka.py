@@ -40,7 +40,7 @@ def shout(value: Column) -> Column:
 
 def write(broker: KafkaBroker, topic: str, serializer: Callable[..., Any], *values: Any) -> None:
     """Values as a serializer writes them, but for what is bytes already, or null."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     context = SerializationContext(topic, MessageField.VALUE)
     for value in values:
         raw = value if value is None or isinstance(value, bytes) else serializer(value, context)

@@ -24,7 +24,7 @@ BATCH = 20
 
 
 def produced(broker: KafkaBroker, topic: str, first: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(first, first + BATCH):
         value = UUID % number if number % 4 else "none"
         headers: Any = [("n", b"%d" % number)]

@@ -66,6 +66,13 @@ class BatchEnds:
         """Where the last committed batch ends; None: there is none."""
         return self._offsets(self._execution.committedOffsets())
 
+    def first(self) -> dict[Place, int]:
+        """Where the first batch of the checkpoint ended, which had no records; none if Spark has removed its plan."""
+        stored = self._execution.offsetLog().get(0)
+        if stored.isEmpty():
+            return {}
+        return self._offsets(stored.get().toStreamProgress(self._execution.sources())) or {}
+
     def set(self, ends: Mapping[Place, int]) -> None:
         """Let the batches that are to be planned end here.
 

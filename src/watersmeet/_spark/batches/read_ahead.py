@@ -47,6 +47,9 @@ class BatchOrder(Protocol):
 
     begins: Mapping[Place, int]
 
+    def since(self, place: Place) -> int:
+        """From which offset a partition is to be read; before its first record only to learn what was before."""
+
     def known(self, place: Place) -> int:
         """How many records of a partition are known, and in no batch yet."""
 
@@ -88,6 +91,10 @@ class TimeOrder:
         self.begins = begins
         order = {place: rank for rank, place in enumerate(sorted(begins, key=lambda at: (ranks[at[0]], at[1])))}
         self._partitions = {place: PartitionTimes(order[place], begin) for place, begin in begins.items()}
+
+    def since(self, place: Place) -> int:
+        """As each order."""
+        return self.begins[place]
 
     def known(self, place: Place) -> int:
         """As each order."""
@@ -134,7 +141,15 @@ class ReadAhead:
         self._at_end: dict[Place, float] = {}
         self._paused: set[Place] = set()
         self._consumer = kafka_client.make(self._client.Consumer, {**kafka_client.client_settings(kafka), **_SETTINGS})
-        self._consumer.assign([self._client.TopicPartition(*place, begin) for place, begin in order.begins.items()])
+        self._consumer.assign([self._since(place) for place in order.begins])
+
+    def _since(self, place: Place) -> Any:
+        begin, since = self.order.begins[place], self.order.since(place)
+        if since < begin:
+            timeout = kafka_client.seconds(kafka_client.client_settings(self._kafka))
+            low, _ = self._consumer.get_watermark_offsets(self._client.TopicPartition(*place), timeout=timeout)
+            since = min(max(since, low), begin)
+        return self._client.TopicPartition(*place, since)
 
     def close(self) -> None:
         """Leave the topics."""

@@ -108,15 +108,15 @@ class SynchronizedInputs:
         kafka = self.kafka
         if kafka is None or not self or "once" in trigger:
             return None
-        logs = kafka.transactions
+        logs, ends = kafka.transactions, BatchEnds(spark, query)
         most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
 
         def read(begins: Mapping[Place, int]) -> ReadAhead:
             begins = {**begins, **new_partitions(kafka, begins)}
-            order: BatchOrder = TransactionOrder(begins, logs) if logs else TimeOrder(begins, self.topics)
+            order: BatchOrder = TransactionOrder(begins, logs, ends.first()) if logs else TimeOrder(begins, self.topics)
             return ReadAhead(kafka, order, bounded=bounded)
 
-        given = (query, BatchEnds(spark, query), read, (kafka.max_task_idle_ms or 0) / 1_000)
+        given = (query, ends, read, (kafka.max_task_idle_ms or 0) / 1_000)
         return BatchEndPlanner(*given, lambda: limit() or most, bounded=bounded)
 
 

@@ -17,6 +17,9 @@ import numpy as np
 from watersmeet._spark.batches.cuts import END, Cut, PartitionTimes, next_cut
 from watersmeet._spark.batches.read_ahead import Place
 
+_LOOK_BACK = 10_000
+"""Records of a topic of transactions in which a start looks for the begins of those that have not ended."""
+
 
 def prefix_of(log: str) -> str:
     """The first part of the names of a database's topics.
@@ -65,7 +68,9 @@ class _Database:
     first : number of the first transaction in `ended`.
     ended : those that are in no batch yet.
     numbers : of these, by id.
-    seen : by id, how many events each topic has had.
+    seen : by number, how many events each topic has had.
+    crossed : numbers behind which no batch may end: a partition has an event of this transaction, or of one before it,
+        behind an event of a later one.
     begun : ids of those that have begun and have not ended.
     """
 
@@ -73,14 +78,22 @@ class _Database:
     first: int = 0
     ended: deque[_Ended] = field(default_factory=deque)
     numbers: dict[str, int] = field(default_factory=dict)
-    seen: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    seen: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    crossed: set[int] = field(default_factory=set)
     begun: set[str] = field(default_factory=set)
 
-    def note(self, value: bytes | None, offset: int) -> None:
-        """Take a record of the topic of transactions."""
+    def note(self, value: bytes | None, offset: int, begin: int) -> None:
+        """Take a record of the topic of transactions.
+
+        Parameters
+        ----------
+        begin : of the records before it only which transactions have begun is of interest: their ends are in a batch.
+        """
         said = _payload(value)
         if said.get("status") == "BEGIN":
             self.begun.add(said["id"])
+        elif said.get("status") == "END" and offset < begin:
+            self.begun.discard(said["id"])
         elif said.get("status") == "END":
             counted = said.get("data_collections") or ()
             events = {f"{prefix_of(self.log)}{each['data_collection']}": int(each["event_count"]) for each in counted}
@@ -90,14 +103,37 @@ class _Database:
             self.numbers[said["id"]] = self.first + len(self.ended)
             self.ended.append(_Ended(said["id"], events if whole else {}, offset + 1))
 
+    def count(self, topic: str, number: int, before: int) -> int:
+        """Count an event of a transaction: the largest number of its partition.
+
+        Parameters
+        ----------
+        before : the largest number of the events before it in its partition.
+        """
+        self.seen[number][topic] += 1
+        self.crossed.update(range(number, before))
+        return max(number, before)
+
     def complete(self, topics: Collection[str]) -> int:
         """Number of the last transaction up to which all events of these topics are there."""
         last = self.first - 1
-        for each in self.ended:
-            if any(self.seen[each.id][topic] < count for topic, count in each.events.items() if topic in topics):
+        for number, each in enumerate(self.ended, self.first):
+            if any(self.seen[number][topic] < count for topic, count in each.events.items() if topic in topics):
                 break
-            last += 1
-        return last
+            last = number
+        return self.before(last)
+
+    def before(self, number: int) -> int:
+        """The last number up to this one behind which a batch may end."""
+        while number in self.crossed:
+            number -= 1
+        return number
+
+    def behind(self, number: int) -> int:
+        """The first number from this one on behind which a batch may end."""
+        while number in self.crossed:
+            number += 1
+        return number
 
     def drop(self, last: int) -> int | None:
         """Forget the transactions up to a number: the offset behind the last one; None: there are none."""
@@ -105,7 +141,8 @@ class _Database:
         while self.ended and self.first <= last:
             gone = self.ended.popleft()
             self.numbers.pop(gone.id, None)
-            self.seen.pop(gone.id, None)
+            self.seen.pop(self.first, None)
+            self.crossed.discard(self.first)
             self.first, offset = self.first + 1, gone.offset
         return offset
 
@@ -117,10 +154,14 @@ class TransactionOrder:
     ----------
     begins : offset of the first record of each partition.
     logs : the topics of transactions.
+    firsts : where the first batch of the checkpoint began; empty if that is not known.
     """
 
-    def __init__(self, begins: Mapping[Place, int], logs: Sequence[str]) -> None:
-        self.begins = begins
+    def __init__(
+        self, begins: Mapping[Place, int], logs: Sequence[str], firsts: Mapping[Place, int] | None = None
+    ) -> None:
+        self.begins = self._begins = begins
+        self._firsts = firsts or {}
         self._databases = {log: _Database(log) for log in logs}
         self._ends, self._times = dict(begins), 1
         self._tables = {place: PartitionTimes(0, begin) for place, begin in begins.items() if place[0] not in logs}
@@ -130,6 +171,14 @@ class TransactionOrder:
         for place in self._tables:
             groups[log_of(place[0], logs)].append(place)
         self._groups = dict(groups)
+
+    def since(self, place: Place) -> int:
+        """As each order: a start goes on in the middle of transactions, and looks back for their begins."""
+        begin = self.begins[place]
+        if place[0] not in self._databases:
+            return begin
+        first = self._firsts.get(place, begin) if self._firsts else 0
+        return max(min(begin, first), begin - _LOOK_BACK)
 
     def known(self, place: Place) -> int:
         """As each order."""
@@ -147,27 +196,31 @@ class TransactionOrder:
         """As each order."""
         if (database := self._databases.get(place[0])) is not None:
             for each in records:
-                database.note(each.value(), each.offset())
+                database.note(each.value(), each.offset(), self._begins[place])
             return
-        log = log_of(place[0], self._databases)
+        named = log_of(place[0], self._databases) is not None
         for each in records:
-            identity = None if log is None else transaction_of(each.value())
-            if log is not None and identity is not None:
-                self._databases[log].seen[identity][place[0]] += 1
-            self._unknown[place].append((each.offset(), identity))
+            self._unknown[place].append((each.offset(), transaction_of(each.value()) if named else None))
         self._ends[place] = end
 
     def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
         """As each order."""
         found = dict[Place, int]()
+        # rows of a snapshot name no transaction: those of a partition that has not answered yet are not left behind
+        silent = {place for place in awaited if place in self._tables and not self.known(place)}
         for log, places in self._groups.items():
             database = None if log is None else self._databases[log]
+            if database is not None and silent.intersection(places):
+                continue
             for place in places:
                 self._number(place, database)
             most = END if database is None else Cut(database.complete({topic for topic, _ in places}))
-            cut = next_cut([self._tables[place] for place in places], most, max(1, limit // len(self._groups)))
+            tables = [self._tables[place] for place in places]
+            cut = next_cut(tables, most, max(1, limit // len(self._groups)))
             if cut is None:
                 continue
+            if database is not None:
+                cut = _whole(database, cut)
             found |= {place: self._tables[place].take(cut) for place in places}
             if database is not None and (offset := database.drop(cut.ms)) is not None:
                 found |= {place: offset for place in self.begins if place[0] == log}
@@ -187,13 +240,19 @@ class TransactionOrder:
             if database is not None and identity is not None:
                 if identity not in database.numbers:
                     break
-                number = database.numbers[identity]
+                number = database.count(place[0], database.numbers[identity], number)
             offsets.append(offset)
             numbers.append(number)
             unknown.popleft()
         end = self._ends[place] if not unknown else unknown[0][0]
         table.add(np.array(offsets, np.int64), np.array(numbers, np.int64), end)
         self._numbers[place] = number
+
+
+def _whole(database: _Database, cut: Cut) -> Cut:
+    """A cut between transactions: at most this one, further on if it would leave nothing."""
+    last = database.before(cut.ms)
+    return Cut(last if last >= database.first else database.behind(cut.ms))
 
 
 def transaction_of(value: bytes | None) -> str | None:
