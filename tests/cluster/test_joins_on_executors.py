@@ -22,6 +22,8 @@ from dev.reader import committed
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS, RECORDS = 2, 300
 RESTARTED = ("foreign_key", "stream_stream")
+OFTEN = ("table_table", "dead_letters", "stream_stream", "foreign_key", "stream_global", "count", "process_joined")
+"""Those that run without --proof, too."""
 
 
 class Joins:
@@ -81,7 +83,9 @@ def joins(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iter
     running.end()
 
 
-@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.proof) for name in JOINS]
+)
 def test_a_join_on_executors_gives_what_the_oracle_gives_also_when_it_is_started_again(joins: Joins, name: str) -> None:
     for _ in range(2 if name in RESTARTED else 1):
         joins.run(name)

@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser import MOST_MS, Shown
 
+pytestmark = pytest.mark.proof
+"""The site is built three times."""
 ROOT = Path(__file__).resolve().parents[2]
 MADE_OF = ("mkdocs.yml", "docs", "dev", "src", "proof", "tests/golden", "examples")
 

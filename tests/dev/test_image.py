@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dev.jars import ROOT
+
+pytestmark = pytest.mark.proof
+"""All that the image needs is fetched and installed once more."""
 
 
 def test_the_steps_of_the_image_run_and_its_command_describes_the_topology(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.kafka.topics import PARTITIONS, new_topic
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS, TRANSFERS, OPEN, EACH = 12, 200, 3, 100
-KILLS, MOST_SECONDS = 3, 300
+KILLS, MOST_SECONDS = 2, 300
 
 
 class Bank:

@@ -118,6 +118,7 @@ def test_a_driver_that_is_suspended_keeps_its_lock_or_is_passed_by_and_commits_n
     assert outputs(spark, place.folder)["table"] == [(1, 5), (2, 2), (3, 1), (4, 2)]
 
 
+@pytest.mark.proof
 def test_two_queries_of_one_process_are_one_too_many(spark: SparkSession, place: CheckpointPlace) -> None:
     put(spark, place.folder / "left", (1, "a", 1))
     made = joined.topology(spark, place.folder, wm.ForeachBatch(Collector()))
@@ -182,6 +183,7 @@ def test_a_changed_topology_goes_on_and_its_stores_are_read(spark: SparkSession,
     assert stored("latest") == {(0, "a"), (1, "a"), (7, "c")}
 
 
+@pytest.mark.proof
 def test_tables_begin_with_their_snapshots(spark: SparkSession, place: CheckpointPlace) -> None:
     sinks = {name: Collector(fail_in=0 if name == "limited" else None) for name in begun.SINKS}
     given = begun.snapshots(spark, place.folder)

@@ -24,7 +24,7 @@ KINDS = (
     "stream_aggregate",
     "table_aggregate",
 )
-FAMILY = 4
+FAMILY = 2
 ALLOWED = {1, 2, 3, 4, 5, 6, 8, 9, 12, 14, 18, 19, 21, 28}  # see tests/engine/test_recordings.py
 
 
