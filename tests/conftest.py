@@ -90,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(mark)
     lengths.mark_long(config, items)
     lengths.leave_out(config, items)
+    lengths.take_part(config, items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,16 +1,16 @@
 """How long tests take: which belong to `make test`, which to `make test-all`, and what each file took.
 
 `tests/long.txt` names the long tests. They get the mark `long` and are left out unless `--long` is given; a test with
-the mark `proof` is left out unless `--proof` is. `tests/seconds.json` has what each file took in one run of all
-(`make test-all ARGS=--record-seconds`): its seconds in `make test`, and those of its long tests. `test_lengths.py`
-holds both files to what is said here, so no test depends on a time.
+the mark `proof` is left out unless `--proof` is. `--part 1/3` takes a third of the files. `tests/seconds.json` has what
+each file took in one run of all (`make test-all ARGS=--record-seconds`): its seconds in `make test`, and those of its
+long tests. `test_lengths.py` holds both files to what is said here, so no test depends on a time.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +25,8 @@ LEFT_OUT = {"long": "--long", "proof": "--proof"}
 """By mark, the option that asks for such tests."""
 SLOWEST = 60
 """Files that are shown at the end of a run."""
+UNKNOWN = 5.0
+"""Seconds that a file counts as long as none were recorded."""
 BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
 BUDGET_OF_ALL = 1_300.0
@@ -106,6 +108,7 @@ def add_options(parser: pytest.Parser) -> None:
     """The options of this module."""
     parser.addoption("--long", action="store_true", help="also the long tests: all of `make test-all`")
     parser.addoption("--proof", action="store_true", help="also what is marked as a part of a long proof")
+    parser.addoption("--part", metavar="K/N", help="of the tests that are left, those of the files in part K of N")
     parser.addoption("--record-seconds", action="store_true", help=f"write into tests/{SECONDS.name} what files took")
 
 
@@ -132,6 +135,43 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
             out = [item for item in items if item.get_closest_marker(mark)]
             config.hook.pytest_deselected(items=out)
             items[:] = [item for item in items if not item.get_closest_marker(mark)]
+
+
+def take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what is in other parts than `--part` asks for.
+
+    Raises
+    ------
+    pytest.UsageError : it is not two numbers with a slash between, the first at least 1 and at most the second.
+    """
+    asked = config.getoption("--part")
+    if asked is None:
+        return
+    part, _, parts = asked.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise pytest.UsageError(f"--part {asked} is no part. Hint: --part 1/3 is the first of three parts.")
+    kind = "long" if config.getoption("--long") else "test"
+    took = {name: each.get(kind, 0.0) for name, each in json.loads(SECONDS.read_text()).items()}
+    files = {item.nodeid.partition("::")[0] for item in items}
+    mine = parted(files, took, int(parts))[int(part) - 1]
+    out = [item for item in items if item.nodeid.partition("::")[0] not in mine]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item.nodeid.partition("::")[0] in mine]
+
+
+def parted(files: Collection[str], took: Mapping[str, float], parts: int) -> list[set[str]]:
+    """Files in parts that take about as long as each other: the longest first, each into the part that has least.
+
+    >>> [sorted(part) for part in parted(["a", "b", "c"], {"a": 3.0, "b": 1.0, "c": 1.5}, 2)]
+    [['a'], ['b', 'c']]
+    """
+    found: list[set[str]] = [set() for _ in range(parts)]
+    sums = [0.0] * parts
+    for file in sorted(files, key=lambda file: (-took.get(file, UNKNOWN), file)):
+        least = sums.index(min(sums))
+        found[least].add(file)
+        sums[least] += took.get(file, UNKNOWN)
+    return found
 
 
 class Lengths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.lengths import BUDGET, BUDGET_OF_ALL, LARGER, LONG, SECONDS, TESTS, Line, lines, recorded, stale
+from tests.lengths import BUDGET, BUDGET_OF_ALL, LARGER, LONG, SECONDS, TESTS, Line, lines, parted, recorded, stale
 
 ROOT = TESTS.parent
 TABLE = """
@@ -67,3 +67,17 @@ def test_seconds_of_files_that_did_not_run_stay_and_those_of_files_that_are_gone
     before = recorded({"tests/lengths.py": {"test": 3.0}, "tests/gone.py": {"test": 1.0}}, "{}")
     after = json.loads(recorded({"tests/test_lengths.py": {"long": 2.04}}, before))
     assert after == {"tests/lengths.py": {"test": 3.0}, "tests/test_lengths.py": {"long": 2.0}}
+
+
+def test_each_file_is_in_one_part_and_the_parts_take_about_as_long() -> None:
+    took = {name: each.get("long", 0.0) for name, each in json.loads(SECONDS.read_text()).items()}
+    files = [*took, "tests/new.py"]
+    parts = parted(files, took, 3)
+    assert sorted(name for part in parts for name in part) == sorted(files)
+    sums = [sum(took.get(name, 0.0) for name in part) for part in parts]
+    assert max(sums) - min(sums) <= max(took.values())
+
+
+def test_parts_do_not_depend_on_the_order_in_which_files_are_collected() -> None:
+    took = {"tests/a.py": 2.0, "tests/b.py": 2.0, "tests/c.py": 1.0}
+    assert parted([*took], took, 2) == parted([*reversed(took)], took, 2)
