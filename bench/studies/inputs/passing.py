@@ -106,12 +106,19 @@ def through(spark: SparkSession, chain: Chain, path: Path, levels: int) -> None:
 def cpu_of(work: Callable[[], None]) -> float:
     """CPU-seconds of this process and all below it, without those of the JVM's compiler."""
     with Sampler(os.getpid(), interval=0.1, parts=True) as sampler:
-        time.sleep(0.5)
-        begin = time.time()
+        before = _next_look(sampler)
         work()
-        time.sleep(0.5)
-    used = sampler.usage.parts_between(begin, time.time())
-    return sum(seconds for name, seconds in used.items() if "Compiler" not in name)
+        # the look that is under way may have begun before the end
+        _next_look(sampler)
+        after = _next_look(sampler)
+    return sum(after[name] - before.get(name, 0.0) for name in after if "Compiler" not in name)
+
+
+def _next_look(sampler: Sampler) -> dict[str, float]:
+    seen = len(sampler.usage.parts)
+    while len(sampler.usage.parts) == seen:
+        time.sleep(0.02)
+    return sampler.usage.parts[-1][1]
 
 
 def cost_of_passing(spark: SparkSession, chain: Chain, megabytes: int) -> tuple[float, float]:
