@@ -107,7 +107,7 @@ def parts(usage: Usage, begin: float, end: float, work: Path | None = None) -> d
         found[_part_of(name)] += seconds
     if work is not None:
         _share_out(found, "JVM tasks", _recorded(work / RECORDING, begin, end))
-        _share_out(found, "Python workers", _sampled(work / SAMPLES, begin, end))
+        _share_out(found, "Python workers", sampled(work, begin, end))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -178,13 +178,19 @@ def began_between(event: Sequence[str], begin: float, end: float) -> bool:
     return (seconds - first) % 86_400 <= end - begin
 
 
-def _sampled(folder: Path, begin: float, end: float) -> dict[str, float]:
-    """CPU-seconds in the workers' samples, by part."""
+def sampled(work: Path, begin: float, end: float, rules: Rules = PYTHON) -> dict[str, float]:
+    """CPU-seconds in the workers' samples between two times, by part.
+
+    Parameters
+    ----------
+    work : folder of the turn.
+    rules : say which part a stack belongs to.
+    """
     found: defaultdict[str, float] = defaultdict(float)
-    for file in folder.iterdir():
+    for file in (work / SAMPLES).iterdir():
         for line in file.read_text(errors="replace").splitlines():
             at, own, others, stack = line.split(" ", 3)
             if begin <= float(at) <= end:
-                found[part_of(stack.split(";"), PYTHON)] += float(own)
+                found[part_of(stack.split(";"), rules)] += float(own)
                 found["other threads (Arrow, Kafka's client)"] += float(others)
     return found

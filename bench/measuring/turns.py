@@ -72,7 +72,9 @@ class Turn:
         return self.rates.half_records / (own + self.broker_seconds_late)
 
 
-def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False, root: Path = ROOT) -> Turn:
+def spark_turn(
+    contender: str, data: Path, work: Path, *, profile: bool = False, root: Path = ROOT, keeps: bool = False
+) -> Turn:
     """Run `turn.py` and watch it.
 
     Parameters
@@ -81,6 +83,7 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False,
     work : folder of the turn, emptied first and removed behind it.
     profile : whether to find out where its CPU goes, which costs some.
     root : the checkout whose watersmeet and `turn.py` run.
+    keeps : whether the folder stays, for who reads its recording and samples in other ways.
 
     Raises
     ------
@@ -109,9 +112,9 @@ def spark_turn(contender: str, data: Path, work: Path, *, profile: bool = False,
     if profile:
         parts = profiles.parts(sampler.usage, rated.half_time, rated.end_time, work)
         report["programs"] = profiles.programs(work, rated.half_time, rated.end_time)
-    turn = Turn(contender, rated, batches, sampler.usage, size, report, parts, begun)
-    shutil.rmtree(work, ignore_errors=True)
-    return turn
+    if not keeps:
+        shutil.rmtree(work, ignore_errors=True)
+    return Turn(contender, rated, batches, sampler.usage, size, report, parts, begun)
 
 
 def alternate(
