@@ -251,7 +251,7 @@ class EngineBatch:
             parts = [
                 rows
                 for shard in range(self._driver.shards)
-                for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
+                for rows in self._run_operator(operator, shard)
             ]
             for outlet in self._layout.direct[operator.id]:
                 for rows in parts:
@@ -336,14 +336,14 @@ class EngineBatch:
         for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.counts):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
-    def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
-        if not mail:
+    def _run_operator(self, operator: Operator, shard: int) -> Iterator[pa.Table]:
+        place = self._physical.host(operator.id), shard
+        inputs = self._layout.inputs(operator, self._mail.get(place, []))
+        if operator.lent is None:
+            self._mail.pop(place, None)
+        if not inputs:
             return
-        sides: dict[int, list[pa.Table]] = defaultdict(list)
-        for port, content in mail:
-            sides[self._physical.side_of[port]].append(blob.decode(content))
-        inputs = {side: stacked(tables) for side, tables in sides.items()}
-        state = State(self._driver.stores[(operator.id, shard)], None)
+        state = State(self._driver.stores[place], None)
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:

@@ -12,6 +12,7 @@ class StreamTableSpec(KeyJoinSpec[Node]):
 
     stem = "stream_table"
     kept_sides = (1,)
+    borrowed_side = 1
 
     def reads(self, site: SpecSite[Node]) -> Reads:
         node, (stream, table) = site.node, (site.input(side).shape.value for side in (0, 1))
