@@ -251,7 +251,7 @@ class EngineBatch:
             parts = [
                 rows
                 for shard in range(self._driver.shards)
-                for rows in self._run_operator(operator, shard)
+                for rows in self._run_operator(operator, shard, self._layout.mail_of(operator, shard, self._mail))
             ]
             for outlet in self._layout.direct[operator.id]:
                 for rows in parts:
@@ -336,14 +336,11 @@ class EngineBatch:
         for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.counts):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
-    def _run_operator(self, operator: Operator, shard: int) -> Iterator[pa.Table]:
-        place = self._physical.host(operator.id), shard
-        inputs = self._layout.inputs(operator, self._mail.get(place, []))
-        if operator.lent is None:
-            self._mail.pop(place, None)
+    def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
+        inputs = self._layout.inputs(operator, mail)
         if not inputs:
             return
-        state = State(self._driver.stores[place], None)
+        state = State(self._driver.stores[(self._physical.host(operator.id), shard)], None)
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:

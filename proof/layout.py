@@ -21,6 +21,10 @@ from watersmeet._plan.record_cache import with_record_cache
 from watersmeet.topology import Topology
 
 
+Mail = dict[tuple[int, int], list[tuple[int, bytes]]]
+"""Ports and blobs, by operator and shard."""
+
+
 class PlanLayout:
     """What batches need of a plan.
 
@@ -57,6 +61,11 @@ class PlanLayout:
         self.watermarks = {
             node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
         }
+
+    def mail_of(self, operator: Operator, shard: int, mail: Mail) -> list[tuple[int, bytes]]:
+        """What has come to an operator's shard; what its lender gets, too, stays."""
+        place = self.physical.host(operator.id), shard
+        return mail.pop(place, []) if operator.lent is None else mail.get(place, [])
 
     def inputs(self, operator: Operator, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
         """The rows of an operator's sides, among those that have come to its shard."""
