@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from proof.layout import layout_of
+from proof.layout import PlanLayout, layout_of
 from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
@@ -136,6 +136,10 @@ class EngineDriver:
     def read(self, output: str) -> list[Result]:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
+
+    def run_as(self, physical: Physical) -> None:
+        """Run the topology as this plan has it; it has not run yet."""
+        self.layout, self._physical = PlanLayout(physical), physical
 
     def follow(self, other: EngineDriver) -> None:
         """Number records behind those of another driver, which ran before."""

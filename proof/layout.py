@@ -20,7 +20,6 @@ from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet.topology import Topology
 
-
 Mail = dict[tuple[int, int], list[tuple[int, bytes]]]
 """Ports and blobs, by operator and shard."""
 

@@ -1,8 +1,8 @@
 """The rows of a table that another operator stores, as the borrower would have got them (law 1).
 
-Both operators stand in one shard. The lookups of the borrower go to the lender's table as the last batch has left it, and
-to the batch's rows of the table, which come once: here they get the position of the borrower's own way. Rows of keys
-that the borrower does not look up are left out.
+Both operators stand in one shard. The lookups of the borrower go to the lender's table as the last batch has left it,
+and to the batch's rows of the table, which come once: here they get the position of the borrower's own way. Rows of
+keys that the borrower does not look up are left out.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
 from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.operators.lending import lent_as_recorded
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet._plan.rewrite import rewrite
@@ -34,6 +35,7 @@ from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.lent_tables import placed, placed_anew
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.checkpoint.topic_ids import TopicIds
@@ -62,8 +64,7 @@ from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
+from watersmeet._worker.wire.wire import metric_names, spread_labels
 from watersmeet._worker.writers.driver_commit import Written
 
 
@@ -154,8 +155,7 @@ class _Start:
         facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        rest = partial(self.launched, {"once": True})
-        unfinished = partial(is_unfinished, place.place)
+        rest, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
         counts = BatchCounts(streaming, metrics, before, kept)
         running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
         together = self._together.begin(self.spark, streaming, trigger, lambda: kept.records_limit)
@@ -194,7 +194,7 @@ class _Start:
         change = found.planned_change(facts, kept, replaced)
         if change.replacement is None or not change.possible:
             return change
-        place = found.changed(facts, change)
+        place = placed_anew(found.changed(facts, change), self.topology, found)
         with settings.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
             last = batches.last_finished(found.place)
             return with_counts(change, Handover(self.topology, found.place, found.binding, place, last).counted())
@@ -234,7 +234,7 @@ class _Start:
         replaced = asked_replacement(self.topology, self.options.replace or (), found, facts)
         every = functions_in_state(self.topology)
         kept = functions_in_state(self.topology, replaced.roles) if replaced else every
-        return found.fitting(
+        place = found.fitting(
             facts,
             kept=kept,
             anew=every - kept,
@@ -244,6 +244,7 @@ class _Start:
             allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
+        return placed_anew(place, self.topology, found)
 
     def _running(
         self,
@@ -256,7 +257,8 @@ class _Start:
     ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
-        topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
+        lent = lent_as_recorded(policies.under(self.topology, facts.effects), facts.addresses)
+        topology = settled.with_sinks(lent, known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
@@ -354,7 +356,6 @@ class _Start:
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
         shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
-        known = found.addresses(shards, tasks)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
@@ -372,8 +373,7 @@ class _Start:
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
-            addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
-            stores={name: shown.recorded() for name, shown in columns_of_stores(self.topology).items()},
+            **placed(self.topology, found, shards, tasks),
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},
