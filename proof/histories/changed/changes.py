@@ -31,12 +31,13 @@ from proof.histories.last_results import (
     standing,
     takes_one_way,
 )
+from proof.histories.subjects.lent_tables import with_more_joins
 from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
 from watersmeet._plan.change.described import described
-from watersmeet._plan.operators.lending import lent_as_taken
+from watersmeet._plan.change.lent_tables import lent_as_taken
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet.topology import Topology
@@ -144,6 +145,8 @@ def draw_changed(seed: str) -> Changed | None:
     generation = dice.pick(("current",) * 8 + ("spurious", "old"))
     keys = dice.pick(("string", "long"))
     whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 3))])
+    if dice.chance(50):
+        whole = with_more_joins(dice, whole)
     whole = with_shape(Dice(f"{seed}/shape"), whole)
     gone, come = _below(dice, whole), _below(dice, whole)
     everything = range(len(whole.ops))

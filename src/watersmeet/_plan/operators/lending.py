@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from watersmeet._plan.change.change import Change
 from watersmeet._plan.physical import Edge, Lent, Operator, Physical
 
 
@@ -46,18 +45,6 @@ def lent_as_recorded(physical: Physical, addresses: Mapping[str, Mapping[str, Se
         return tuple(addresses.get(operator.node, {}).get(operator.keeps[0].name, ()))
 
     return with_lent_tables(physical, lies)
-
-
-def lent_as_taken(physical: Physical, change: Change, lies: Callable[[str, str], Any]) -> Physical:
-    """The same plan, when a topology has changed: joins share a table that begins with the same rows.
-
-    Parameters
-    ----------
-    change : what goes on.
-    lies : where the table of a node and a name lies until now.
-    """
-    origins = {(each.node, each.table): lies(each.from_node, each.from_table) for each in change.taken}
-    return with_lent_tables(physical, lambda operator: origins.get((operator.node, operator.keeps[0].name)))
 
 
 def _lent(physical: Physical, lender: Operator, borrower: Operator) -> Lent | None:

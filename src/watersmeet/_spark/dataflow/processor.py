@@ -90,7 +90,7 @@ class LevelOperators:
         return found
 
     @cached_property
-    def places(self) -> dict[int, tuple[int | None, int]]:
+    def sides_of_borrowers(self) -> dict[int, tuple[int | None, int]]:
         """By port the borrower, where the rows are for one, and the side."""
         return {port: (self.borrowers.get(port), side) for port, side in self.sides.items()}
 
@@ -278,7 +278,7 @@ class LevelProcessor(StatefulProcessor):
 
     def _inputs(self, target: int, given: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
         """The rows of a label's operator, and of those that borrow from it."""
-        inputs = LabelInputs(self._operators.places)
+        inputs = LabelInputs(self._operators.sides_of_borrowers)
         for port, content in given:
             inputs.add(port, content)
         return self._operators.by_operator(target, inputs.tables())

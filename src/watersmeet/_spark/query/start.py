@@ -35,7 +35,6 @@ from watersmeet._spark.checkpoint import batches
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
 from watersmeet._spark.checkpoint.facts import CheckpointFacts
 from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.lent_tables import placed, placed_anew
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.checkpoint.topic_ids import TopicIds
@@ -64,6 +63,7 @@ from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
+from watersmeet._spark.stores.lent_tables import placed, placed_anew
 from watersmeet._worker.wire.wire import metric_names, spread_labels
 from watersmeet._worker.writers.driver_commit import Written
 
@@ -257,8 +257,7 @@ class _Start:
     ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
-        lent = lent_as_recorded(policies.under(self.topology, facts.effects), facts.addresses)
-        topology = settled.with_sinks(lent, known)
+        topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
         given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
@@ -319,7 +318,7 @@ class _Start:
     ) -> tuple[CompiledFrame, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
-        physical = with_known_domains(topology, facts.partitions, facts.begins)
+        physical = with_known_domains(lent_as_recorded(topology, facts.addresses), facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = SparkLayout(

@@ -1,6 +1,6 @@
 """Where a checkpoint has the tables of a topology, those that several joins read among them (docs/decisions/0054).
 
-What lies apart until now stays apart, in a changed topology, too: a join that goes on has the rows that it had.
+Tables that lie apart until now stay apart, in a changed topology, too: a join that goes on has the rows that it had.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from watersmeet._plan.operators.lending import lent_as_recorded, lent_as_taken
+from watersmeet._plan.change.lent_tables import lent_as_taken
+from watersmeet._plan.operators.lending import lent_as_recorded
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles
 from watersmeet._spark.stores.table_columns import columns_of_stores
