@@ -1,6 +1,6 @@
 """One table that several joins of streams read: state and CPU of three joins against those of one.
 
-Run by its path: `python bench/studies/large_inputs/shared_table.py [rows] [joins] [own]` (default 1000000 and 3). A file
+Run by its path: `python bench/studies/large_inputs/shared_table.py [rows] [joins] [own]` (default 1000000, 3). A file
 of the table's rows, with values of 100 characters, comes first; then files that change a tenth of the rows and look up
 as many. A topology with one join runs over them, then one with several, each in a session of its own. Printed:
 CPU-seconds of all processes, and the checkpoint's bytes, and at the end the second topology against the first. With

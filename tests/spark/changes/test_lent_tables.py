@@ -148,3 +148,20 @@ def test_a_lent_table_is_divided_over_other_numbers_of_shards(spark: SparkSessio
     assert (
         rows_of(spark, tmp_path / "changing", "again.right") == rows_of(spark, tmp_path / "fixed", "again.right") != []
     )
+
+
+def test_a_lent_table_is_served_under_each_name(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("first.right", "again.right")
+    fill(spark, tmp_path, 0)
+    query = joined(spark, tmp_path, sinks_of("first", "again")).start(spark, checkpoint=tmp_path / "cp", **SHARDS)
+    try:
+        server = query.serve(tables=names)
+        query.processAllAvailable()
+        fill(spark, tmp_path, 1)
+        query.processAllAvailable()
+        last = max(int(file.name) for file in (tmp_path / "cp" / "commits").glob("[0-9]*"))
+        served = {name: server.table(name).to_arrow(at_least=last, timeout=60).to_pylist() for name in names}
+    finally:
+        query.stop()
+    for name, rows in served.items():
+        assert sorted((row["key"], row["value"]) for row in rows) == rows_of(spark, tmp_path, name) != []
