@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,33 +64,29 @@ def run(spark: SparkSession, folder: Path, joins: int) -> None:
 
 
 def measured(rows: int, joins: int) -> dict[str, float]:
-    """Seconds of the CPU for the load, and for the changes, and bytes of state, of so many joins."""
-    spark, found = session("shared-table", jars=spark_jars(), config={"spark.driver.memory": "3g"}), {}
-    rng = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as name:
+    """CPU-seconds of the load, and of the changes, and bytes of the checkpoint, of so many joins."""
+    spark = session("shared-table", jars=spark_jars(), config={"spark.driver.memory": "3g"})
+    rng, marks = np.random.default_rng(1), []
+    with tempfile.TemporaryDirectory() as name, Sampler(os.getpid(), interval=0.25) as sampler:
         folder = Path(name)
-        written(folder / "rows", np.arange(10))
-        written(folder / "records", np.arange(10))
+        for side in ("rows", "records"):
+            written(folder / side, np.arange(10))
         run(spark, folder, joins)  # what is used once is not measured
         written(folder / "rows", np.arange(rows))
-        found["load"] = _cpu(spark, folder, joins)
-        found["changes"] = 0.0
+        marks.append(time.time())
+        run(spark, folder, joins)
+        marks.append(time.time())
         for _ in range(CHANGES):
             for side in ("rows", "records"):
                 written(folder / side, rng.choice(rows, rows // 10, replace=False))
-            found["changes"] += _cpu(spark, folder, joins)
-        found["checkpoint"] = float(folder_bytes(folder / "checkpoint"))
+            run(spark, folder, joins)
+        marks.append(time.time())
+        time.sleep(1)
+        size = float(folder_bytes(folder / "checkpoint"))
     spark.stop()
-    print(f"{joins} joins: " + ", ".join(f"{what} {value:,.1f}" for what, value in found.items()), flush=True)
-    return found
-
-
-def _cpu(spark: SparkSession, folder: Path, joins: int) -> float:
-    with Sampler(os.getpid(), interval=0.5) as sampler:
-        before = time.time()
-        run(spark, folder, joins)
-        after = time.time()
-    return sampler.usage.cpu_between(before, after)
+    load, changes = (sampler.usage.cpu_between(*between) for between in pairwise(marks))
+    print(f"{joins} joins: load {load:.1f}, changes {changes:.1f} CPU-s, checkpoint {size / 1e6:.0f} MB", flush=True)
+    return {"load": load, "changes": changes, "CPU": load + changes, "checkpoint": size}
 
 
 def main(rows: int, joins: int, *, own: bool) -> None:
@@ -97,7 +94,6 @@ def main(rows: int, joins: int, *, own: bool) -> None:
     if own:
         StreamTableSpec.borrowed_side = None
     one, several = measured(rows, 1), measured(rows, joins)
-    one["CPU"], several["CPU"] = (each["load"] + each["changes"] for each in (one, several))
     print(f"{joins} joins against one: " + ", ".join(f"{what} {several[what] / one[what]:.2f}" for what in one))
 
 

@@ -15,6 +15,7 @@ from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader
 from watersmeet._plan.operators.stream_table import StreamTableSpec
 from watersmeet._spark.checkpoint.checkpoint import look
 from watersmeet._spark.checkpoint.files import Folder
+from watersmeet.testing import TopologyTestDriver
 
 OPTIONS: dict[str, Any] = {"key": "k", "value": "v", "timestamp": "ts"}
 Sinks = Mapping[str, Collector]
@@ -165,3 +166,18 @@ def test_a_lent_table_is_served_under_each_name(spark: SparkSession, tmp_path: P
         query.stop()
     for name, rows in served.items():
         assert sorted((row["key"], row["value"]) for row in rows) == rows_of(spark, tmp_path, name) != []
+
+
+def test_the_test_driver_shows_a_lent_table_under_each_name(spark: SparkSession) -> None:
+    b = wm.StreamsBuilder("driven")
+    table = b.table("names", key="string", value="string", name="names")
+    asked = b.stream("in", key="string", value="string", name="in")
+    for name in ("first", "again"):
+        asked.join(table, lambda v, n: F.concat_ws("+", v, n), name=name).to(f"to-{name}")
+    driver = TopologyTestDriver(b.build())
+    for number in range(3):
+        driver.pipe("names", "k", f"n{number}", ts=number)
+        driver.pipe("in", "k", f"v{number}", ts=number)
+    told = [[each.value for each in driver.read(f"to-{name}")] for name in ("first", "again")]
+    assert told == [["v0+n0", "v1+n1", "v2+n2"]] * 2
+    assert [driver.get_store(f"{name}.right").get("k") for name in ("first", "again")] == ["n2", "n2"]
