@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from proof.layout import layout_of
+from proof.layout import PlanLayout, layout_of
 from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine.exchange.clock import Clock
 from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
@@ -136,6 +136,10 @@ class EngineDriver:
     def read(self, output: str) -> list[Result]:
         """The records of an output since the last read, in order."""
         return self._results.pop(output, [])
+
+    def run_as(self, physical: Physical) -> None:
+        """Run the topology as this plan has it; it has not run yet."""
+        self.layout, self._physical = PlanLayout(physical), physical
 
     def follow(self, other: EngineDriver) -> None:
         """Number records behind those of another driver, which ran before."""
@@ -251,7 +255,7 @@ class EngineBatch:
             parts = [
                 rows
                 for shard in range(self._driver.shards)
-                for rows in self._run_operator(operator, shard, self._mail.pop((operator.id, shard), []))
+                for rows in self._run_operator(operator, shard, self._layout.mail_of(operator, shard, self._mail))
             ]
             for outlet in self._layout.direct[operator.id]:
                 for rows in parts:
@@ -337,13 +341,10 @@ class EngineBatch:
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
-        if not mail:
+        inputs = self._layout.inputs(operator, mail)
+        if not inputs:
             return
-        sides: dict[int, list[pa.Table]] = defaultdict(list)
-        for port, content in mail:
-            sides[self._physical.side_of[port]].append(blob.decode(content))
-        inputs = {side: stacked(tables) for side, tables in sides.items()}
-        state = State(self._driver.stores[(operator.id, shard)], None)
+        state = State(self._driver.stores[(self._physical.host(operator.id), shard)], None)
         yield from run_operator(self._layout.settings[operator.id], inputs, state, self._driver.drops)
 
     def _run_stage(self, stage: int, frames: dict[int, pa.Table]) -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
+
+import pyarrow as pa
 
 from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
 from watersmeet._engine.exchange.routing import Outlet
 from watersmeet._engine.exchange.watermark import watermark_of
+from watersmeet._engine.matching.lent import with_lent_rows
 from watersmeet._engine.operator import OperatorContext
+from watersmeet._engine.rows import blob
+from watersmeet._engine.rows.columns import stacked
 from watersmeet._engine.state.layout import arrow_type
 from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet.topology import Topology
+
+Mail = dict[tuple[int, int], list[tuple[int, bytes]]]
+"""Ports and blobs, by operator and shard."""
 
 
 class PlanLayout:
@@ -35,7 +44,8 @@ class PlanLayout:
         self.flows = {stage: physical.stage_flows(stage) for stage in stages}
         self.roots = [flow for flow in self.flows[0] if flow.parent is None]
         self.levels: dict[int, list[Operator]] = defaultdict(list)
-        for operator in physical.operators:
+        # borrowers see a table before its lender changes it
+        for operator in sorted(physical.operators, key=lambda each: each.lent is None):
             self.levels[operator.level].append(operator)
         self.edges = {s: [(e, edge_outlet(physical, e, _naming)) for e in physical.stage_edges(s)] for s in stages}
         self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
@@ -50,6 +60,26 @@ class PlanLayout:
         self.watermarks = {
             node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
         }
+
+    def mail_of(self, operator: Operator, shard: int, mail: Mail) -> list[tuple[int, bytes]]:
+        """What has come to an operator's shard; what its lender gets, too, stays."""
+        place = self.physical.host(operator.id), shard
+        return mail.pop(place, []) if operator.lent is None else mail.get(place, [])
+
+    def inputs(self, operator: Operator, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
+        """The rows of an operator's sides, among those that have come to its shard."""
+        found = self._of_sides(operator.id, mail)
+        if operator.lent is None:
+            return found
+        return with_lent_rows(operator.lent, found, self._of_sides(operator.lent.lender, mail))
+
+    def _of_sides(self, operator: int, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
+        sides: dict[int, list[pa.Table]] = defaultdict(list)
+        host = self.physical.host(operator)
+        for port, content in mail:
+            if self.physical.borrowers.get(port, host) == operator:
+                sides[self.physical.side_of[port]].append(blob.decode(content))
+        return {side: stacked(tables) for side, tables in sides.items()}
 
     @staticmethod
     def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
@@ -73,7 +103,8 @@ def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     reads = physical.reads(operator)
     values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
     given = (reads.key, values, physical.plan.headers, reads.extras, operator.keeps)
-    return OperatorContext(operator, physical.slots, *given, outlives=outlives)
+    lent = None if operator.lent is None else physical.operators[operator.lent.lender].keeps[0]
+    return OperatorContext(operator, physical.slots, *given, outlives=outlives, lent=lent)
 
 
 def _naming(flow: Flow) -> FlowColumns:

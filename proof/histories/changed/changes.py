@@ -31,11 +31,15 @@ from proof.histories.last_results import (
     standing,
     takes_one_way,
 )
+from proof.histories.subjects.lent_tables import with_more_joins
 from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.store import MemoryChunkStore
 from watersmeet._plan.change.change import Change
 from watersmeet._plan.change.compare import compare
 from watersmeet._plan.change.described import described
+from watersmeet._plan.change.lent_tables import lent_as_taken
+from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._plan.physical import Operator, Physical
 from watersmeet.topology import Topology
 
 
@@ -141,6 +145,8 @@ def draw_changed(seed: str) -> Changed | None:
     generation = dice.pick(("current",) * 8 + ("spurious", "old"))
     keys = dice.pick(("string", "long"))
     whole = beside([draw_blueprint(dice, keys=keys, generation=generation) for _ in range(dice.number(1, 3))])
+    if dice.chance(50):
+        whole = with_more_joins(dice, whole)
     whole = with_shape(Dice(f"{seed}/shape"), whole)
     gone, come = _below(dice, whole), _below(dice, whole)
     everything = range(len(whole.ops))
@@ -182,20 +188,30 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
     change = compare(described(before, {}), described(now, {}))
     if not change.possible:
         return change
-    keepers = [{(o.node, table.name): (o.id, table) for o in p.operators for table in o.keeps} for p in (before, now)]
+    stored = {(o.node, table.name): _lies(before, o, table) for o in before.operators for table in o.keeps}
+    new.run_as(lent_as_taken(now, change, lambda node, table: stored[node, table]))
+    keepers = {(o.node, table.name): (o.id, table) for o in new.layout.physical.operators for table in o.stored}
     parts: dict[tuple[int, int], dict[int, CarriedTables]] = {}
     for taken in change.taken:
-        source, _ = keepers[0][taken.from_node, taken.from_table]
-        target, table = keepers[1][taken.node, taken.table]
+        if (taken.node, taken.table) not in keepers:
+            continue  # it is lent
+        source, name = stored[taken.from_node, taken.from_table]
+        target, table = keepers[taken.node, taken.table]
         for shard in range(new.shards):
             mine = parts.setdefault((target, shard), {})
             known = mine.get(source, CarriedTables((), scalars=False))
-            tables = (*known.tables, (taken.from_table, table))
+            tables = (*known.tables, (name, table))
             mine[source] = CarriedTables(tables, known.scalars or taken.scalars)
     for place, mine in parts.items():
         _take_over(old, new.stores[place], mine, place[1])
     new.follow(old)
     return change
+
+
+def _lies(physical: Physical, operator: Operator, table: TableSchema) -> tuple[int, str]:
+    """The operator with a table's rows, and the name that it has for them."""
+    host = physical.operators[physical.host(operator.id)]
+    return host.id, table.name if host is operator else host.keeps[0].name
 
 
 def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:

@@ -90,6 +90,7 @@ class OperatorContext:
     fields : of its results' columns that are structs, the numbers of the fields that are read behind it; all of those
         that are not named.
     outlives : whether a record for which a function raises ends, and does not fail the query.
+    lent : the table of another operator that it reads in place of its own.
     """
 
     operator: Operator
@@ -101,6 +102,7 @@ class OperatorContext:
     kept: tuple[TableSchema, ...] = ()
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     outlives: bool = False
+    lent: TableSchema | None = None
 
     def params(self, kind: type[P]) -> P:
         """The operator's own parameters, of the class that its spec makes."""
@@ -310,8 +312,8 @@ def stored_time(rows: pa.Table) -> str:
 
 
 def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
-    """The operator's table of this number."""
-    return state.table(context.kept[number])
+    """The operator's table of this number, or the one that it is lent."""
+    return state.table(context.kept[number] if context.lent is None else context.lent)
 
 
 def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: Table) -> None:

@@ -143,6 +143,24 @@ class Time:
 
 
 @dataclass(frozen=True)
+class Lent:
+    """A table that an operator reads in the state of another one of its level (`operators.lending`).
+
+    Parameters
+    ----------
+    lender : id of the operator that stores it.
+    side : of both operators, by which the table comes.
+    slot, shift : the path slot, and what is added there, so that the lender's rows have the position that they would
+        have on their way into the borrower.
+    """
+
+    lender: int
+    side: int
+    slot: int
+    shift: int
+
+
+@dataclass(frozen=True)
 class Operator:
     """A stateful operator of a level.
 
@@ -165,6 +183,7 @@ class Operator:
     time : how it goes by the time of the sources; None: not at all.
     cached : whether a key has one change per batch, from what it was before to what it is then (`record_cache`).
     keeps : the tables it keeps.
+    lent : where it reads its table, if another operator stores it; its rows then come to that one's shards.
     """
 
     id: int
@@ -182,6 +201,12 @@ class Operator:
     time: Time | None = None
     cached: bool = False
     keeps: tuple[TableSchema, ...] = ()
+    lent: Lent | None = None
+
+    @property
+    def stored(self) -> tuple[TableSchema, ...]:
+        """The tables that lie in its own state."""
+        return self.keeps if self.lent is None else ()
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -235,13 +260,30 @@ class Physical:
         return tuple(f for f in self.flows if f.stage == stage)
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
-        """Edges that leave flows of a stage for operators."""
-        return tuple(e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
+        """Edges by which rows leave flows of a stage for operators."""
+        mine = (e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
+        return tuple(e for e in mine if not self._is_of_lender(e))
+
+    def _is_of_lender(self, edge: Edge) -> bool:
+        """Whether the rows of an edge come to the operator that lends them, and need not come once more."""
+        lent = self.operators[edge.target].lent
+        return lent is not None and lent.side == edge.side
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         """(flow, sink name) pairs of a stage."""
         pairs = ((self.flows[f], sink) for f, sink in self.sink_edges)
         return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
+
+    def host(self, operator: int) -> int:
+        """The operator with shards that an operator's rows come to: itself, or the one that lends it a table."""
+        lent = self.operators[operator].lent
+        return operator if lent is None else lent.lender
+
+    @cached_property
+    def borrowers(self) -> dict[int, int]:
+        """By port the operator that its rows are for, where they come to the shards of its lender."""
+        edges = (edge for edge in self.edges if not self._is_of_lender(edge))
+        return {edge.id: edge.target for edge in edges if self.operators[edge.target].lent is not None}
 
     def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
         """Edges into an operator."""

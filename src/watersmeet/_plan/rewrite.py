@@ -13,6 +13,7 @@ from typing import Any
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators import fans_out, keeper_of, operators_of
+from watersmeet._plan.operators.lending import with_lent_tables
 from watersmeet._plan.operators.spec import Spec, SpecSide, SpecSite
 from watersmeet._plan.operators.views import lookups_of
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time
@@ -22,7 +23,7 @@ from watersmeet._plan.timing import settle_timing
 
 def rewrite(plan: Plan) -> Physical:
     """The plan in levels."""
-    return _Rewrite(plan).run()
+    return with_lent_tables(_Rewrite(plan).run())
 
 
 class _Rewrite:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._plan.dead_letters import without_dead_letters
 from watersmeet._plan.explain import explain
+from watersmeet._plan.operators.lending import with_lent_tables
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint.checkpoint import started_in
@@ -79,7 +80,9 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
             given="timers by the wall clock",
             hint="Leave explain= out, or use timers by event time.",
         )
-    ready = local(spark, physical.with_one_domain(), shards=1, headers=physical.plan.headers)
+    # each operator gets all its rows, as what is asked goes by the operators above a table
+    apart = with_lent_tables(physical.with_one_domain(), lambda operator: operator.id)
+    ready = local(spark, apart, shards=1, headers=physical.plan.headers)
     if isinstance(ready, NotInProcess):
         raise ConfigError(
             f"The topology cannot be explained: it does not run in this process, since {ready.why}.",

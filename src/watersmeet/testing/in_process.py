@@ -128,7 +128,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     levels = []
     for level in range(1, physical.levels + 1):
         mine = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused), common))
+        levels.append(LevelProcessor(LevelOperators(mine, physical.side_of, fused, physical.borrowers), common))
     asked = "; ".join(_by_spark(physical, fusion))
     return Local(physical, form, pack, tuple(levels), stores_of(contexts.values()), asked)
 
@@ -229,7 +229,8 @@ class LocalRun:
 
     def entries(self, store: StoredTable, case: int, only: bytes | None = None) -> list[Entry]:
         """The rows of a store, as the last run has left them; see `StoredTable.entries`."""
-        labels, target = self.topology.pack.common.labels, store.context.operator.id
+        labels = self.topology.pack.common.labels
+        target = self.topology.physical.host(store.context.operator.id)
         shards = range(case * labels.shards, (case + 1) * labels.shards)
         return store.entries((self._state(labels.label(target, shard)) for shard in shards), only)
 

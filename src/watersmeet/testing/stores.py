@@ -110,7 +110,8 @@ class StoredTable:
         only : the bytes of a key; None: the rows of all keys.
         """
         shards = list(states)[: 1 if self.schema.everywhere else None]
-        rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
+        lies = self.context.lent or self.schema
+        rows = [lasting(state, part) for state in shards for part in state.table(lies).scan()]
         known_from = self._known_from(shards)
         if not rows:
             return []

@@ -43,7 +43,7 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
     return Outlet(
         node=physical.operators[edge.target].node,
         port=edge.id,
-        target=edge.target,
+        target=physical.host(edge.target),
         key=columns.key if side.key is None else computed,
         value=columns.value,
         old=columns.old if edge.old else None,

@@ -29,8 +29,9 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     table = operator_table(context, state)
     values = SideValues(events, TABLE, table)
     found = Sides(events, [values, values]).other_side()
-    last = Ordered(events.groups).last_of_each(events.side == TABLE)
-    store_last(events, TABLE, last, values.prior, table)
+    if context.lent is None:
+        last = Ordered(events.groups).last_of_each(events.side == TABLE)
+        store_last(events, TABLE, last, values.prior, table)
     driving = events.side == STREAM
     rows = np.flatnonzero(driving & (found >= 0) if context.params(JoinParams).how == "inner" else driving)
     if not len(rows):

@@ -336,6 +336,8 @@ class Spec(Generic[N]):
     """Whether `own_rows` are the same whatever its parameters are."""
     drop_reasons: ClassVar[tuple[str, ...]] = ()
     """Why it lets rows end, beside null keys and values and what sides say."""
+    borrowed_side: ClassVar[int | None] = None
+    """The side with a table that it may read in the state of another operator: it only looks its only table up."""
 
     # -- what it reads ---------------------------------------------------------------------------------------
 

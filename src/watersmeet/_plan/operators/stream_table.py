@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from watersmeet._plan.nodes import StreamTableNode as Node
 from watersmeet._plan.operators.joins import KeyJoinSpec
 from watersmeet._plan.operators.spec import Reads, SpecSide, SpecSite
@@ -12,6 +14,7 @@ class StreamTableSpec(KeyJoinSpec[Node]):
 
     stem = "stream_table"
     kept_sides = (1,)
+    borrowed_side: ClassVar[int | None] = 1
 
     def reads(self, site: SpecSite[Node]) -> Reads:
         node, (stream, table) = site.node, (site.input(side).shape.value for side in (0, 1))

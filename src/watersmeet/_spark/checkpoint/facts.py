@@ -96,6 +96,10 @@ class CheckpointFacts:
             raise ValueError(f"formats and partitions {numbers!r:.80}")
         return cls(**written)
 
+    def stored_name(self, table: str) -> str:
+        """The name under which a table's rows lie in state: another one where it is lent."""
+        return str(self.stores.get(table, {}).get("stored", "") or table)
+
     def lines(self) -> list[str]:
         """The facts that may not change, as text, one each line, for comparing."""
         text = [f"generation: {self.generation}", f"shards: {self.shards}", f"tasks: {self.tasks}"]

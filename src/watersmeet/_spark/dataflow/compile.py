@@ -240,7 +240,7 @@ class _Compiler:
             o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
         }
         processor = self._layout.processor(
-            LevelOperators(settings, self._physical.side_of, fused),
+            LevelOperators(settings, self._physical.side_of, fused, self._physical.borrowers),
             self._common,
             cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
@@ -364,7 +364,8 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     operator = replace(operator, params=operator.params.typed(arrow_type))
     fields = {} if fused is None else fused.fields
     outlives = physical.plan.within.outlives(operator.node)
-    given = (arrow_type(reads.key), values, headers, extras, kept, fields, outlives)
+    lent = None if operator.lent is None else physical.operators[operator.lent.lender].keeps[0].typed(arrow_type)
+    given = (arrow_type(reads.key), values, headers, extras, kept, fields, outlives, lent)
     return OperatorContext(operator, physical.slots, *given)
 
 

@@ -11,8 +11,8 @@ import getpass
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from watersmeet._engine.exchange.routing import RoutedBatch
 from watersmeet._engine.expressions.explosion import TooManyRows
+from watersmeet._engine.matching.lent import with_lent_rows
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.operators.level import run_operator
 from watersmeet._engine.rows import blob
@@ -52,6 +53,10 @@ DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
 
+LabelRows = Mapping[tuple[int | None, int], pa.Table]
+"""By borrower, where rows are for one, and by side."""
+
+
 @dataclass(frozen=True)
 class LevelOperators:
     """The operators of one level, and the steps on their results.
@@ -61,11 +66,33 @@ class LevelOperators:
     settings : operators of the level, by number.
     sides : side of each edge, by port.
     fused : of operators with results that are packed here; those of the others go to `Unpack`.
+    borrowers : by port the operator that its rows are for, where another one lends it its table.
     """
 
     settings: Mapping[int, OperatorContext]
     sides: Mapping[int, int]
     fused: Mapping[int, Fused]
+    borrowers: Mapping[int, int] = field(default_factory=dict)
+
+    def by_operator(self, target: int, rows: LabelRows) -> dict[int, dict[int, pa.Table]]:
+        """The rows of a label for each operator that has some, by side; borrowers behind their lender, `target`."""
+        found: dict[int, dict[int, pa.Table]] = {}
+        own = {side: table for (borrower, side), table in rows.items() if borrower is None}
+        if own:
+            found[target] = own
+        for (borrower, side), table in rows.items():
+            if borrower is not None:
+                found.setdefault(borrower, {})[side] = table
+        for number in found.keys() - {target}:
+            lent = self.settings[number].operator.lent
+            assert lent is not None
+            found[number] = with_lent_rows(lent, found[number], own)
+        return found
+
+    @cached_property
+    def sides_of_borrowers(self) -> dict[int, tuple[int | None, int]]:
+        """By port the borrower, where the rows are for one, and the side."""
+        return {port: (self.borrowers.get(port), side) for port, side in self.sides.items()}
 
 
 class LevelProcessor(StatefulProcessor):
@@ -146,12 +173,33 @@ class LevelProcessor(StatefulProcessor):
             return
         drops = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards)
         tally, state = Tally(), state_of()
-        inputs, handed = self._inputs(given), HandedBack.begun(label, state)
+        inputs, handed = self._inputs(target, given), HandedBack.begun(label, state)
+        while inputs:
+            # those that borrow a table see it before its lender changes it
+            number, rows = inputs.popitem()
+            running = self._operators.settings[number]
+            if self._common.measures is not None:
+                self._common.measures.processed(running.operator, shard, rows, tally)
+            results = run_operator(running, rows, state, drops)
+            # the operator lets them go when it has read them
+            del rows
+            yield from self._handed_on(results, label, running, drops, tally)
+        if handed is not None:
+            handed.end(state)
+        yield from self._written(drops.routed(self._common.labels.counts), tally)
+        yield from count_rows(drops, self._common.metrics, label)
         if self._common.measures is not None:
-            self._common.measures.processed(context.operator, shard, inputs, tally)
-        results, fused = run_operator(context, inputs, state, drops), self._operators.fused.get(target)
-        # the operator lets them go when it has read them
-        del inputs
+            self._common.measures.note_state(context.operator, shard, state, tally)
+            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
+            own = tally if self._gathered is None else into_task(tally, self._task()[1])
+            yield from self._common.measures.wire(own, label)
+
+    def _handed_on(
+        self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter, tally: Tally
+    ) -> Iterator[WireRow]:
+        """The results of one operator of a label."""
+        target, (_, shard) = context.operator.id, self._common.labels.place(label)
+        fused = self._operators.fused.get(target)
         if self._common.measures is not None:
             results = self._common.measures.forwarded(context.operator, results, tally)
         if fused is None:
@@ -164,15 +212,6 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.broadcasts_bounds else results:
                 yield from self._fused_rows(table, fused, shard, context, drops, tally)
-        if handed is not None:
-            handed.end(state)
-        yield from self._written(drops.routed(self._common.labels.counts), tally)
-        yield from count_rows(drops, self._common.metrics, label)
-        if self._common.measures is not None:
-            self._common.measures.note_state(context.operator, shard, state, tally)
-            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
-            own = tally if self._gathered is None else into_task(tally, self._task()[1])
-            yield from self._common.measures.wire(own, label)
 
     def _rest(self, label: int) -> Iterator[WireRow]:
         """The rows that the task has held together until now, and its counts."""
@@ -237,11 +276,12 @@ class LevelProcessor(StatefulProcessor):
     def _sent(self, rows: Iterator[WireRow], tally: Tally) -> Iterator[WireRow]:
         return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
 
-    def _inputs(self, given: Iterator[tuple[int, bytes]]) -> dict[int, pa.Table]:
-        inputs = LabelInputs(self._operators.sides)
+    def _inputs(self, target: int, given: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
+        """The rows of a label's operator, and of those that borrow from it."""
+        inputs = LabelInputs(self._operators.sides_of_borrowers)
         for port, content in given:
             inputs.add(port, content)
-        return inputs.tables()
+        return self._operators.by_operator(target, inputs.tables())
 
 
 def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:

@@ -59,7 +59,8 @@ class ReplacingProcessor(LevelProcessor):
             return
         if role is None:
             return
-        inputs = self._inputs((port, content) for port, content in given if port != BEGIN)
+        rows = self._inputs(target, ((port, content) for port, content in given if port != BEGIN))
+        inputs = rows.get(target, {})
         if isinstance(role, Difference):
             counts, tables = differing_rows(context, role, inputs, state_of())
             yield label, COUNTS, json.dumps(asdict(counts)).encode(), 0

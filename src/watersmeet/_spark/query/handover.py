@@ -20,6 +20,7 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.carry import CarriedTables
 from watersmeet._plan.change.change import Change, TakenTable
 from watersmeet._plan.change.replaced import Replacement
+from watersmeet._plan.operators.lending import lent_as_recorded
 from watersmeet._plan.operators.spec import TableSchema
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint
@@ -164,7 +165,7 @@ class Handover:
                 if old in self._manifests:
                     to, numbers[old] = found.setdefault(old, {}), (number, len(before))
                     _, so_far = to.get(labels, (0, CarriedTables((), scalars=False)))
-                    tables = (*so_far.tables, (taken.from_table, table))
+                    tables = (*so_far.tables, (self.old.stored_name(taken.from_table), table))
                     to[labels] = operator.level, CarriedTables(tables, so_far.scalars or taken.scalars)
         return {
             old: OldShard(
@@ -204,7 +205,7 @@ class Handover:
         for taken, operator, _ in self._takings:
             for old, label in self._labels(taken):
                 if old in self._manifests:
-                    entry = self._manifests[old][1].tables.get(taken.from_table)
+                    entry = self._manifests[old][1].tables.get(self.old.stored_name(taken.from_table))
                     runs = () if entry is None else entry.runs()
                     found |= {(old, run.id, label, operator.level) for run in runs}
         yield from found
@@ -221,10 +222,16 @@ class Handover:
     def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
         """The part that continues, its operator from now on, and the table."""
         assert self.place.change is not None
-        tables = {(o.node, table.name): (o, table) for o in self.physical.operators for table in o.keeps}
+        tables = {(o.node, table.name): (o, table) for o in self._lent.operators for table in o.keeps}
         for taken in self.place.change.taken:
             operator, table = tables[taken.node, taken.table]
-            yield taken, operator, table.typed(arrow_type)
+            if operator.lent is None:
+                yield taken, operator, table.typed(arrow_type)
+
+    @cached_property
+    def _lent(self) -> Physical:
+        """The topology, with tables lent as they are from now on; what is lent comes with its lender."""
+        return lent_as_recorded(self.physical, self.place.facts.addresses)
 
     def _labels(self, taken: TakenTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""
@@ -241,7 +248,7 @@ class Handover:
                 if old in self._manifests:
                     parts = found.setdefault(operator.level, {}).setdefault(label, {})
                     before = parts.get(old, CarriedTables((), scalars=False))
-                    tables = (*before.tables, (taken.from_table, table))
+                    tables = (*before.tables, (self.old.stored_name(taken.from_table), table))
                     parts[old] = CarriedTables(tables, before.scalars or taken.scalars)
         return {
             level: {
@@ -264,7 +271,7 @@ class Handover:
     def replace_tables(self) -> None:
         """Run one more batch of the levels, which computes tables anew that are replaced."""
         assert self._replacement is not None
-        tables = ReplacedTables(self.physical, self.place.facts, self.target, self._replacement, self._rows)
+        tables = ReplacedTables(self._lent, self.place.facts, self.target, self._replacement, self._rows)
         with alone(self.source.spark, _WHOLE_STATE):
             self.differing.update(tables.compute(self._pieces))
 

@@ -25,6 +25,7 @@ from watersmeet._plan.domains import with_known_domains
 from watersmeet._plan.explain import explain
 from watersmeet._plan.functions_in_state import functions_in_state
 from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.operators.lending import lent_as_recorded
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.record_cache import with_record_cache
 from watersmeet._plan.rewrite import rewrite
@@ -62,8 +63,8 @@ from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
 from watersmeet._spark.sinks import sinks
 from watersmeet._spark.sinks.barrier import StopBarrier
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet._worker.wire.wire import addresses, metric_names, spread_labels
+from watersmeet._spark.stores.lent_tables import placed, placed_anew
+from watersmeet._worker.wire.wire import metric_names, spread_labels
 from watersmeet._worker.writers.driver_commit import Written
 
 
@@ -154,8 +155,7 @@ class _Start:
         facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
         streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        rest = partial(self.launched, {"once": True})
-        unfinished = partial(is_unfinished, place.place)
+        rest, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
         counts = BatchCounts(streaming, metrics, before, kept)
         running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
         together = self._together.begin(self.spark, streaming, trigger, lambda: kept.records_limit)
@@ -194,7 +194,7 @@ class _Start:
         change = found.planned_change(facts, kept, replaced)
         if change.replacement is None or not change.possible:
             return change
-        place = found.changed(facts, change)
+        place = placed_anew(found.changed(facts, change), self.topology, found)
         with settings.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
             last = batches.last_finished(found.place)
             return with_counts(change, Handover(self.topology, found.place, found.binding, place, last).counted())
@@ -234,7 +234,7 @@ class _Start:
         replaced = asked_replacement(self.topology, self.options.replace or (), found, facts)
         every = functions_in_state(self.topology)
         kept = functions_in_state(self.topology, replaced.roles) if replaced else every
-        return found.fitting(
+        place = found.fitting(
             facts,
             kept=kept,
             anew=every - kept,
@@ -244,6 +244,7 @@ class _Start:
             allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
+        return placed_anew(place, self.topology, found)
 
     def _running(
         self,
@@ -317,7 +318,7 @@ class _Start:
     ) -> tuple[CompiledFrame, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
-        physical = with_known_domains(topology, facts.partitions, facts.begins)
+        physical = with_known_domains(lent_as_recorded(topology, facts.addresses), facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = SparkLayout(
@@ -354,7 +355,6 @@ class _Start:
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
         shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
-        known = found.addresses(shards, tasks)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with settings.alone(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
@@ -372,8 +372,7 @@ class _Start:
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
-            addresses=addresses(self.topology, spread_labels(self.topology, shards, tasks, known)),
-            stores={name: shown.recorded() for name, shown in columns_of_stores(self.topology).items()},
+            **placed(self.topology, found, shards, tasks),
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},

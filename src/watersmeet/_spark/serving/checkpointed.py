@@ -29,7 +29,7 @@ class CheckpointedRows:
 
     def of(self, store: ServedStore) -> Iterator[pa.Table]:
         """All rows of a table, some at a time: a task's, at most, are in memory."""
-        frame: DataFrame = StateReader(self.place, self.batch).engine_rows(store.name, store.labels)
+        frame: DataFrame = StateReader(self.place, self.batch).engine_rows(store.stored, store.labels)
         for row in frame.toLocalIterator():
             yield decode(bytes(row["content"]))
 

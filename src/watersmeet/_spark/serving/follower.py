@@ -58,7 +58,8 @@ class BatchChangesOfTasks:
 
     def __init__(self, spark: SparkSession, stores: Sequence[ServedStore], ended: Callable[[EndedBatch], None]) -> None:
         self._context = spark.sparkContext
-        self._labels = {store.name: list(store.labels) for store in stores}
+        self._labels = {store.stored: list(store.labels) for store in stores}
+        self._stores = stores
         self._told = self._context.accumulator([], ServedChanges())
         self._ended = ended
         self._closed = False
@@ -83,7 +84,10 @@ class BatchChangesOfTasks:
 
     def _end(self, batch: int) -> None:
         if not self._closed and self._under_way == batch:
-            self._ended(EndedBatch(batch, [change for change in self._taken() if change.batch == batch]))
+            taken = [change for change in self._taken() if change.batch == batch]
+            # several stores may be of one table
+            told = [c._replace(store=s.name) for c in taken for s in self._stores if s.stored == c.store]
+            self._ended(EndedBatch(batch, told))
 
     def _taken(self) -> list[ServedChange]:
         told = self._told.value

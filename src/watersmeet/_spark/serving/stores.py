@@ -81,6 +81,11 @@ class ServedStore:
         return np.array(self.labels, dtype=np.int64)[shard_of(hashes, len(self.labels))]
 
     @property
+    def stored(self) -> str:
+        """The name under which its rows lie in state."""
+        return self.shown.stored or self.name
+
+    @property
     def key_type(self) -> DataType:
         """Type of the keys."""
         return self.shown.schema["key"].dataType

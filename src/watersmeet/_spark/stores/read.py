@@ -143,7 +143,8 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
         shown = StoreColumns.read(said)
         labels = facts.addresses[shown.node][name]
         tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
-        levels = [level for entries in tables if name in entries for level in entries[name].levels]
+        stored = facts.stored_name(name)
+        levels = [level for entries in tables if stored in entries for level in entries[stored].levels]
         size = sum(piece.size for level in levels for piece in level.pieces())
         found.append(Store(name, shown.node, sum(level.rows for level in levels), size, shown.schema, number))
     return found
@@ -184,7 +185,7 @@ class StateReader:
 
     def rows(self, store: str, shown: StoreColumns, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
-        manifests = self.manifests()
+        manifests, store = self.manifests(), shown.stored or store
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
         held = {label: some for label, some in runs.items() if some}
         if not held:
@@ -197,7 +198,7 @@ class StateReader:
         )
 
     def engine_rows(self, store: str, labels: Sequence[int]) -> DataFrame:
-        """The rows that lie under these labels as the engine keeps them, in blobs (`content`)."""
+        """The rows that lie under these labels, and this name, as the engine keeps them, in blobs (`content`)."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
         held = {label: some for label, some in runs.items() if some}
@@ -210,7 +211,7 @@ class StateReader:
 
     def rows_of_keys(self, store: str, shown: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:
         """The rows of some keys, by the labels under which they lie."""
-        manifests = self.manifests(list(keys))
+        manifests, store = self.manifests(list(keys)), shown.stored or store
         asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
         runs = {label: [r for r in _runs(entry, store) if some.may_lie_in(r)] for label, (entry, some) in asked.items()}
         held = {label: some for label, some in runs.items() if some}

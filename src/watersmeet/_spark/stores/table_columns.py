@@ -6,7 +6,7 @@ A checkpoint records it, so that stores can be read where the program is not (la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class StoreColumns:
     whole : whether every shard has all rows.
     length : of its windows from start to end, in ms, where the table does not say their ends.
     fold : of aggregates by name, what they are made of: what is kept becomes the result.
+    stored : name of the table with its rows, where another operator lends it; empty: its own.
     """
 
     node: str
@@ -48,6 +49,7 @@ class StoreColumns:
     whole: bool = False
     length: int | None = None
     fold: folds.NamedFold | None = None
+    stored: str = ""
 
     @property
     def by_key(self) -> bool:
@@ -57,6 +59,8 @@ class StoreColumns:
     def recorded(self) -> dict[str, Any]:
         """The same as JSON has it, for the checkpoint."""
         said = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
+        if not self.stored:
+            del said["stored"]
         if self.fold is not None:
             said["fold"] = self.fold.recorded()
         return said
@@ -100,11 +104,16 @@ class StoreColumns:
 def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
     return {
-        table.name: _store_columns(operator, table)
+        table.name: replace(_store_columns(operator, table), stored=_lender(physical, operator))
         for operator in physical.operators
         for table in operator.keeps
         if table.shown
     }
+
+
+def _lender(physical: Physical, operator: Operator) -> str:
+    """Name of the table that an operator is lent; empty if it has its own."""
+    return "" if operator.lent is None else physical.operators[operator.lent.lender].keeps[0].name
 
 
 def _store_columns(operator: Operator, table: TableSchema) -> StoreColumns:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
-from typing import BinaryIO
+from collections.abc import Hashable, Mapping
+from typing import BinaryIO, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -19,12 +19,13 @@ from watersmeet._engine.rows import blob
 from watersmeet._engine.rows.columns import stacked
 from watersmeet._worker.packing.spool import spool_folder
 
+Side = TypeVar("Side", bound=Hashable)
 HELD_BYTES = 128 << 20
 """Of a label's decoded rows in memory, about."""
 _PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 
 
-class LabelInputs:
+class LabelInputs(Generic[Side]):
     """Rows of one label, by side.
 
     Parameters
@@ -32,11 +33,11 @@ class LabelInputs:
     sides : side of each edge, by port.
     """
 
-    def __init__(self, sides: Mapping[int, int]) -> None:
+    def __init__(self, sides: Mapping[int, Side]) -> None:
         self._sides = sides
-        self._held: list[tuple[int, pa.Table]] = []
+        self._held: list[tuple[Side, pa.Table]] = []
         self._size = 0
-        self._spool: _Spool | None = None
+        self._spool: _Spool[Side] | None = None
 
     def add(self, port: int, content: bytes) -> None:
         """One more blob."""
@@ -49,25 +50,25 @@ class LabelInputs:
             self._spool = _Spool()
         self._spool.write(side, rows)
 
-    def tables(self) -> dict[int, pa.Table]:
+    def tables(self) -> dict[Side, pa.Table]:
         """All rows, in the order in which they came; they are here no more."""
         held, self._held = self._held, []
         spool, self._spool = self._spool, None
-        sides: dict[int, list[pa.Table]] = {}
+        sides: dict[Side, list[pa.Table]] = {}
         for side, rows in [*held, *(spool.read() if spool is not None else ())]:
             sides.setdefault(side, []).append(rows)
         return {side: stacked(tables) for side, tables in sides.items()}
 
 
-class _Spool:
+class _Spool(Generic[Side]):
     """Tables in a file."""
 
     def __init__(self) -> None:
         descriptor, self._path = tempfile.mkstemp(dir=spool_folder(), prefix="watersmeet-", suffix=".arrow")
         self._file: BinaryIO = os.fdopen(descriptor, "wb")
-        self._places: list[tuple[int, int]] = []
+        self._places: list[tuple[Side, int]] = []
 
-    def write(self, side: int, rows: pa.Table) -> None:
+    def write(self, side: Side, rows: pa.Table) -> None:
         """One more table, at an address that Arrow's buffers may begin at."""
         self._file.write(bytes(-self._file.tell() % 64))
         self._places.append((side, self._file.tell()))
@@ -77,7 +78,7 @@ class _Spool:
             writer.write_table(rows)
         self._file.write(sink.getvalue())
 
-    def read(self) -> list[tuple[int, pa.Table]]:
+    def read(self) -> list[tuple[Side, pa.Table]]:
         """All tables, as they lie in the file; it is removed, and its pages last as long as the tables do."""
         self._file.close()
         with pa.memory_map(self._path) as mapped:

@@ -105,7 +105,7 @@ class Measures:
         names = [Measure(kind, source) for source in sources for kind in _OF_SOURCES]
         for operator in physical.operators:
             names += [Measure(kind, operator.node, operator.stem) for kind in (PROCESSED, FORWARDED, HOT_KEY)]
-            names += [Measure(kind, operator.node, table.name) for table in operator.keeps for kind in (ROWS, BYTES)]
+            names += [Measure(kind, operator.node, table.name) for table in operator.stored for kind in (ROWS, BYTES)]
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
         copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.reads.broadcast)
@@ -162,7 +162,7 @@ class Measures:
 
     def note_state(self, operator: Operator, shard: int, state: State, tally: Tally) -> None:
         """Note how large an operator's tables are behind its commit, and the process."""
-        for table in (each for each in operator.keeps if shard == 0 or not each.everywhere):
+        for table in (each for each in operator.stored if shard == 0 or not each.everywhere):
             entry = state.manifest.tables.get(table.name)
             pieces = () if entry is None else tuple(piece for level in entry.levels for piece in level.pieces())
             tally[Measure(ROWS, operator.node, table.name)] = sum(piece.rows for piece in pieces)

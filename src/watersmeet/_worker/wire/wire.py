@@ -164,10 +164,10 @@ def spread_labels(physical: Physical, shards: int, tasks: int, known: Addresses 
 
 
 def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[int]]]:
-    """Where the state of each table lies."""
+    """Where the state of each table lies; of one that is lent, where the lender's does."""
     found: dict[str, dict[str, list[int]]] = {}
     for operator in physical.operators:
-        ranges = labels.of_target(operator.id)
+        ranges = labels.of_target(physical.host(operator.id))
         found.setdefault(operator.node, {}).update({table.name: ranges for table in operator.keeps})
     return found
 
@@ -177,8 +177,10 @@ def _ranges(physical: Physical, known: Addresses) -> dict[int, Sequence[int]]:
     found: dict[int, Sequence[int]] = {}
     for operator in physical.operators:
         tables = known.get(operator.node, {})
-        ranges = next((tables[table.name] for table in operator.keeps if table.name in tables), ())
-        found |= {operator.id: ranges} if ranges else {}
+        ranges = next((tables[table.name] for table in operator.stored if table.name in tables), ())
+        # what two have shared until now, and do not from now on, goes on where it is for the first of them
+        if ranges and ranges not in found.values():
+            found[operator.id] = ranges
     return found
 
 
