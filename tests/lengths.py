@@ -44,7 +44,6 @@ LARGER: dict[str, tuple[float, str]] = {
     ),
     "tests/kafka/test_kafka_sink.py": (65.0, "each promise of the output, and the start of a broker"),
     "tests/kafka/test_kafka_source.py": (30.0, "each format and policy of the input"),
-    "tests/spark/driver/test_driver_in_process.py": (30.0, "each operator by the driver, beside Spark"),
     "tests/spark/operators/test_foreign_key.py": (30.0, "the one foreign-key join of `make test` on Spark"),
     "tests/spark/operators/test_recordings_on_spark.py": (
         35.0,
