@@ -103,8 +103,7 @@ def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     reads = physical.reads(operator)
     values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
     given = (reads.key, values, physical.plan.headers, reads.extras, operator.keeps)
-    lent = None if operator.lent is None else physical.operators[operator.lent.lender].keeps[0]
-    return OperatorContext(operator, physical.slots, *given, outlives=outlives, lent=lent)
+    return OperatorContext(operator, physical.slots, *given, outlives=outlives, lent=physical.lent_table(operator))
 
 
 def _naming(flow: Flow) -> FlowColumns:

@@ -131,9 +131,13 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what is marked and was not asked for."""
     for mark, option in LEFT_OUT.items():
         if not config.getoption(option):
-            out = [item for item in items if item.get_closest_marker(mark)]
-            config.hook.pytest_deselected(items=out)
-            items[:] = [item for item in items if not item.get_closest_marker(mark)]
+            _deselect(config, items, [item for item in items if item.get_closest_marker(mark)])
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], out: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=out)
+    gone = set(out)
+    items[:] = [item for item in items if item not in gone]
 
 
 def take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -153,9 +157,7 @@ def take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
     took = {name: each.get(kind, 0.0) for name, each in json.loads(SECONDS.read_text()).items()}
     files = {item.nodeid.partition("::")[0] for item in items}
     mine = parted(files, took, int(parts))[int(part) - 1]
-    out = [item for item in items if item.nodeid.partition("::")[0] not in mine]
-    config.hook.pytest_deselected(items=out)
-    items[:] = [item for item in items if item.nodeid.partition("::")[0] in mine]
+    _deselect(config, items, [item for item in items if item.nodeid.partition("::")[0] not in mine])
 
 
 def parted(files: Collection[str], took: Mapping[str, float], parts: int) -> list[set[str]]:

@@ -210,8 +210,7 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
 
 def _lies(physical: Physical, operator: Operator, table: TableSchema) -> tuple[int, str]:
     """The operator with a table's rows, and the name that it has for them."""
-    host = physical.operators[physical.host(operator.id)]
-    return host.id, table.name if host is operator else host.keeps[0].name
+    return physical.host(operator.id), (physical.lent_table(operator) or table).name
 
 
 def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:

@@ -312,7 +312,7 @@ def stored_time(rows: pa.Table) -> str:
 
 
 def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
-    """The operator's table of this number, or the one that it is lent."""
+    """The operator's table of this number; the lender's table if the operator borrows one."""
     return state.table(context.kept[number] if context.lent is None else context.lent)
 
 

@@ -205,7 +205,7 @@ class Operator:
 
     @property
     def stored(self) -> tuple[TableSchema, ...]:
-        """The tables that lie in its own state."""
+        """The tables that the operator stores itself: none if it borrows one."""
         return self.keeps if self.lent is None else ()
 
     @property
@@ -260,12 +260,12 @@ class Physical:
         return tuple(f for f in self.flows if f.stage == stage)
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
-        """Edges by which rows leave flows of a stage for operators."""
+        """Edges that send rows from a stage to operators; a borrower's table has none: its lender gets the rows."""
         mine = (e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
         return tuple(e for e in mine if not self._is_of_lender(e))
 
     def _is_of_lender(self, edge: Edge) -> bool:
-        """Whether the rows of an edge come to the operator that lends them, and need not come once more."""
+        """Whether the lender of the edge's operator gets the same rows, so that the edge sends none."""
         lent = self.operators[edge.target].lent
         return lent is not None and lent.side == edge.side
 
@@ -275,13 +275,17 @@ class Physical:
         return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
 
     def host(self, operator: int) -> int:
-        """The operator with shards that an operator's rows come to: itself, or the one that lends it a table."""
+        """The operator that owns the shards of an operator: its lender, or itself if it has none."""
         lent = self.operators[operator].lent
         return operator if lent is None else lent.lender
 
+    def lent_table(self, operator: Operator) -> TableSchema | None:
+        """The lender's table, as the lender declares it; None if the operator borrows none."""
+        return None if operator.lent is None else self.operators[operator.lent.lender].keeps[0]
+
     @cached_property
     def borrowers(self) -> dict[int, int]:
-        """By port the operator that its rows are for, where they come to the shards of its lender."""
+        """The borrower that reads each port; ports of other operators are left out."""
         edges = (edge for edge in self.edges if not self._is_of_lender(edge))
         return {edge.id: edge.target for edge in edges if self.operators[edge.target].lent is not None}
 

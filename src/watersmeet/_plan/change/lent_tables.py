@@ -1,4 +1,4 @@
-"""Which joins read the table of another one when a topology has changed: those that go on with the same rows."""
+"""Joins of a changed topology that share one stored table: those that begin with the same rows."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def lent_as_recorded(physical: Physical, addresses: Mapping[str, Mapping[str, Se
 
 
 def _lent(physical: Physical, lender: Operator, borrower: Operator) -> Lent | None:
-    """How one operator reads the other one's table; None: it has other rows, or has them elsewhere."""
+    """How the borrower reads the lender's table; None if the two tables differ in rows, level or columns."""
     side = lender.spec.borrowed_side
     pair = lender, borrower
     alike = [(each.spec, each.level, each.shared_root, *(replace(t, name="") for t in each.keeps)) for each in pair]
@@ -64,5 +64,5 @@ def _edges(physical: Physical, operator: Operator, side: int | None) -> list[Edg
 
 
 def _rows_of(edge: Edge) -> Edge:
-    """An edge as far as it says which rows come by it, and what they carry."""
+    """The edge without its id, path and target: two edges that are then equal send the same rows."""
     return replace(edge, id=0, path=0, target=0)

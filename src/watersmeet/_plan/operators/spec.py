@@ -337,7 +337,7 @@ class Spec(Generic[N]):
     drop_reasons: ClassVar[tuple[str, ...]] = ()
     """Why it lets rows end, beside null keys and values and what sides say."""
     borrowed_side: ClassVar[int | None] = None
-    """The side with a table that it may read in the state of another operator: it only looks its only table up."""
+    """The side of its only table, if another operator may store that table for it; None if it must store its own."""
 
     # -- what it reads ---------------------------------------------------------------------------------------
 

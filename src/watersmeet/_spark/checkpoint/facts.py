@@ -97,7 +97,7 @@ class CheckpointFacts:
         return cls(**written)
 
     def stored_name(self, table: str) -> str:
-        """The name under which a table's rows lie in state: another one where it is lent."""
+        """The name of a table in state: the lender's name for it if the table is lent."""
         return str(self.stores.get(table, {}).get("stored", "") or table)
 
     def lines(self) -> list[str]:

@@ -364,8 +364,17 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     operator = replace(operator, params=operator.params.typed(arrow_type))
     fields = {} if fused is None else fused.fields
     outlives = physical.plan.within.outlives(operator.node)
-    lent = None if operator.lent is None else physical.operators[operator.lent.lender].keeps[0].typed(arrow_type)
-    given = (arrow_type(reads.key), values, headers, extras, kept, fields, outlives, lent)
+    lent = physical.lent_table(operator)
+    given = (
+        arrow_type(reads.key),
+        values,
+        headers,
+        extras,
+        kept,
+        fields,
+        outlives,
+        lent.typed(arrow_type) if lent else None,
+    )
     return OperatorContext(operator, physical.slots, *given)
 
 

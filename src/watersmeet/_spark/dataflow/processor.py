@@ -54,7 +54,7 @@ DEFAULT_CACHE = ""
 
 
 LabelRows = Mapping[tuple[int | None, int], pa.Table]
-"""By borrower, where rows are for one, and by side."""
+"""Rows by (borrower, side); the borrower is None for rows of the label's own operator."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LevelOperators:
     borrowers: Mapping[int, int] = field(default_factory=dict)
 
     def by_operator(self, target: int, rows: LabelRows) -> dict[int, dict[int, pa.Table]]:
-        """The rows of a label for each operator that has some, by side; borrowers behind their lender, `target`."""
+        """The rows of each operator in a label, by side: its own operator `target` first, then borrowers."""
         found: dict[int, dict[int, pa.Table]] = {}
         own = {side: table for (borrower, side), table in rows.items() if borrower is None}
         if own:
@@ -91,7 +91,7 @@ class LevelOperators:
 
     @cached_property
     def sides_of_borrowers(self) -> dict[int, tuple[int | None, int]]:
-        """By port the borrower, where the rows are for one, and the side."""
+        """The (borrower, side) of each port; the borrower is None for ports of the label's own operator."""
         return {port: (self.borrowers.get(port), side) for port, side in self.sides.items()}
 
 
@@ -197,7 +197,7 @@ class LevelProcessor(StatefulProcessor):
     def _handed_on(
         self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter, tally: Tally
     ) -> Iterator[WireRow]:
-        """The results of one operator of a label."""
+        """Send the results of one operator of a label on."""
         target, (_, shard) = context.operator.id, self._common.labels.place(label)
         fused = self._operators.fused.get(target)
         if self._common.measures is not None:
@@ -277,7 +277,7 @@ class LevelProcessor(StatefulProcessor):
         return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
 
     def _inputs(self, target: int, given: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
-        """The rows of a label's operator, and of those that borrow from it."""
+        """The rows of a label's own operator and of its borrowers, by operator and side."""
         inputs = LabelInputs(self._operators.sides_of_borrowers)
         for port, content in given:
             inputs.add(port, content)

@@ -230,7 +230,7 @@ class Handover:
 
     @cached_property
     def _lent(self) -> Physical:
-        """The topology, with tables lent as they are from now on; what is lent comes with its lender."""
+        """The new topology with its lent tables; a borrower takes no rows over, since its lender does."""
         return lent_as_recorded(self.physical, self.place.facts.addresses)
 
     def _labels(self, taken: TakenTable) -> Iterator[tuple[int, int]]:

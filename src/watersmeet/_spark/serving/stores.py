@@ -82,7 +82,7 @@ class ServedStore:
 
     @property
     def stored(self) -> str:
-        """The name under which its rows lie in state."""
+        """The name of its table in state: the lender's name for it if the table is lent."""
         return self.shown.stored or self.name
 
     @property

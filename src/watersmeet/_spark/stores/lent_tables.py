@@ -17,13 +17,13 @@ from watersmeet._worker.wire.wire import addresses, spread_labels
 
 
 def placed(physical: Physical, found: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
-    """The facts of a checkpoint that say where tables lie, of a topology that is not changed."""
+    """The addresses and stores that a checkpoint records for an unchanged topology."""
     known = found.binding.addresses if found.binding else {}
     return _facts(lent_as_recorded(physical, known), found, shards, tasks)
 
 
 def placed_anew(place: Checkpoint, physical: Physical, found: CheckpointFiles) -> Checkpoint:
-    """A checkpoint, as it is to be, with the tables of a changed topology where their rows can be."""
+    """The checkpoint of a changed topology, with the addresses and stores of its tables; unchanged: as it is."""
     if place.change is None or found.binding is None:
         return place
     old = found.binding

@@ -198,7 +198,7 @@ class StateReader:
         )
 
     def engine_rows(self, store: str, labels: Sequence[int]) -> DataFrame:
-        """The rows that lie under these labels, and this name, as the engine keeps them, in blobs (`content`)."""
+        """The rows of a table in state, by its name there and its labels, as the engine's blobs (`content`)."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
         held = {label: some for label, some in runs.items() if some}

@@ -104,16 +104,12 @@ class StoreColumns:
 def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
     return {
-        table.name: replace(_store_columns(operator, table), stored=_lender(physical, operator))
+        table.name: replace(_store_columns(operator, table), stored=lent.name if lent else "")
         for operator in physical.operators
+        for lent in (physical.lent_table(operator),)
         for table in operator.keeps
         if table.shown
     }
-
-
-def _lender(physical: Physical, operator: Operator) -> str:
-    """Name of the table that an operator is lent; empty if it has its own."""
-    return "" if operator.lent is None else physical.operators[operator.lent.lender].keeps[0].name
 
 
 def _store_columns(operator: Operator, table: TableSchema) -> StoreColumns:

@@ -164,7 +164,7 @@ def spread_labels(physical: Physical, shards: int, tasks: int, known: Addresses 
 
 
 def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[int]]]:
-    """Where the state of each table lies; of one that is lent, where the lender's does."""
+    """The labels of each table's state; a lent table has those of its lender."""
     found: dict[str, dict[str, list[int]]] = {}
     for operator in physical.operators:
         ranges = labels.of_target(physical.host(operator.id))
