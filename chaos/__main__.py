@@ -2,9 +2,9 @@
 
 Rounds run side by side, each with processes of its own. Finished rounds are kept in `.chaos/`, so that a run goes on
 where it was stopped; a round is the same again under its seed and number (`--seed 1 --only 7`), but for the hazards of
-threads. With `--executors 2` Spark has executors of its own, which are killed too, with `--hdfs` the checkpoints lie on
-HDFS. The exit status is 0 when
-everything is right, 1 on any difference, 2 when a round did not go on.
+threads. With `--executors 2` Spark has executors of its own, which are killed too, with
+`--checkpoints hdfs` or `s3` the checkpoints lie there. The exit status is 0 when everything is right, 1 on any
+difference, 2 when a round did not go on.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from chaos.joins import JOINS, TABLES, by_wall
 from chaos.judge import Verdict
 from chaos.report import tables
 from chaos.round import ROOT, Outcome, Round, run
+from chaos.stores import DISK, STORES
 from chaos.strikes import VICTIMS, WRITERS, Strike, strikes_for
 
 _lock = threading.Lock()
@@ -70,18 +71,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--writers", nargs="+", choices=WRITERS, default=[*WRITERS], help="who writes the output")
     parser.add_argument("--databases", nargs="+", choices=DATABASES, help="keep tables in them; joins of tables alone")
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, help="whom to kill; default: all there are")
-    parser.add_argument("--hdfs", action="store_true", help="checkpoints on HDFS, one for each round")
+    parser.add_argument("--checkpoints", choices=STORES, default=DISK, help="where they lie, one for each round")
     parser.add_argument("--only", type=int, help="this round alone")
     options = parser.parse_args()
     options.victims = options.victims or VICTIMS
     if options.databases:
         # what is kept is a table, and the driver alone writes it
         options.joins, options.writers = [each for each in options.joins if each in TABLES], ["driver"]
-    if options.hdfs:
+    if options.checkpoints != DISK:
         # the judge reads what the clock has shown from a checkpoint on this machine's disk
         options.joins = [each for each in options.joins if not by_wall(JOINS[each])]
     if not options.joins:
-        parser.error(f"none of these joins: --databases takes {', '.join(TABLES)}, --hdfs none with the wall clock")
+        parser.error(
+            f"none of these joins: --databases takes {', '.join(TABLES)}, other --checkpoints none with the wall clock"
+        )
     if not options.executors and options.victims == ["executor"]:
         parser.error("there is no executor to kill: --executors 2")
     return options
@@ -91,12 +94,13 @@ def main() -> int:
     """Run what is asked for."""
     options = _options()
     parts = [f"executors-{options.executors}"] if options.executors else []
-    work = ROOT / ".chaos" / "-".join([str(options.seed), *parts, *(["hdfs"] if options.hdfs else [])])
+    parts += [] if options.checkpoints == DISK else [options.checkpoints]
+    work = ROOT / ".chaos" / "-".join([str(options.seed), *parts])
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     given = (options.kills, options.seed, options.joins, options.each, options.executors, options.victims)
     drawn = planned(*given, options.writers, options.databases or [""])
-    rounds = [replace(each, hdfs=options.hdfs) for each in drawn]
+    rounds = [replace(each, store=options.checkpoints) for each in drawn]
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:

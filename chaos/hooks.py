@@ -224,7 +224,7 @@ def _keep_plan(frame: Any, batch: int) -> None:
     from watersmeet._spark.checkpoint.disk import Disk
 
     folder = Path(os.environ[FOLDER])
-    checkpoint = json.loads((folder / ROUND).read_text())["checkpoint"]
+    checkpoint = json.loads((folder / ROUND).read_text())["store"]["checkpoint"]
     planned, kept = Disk(frame.sparkSession).read(f"{checkpoint}/offsets/{batch}"), folder / KEPT / str(batch)
     if kept.exists() and offsets_in(kept.read_text()) != offsets_in(planned):
         kept = kept.with_name(f"changed-{batch}")

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -24,7 +23,6 @@ from typing import Any
 from chaos import hooks
 from chaos.databases import database, judge_table, rows_of
 from chaos.feed import Feed, records
-from chaos.hdfs_server import Hdfs
 from chaos.hooks import CHECKPOINT, ROUND
 from chaos.joins import JOINS, SIDES, by_wall
 from chaos.judge import (
@@ -40,6 +38,7 @@ from chaos.judge import (
     seconds_of,
     unplanned,
 )
+from chaos.stores import DISK, Store, store
 from chaos.strikes import Strike, passed
 from chaos.turn import EVENTS, FINISH
 from dev.broker import KafkaBroker
@@ -80,7 +79,7 @@ class Round:
     writers : who writes the output, a name of `strikes.WRITERS`.
     database : that keeps the table, a name of `databases.DATABASES`; none: the results go into a topic.
     together : whether batches end at times that all partitions have reached (`max_task_idle`).
-    hdfs : whether the checkpoint lies on an HDFS of its own; not where the wall clock moves results.
+    store : where the checkpoint lies, a name of `stores.STORES`; on a disk where the wall clock moves results.
     """
 
     seed: int
@@ -92,7 +91,7 @@ class Round:
     writers: str = "driver"
     database: str = ""
     together: bool = False
-    hdfs: bool = False
+    store: str = DISK
 
 
 @dataclass
@@ -130,9 +129,9 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
     with (
         KafkaBroker(start_timeout=_BROKER_SECONDS) as broker,
         database(given.database, folder) as url,
-        Hdfs() if given.hdfs else nullcontext() as hdfs,
+        store(given.store, folder) as place,
     ):
-        ring = _Ring(given, folder, broker, say, url, str(folder) if hdfs is None else hdfs.url)
+        ring = _Ring(given, folder, broker, say, url, place)
         try:
             ring.fight()
         finally:
@@ -146,7 +145,7 @@ def run(given: Round, folder: Path, say: Say) -> Outcome:
 class _Ring:
     """The processes of a round."""
 
-    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str, place: str) -> None:
+    def __init__(self, given: Round, folder: Path, broker: KafkaBroker, say: Say, url: str, place: Store) -> None:
         self._given, self._folder, self._broker, self._say = given, folder, broker, say
         self._random = Random(f"{given.seed}/{given.number}/{given.join}")
         self._topics = {
@@ -157,7 +156,7 @@ class _Ring:
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
         setting |= {"batch": BATCH, "idle": "200 ms" if given.together else None}
         setting |= {"delivery": given.delivery, "executors": given.executors, "database": url}
-        setting |= {"checkpoint": f"{place}/{CHECKPOINT}"}
+        setting |= {"store": asdict(place)}
         self._database = url
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None

@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     """Run until told to finish."""
     threading.Thread(target=_end_with_the_bench, daemon=True).start()
     given = json.loads((folder / ROUND).read_text())
-    spark = session(folder, given["executors"])
+    spark = session(folder, given["executors"], given["store"])
     while not _ran(given, spark, folder):
         pass
 
@@ -40,7 +40,7 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
     try:
         query = _topology(given).start(
             spark,
-            checkpoint=given["checkpoint"],
+            checkpoint=given["store"]["checkpoint"],
             kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"], max_task_idle=given["idle"]),
             tasks=2,
             shards=4,
@@ -87,14 +87,20 @@ def _topology(given: dict[str, Any]) -> watersmeet.Topology:
     return builder.build()
 
 
-def session(folder: Path, executors: int) -> Any:
-    """A session of two cores, in this process's JVM or on so many executors; everything it writes is in the folder."""
+def session(folder: Path, executors: int, store: dict[str, Any]) -> Any:
+    """A session of two cores, in this process's JVM or on so many executors; all that it writes is in folder and store.
+
+    Parameters
+    ----------
+    store : jars and settings of a `stores.Store`.
+    """
     options = f"{SHORT_LIVED} -XX:-UsePerfData -Djava.io.tmpdir={folder}"
     spark = watersmeet.session(
         "chaos",
         master=f"local-cluster[{executors},1,1024]" if executors else "local[2]",
-        jars=spark_jars(),
+        jars=[*spark_jars(), *store["jars"]],
         config={
+            **store["settings"],
             "spark.ui.enabled": "false",
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "1g",

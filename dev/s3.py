@@ -8,27 +8,65 @@ with S3() as s3:
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from dev.jars import jars
+from dev.broker import kill_when_we_die
+from dev.jars import ROOT, jars
 
 BUCKET = "bucket"
 _THREADS = 16
 _WAIT_SECONDS = 120.0
 
 
+def application(unanswered: Sequence[str]) -> Any:
+    """moto's S3, for gunicorn.
+
+    Parameters
+    ----------
+    unanswered : ends of paths. The first request to write each such object is carried out, and answered as failed.
+    """
+    from moto.moto_server.werkzeug_app import create_backend_app
+
+    inner: Any = create_backend_app("s3")
+    done: set[str] = set()
+
+    def answered(request: dict[str, Any], start: Any) -> Any:
+        path = request["PATH_INFO"]
+        if request["REQUEST_METHOD"] != "PUT" or path in done or not path.endswith(tuple(unanswered)):
+            return inner(request, start)
+        done.add(path)
+        for _ in inner(request, lambda *_: None):
+            pass
+        start("500 Internal Server Error", [("Content-Length", "0")])
+        return [b""]
+
+    return answered
+
+
 class S3:
     """A server with one bucket, empty at the start.
+
+    Parameters
+    ----------
+    unanswered : ends of the paths of objects that are written while the answer is an error.
 
     Attributes
     ----------
     url : where it answers.
     """
+
+    def __init__(self, unanswered: Sequence[str] = ()) -> None:
+        self._unanswered = tuple(unanswered)
 
     def __enter__(self) -> S3:
         with socket.socket() as free:
@@ -37,8 +75,11 @@ class S3:
         self.url = f"http://127.0.0.1:{port}"
         program = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--log-level", "error"]
         # what one worker has no other one would know
-        program += ["--workers", "1", "--threads", str(_THREADS), "moto.server:create_backend_app('s3')"]
-        self._server = subprocess.Popen(program)
+        program += ["--workers", "1", "--threads", str(_THREADS), f"{__name__}:application({self._unanswered!r})"]
+        self._log = tempfile.NamedTemporaryFile("r", prefix="watersmeet-s3-")
+        program += ["--access-logfile", self._log.name]
+        self._server = subprocess.Popen(program, cwd=ROOT)
+        self._watchdog = kill_when_we_die(self._server.pid, None)
         until = time.monotonic() + _WAIT_SECONDS
         while not self._made():
             if self._server.poll() is not None or time.monotonic() > until:
@@ -55,6 +96,11 @@ class S3:
     def _end(self) -> None:
         self._server.terminate()
         self._server.wait(30)
+        self._watchdog.kill()
+        self._watchdog.wait()
+        if self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
+        self._log.close()
 
     def _made(self) -> bool:
         """Whether the bucket is made."""
@@ -63,6 +109,10 @@ class S3:
                 return True
         except OSError:
             return False
+
+    def requests(self) -> list[str]:
+        """Methods and paths of all requests until now: "PUT /bucket/name"."""
+        return re.findall(r'"([A-Z]+ \S+) HTTP', Path(self._log.name).read_text())
 
     @property
     def jars(self) -> list[str]:

@@ -1,4 +1,5 @@
-"""What is tried on each claimed version of Python and PySpark: import, a join through the driver, files, a restart.
+"""What is tried on each claimed version of Python and PySpark: import, a join through the driver, files, a restart,
+the file manager for S3.
 
 Run by `versions` with the interpreter of an environment that has watersmeet installed; ends with status 0 if all of it
 gave what it should.
@@ -20,6 +21,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from examples import testing_a_topology
+from watersmeet._spark.checkpoint.conditional_files import compiled
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
 
 SCHEMA = "id long, name string, day date, at long"
 
@@ -66,6 +69,7 @@ def main() -> None:
         add(spark, folder, [(1, "A", 3), (3, "c", 4)])
         second = run(spark, folder)
         assert dict(second) == {1: "A2026-01-01", 3: "c2026-01-01"}, second
+    assert CONDITIONAL_MANAGER in compiled(spark)
     spark.stop()
     print(
         f"as it should be: Python {sys.version.split()[0]}, PySpark {pyspark.__version__}, watersmeet {wm.__version__}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from simulation.world import Broker, Fenced, Files
 from watersmeet._spark.fencing.epochs import Epochs
-from watersmeet._spark.fencing.file_systems import S3A, check_place
+from watersmeet._spark.fencing.file_systems import S3A, file_manager
 from watersmeet._spark.fencing.records import holding, may_be_shared
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, planned
 from watersmeet.errors import ConfigError
@@ -28,7 +28,7 @@ class Defect(Enum):
     """What was wrong once, or could be."""
 
     BOTH_WIN = auto()
-    """A file manager that looks first and then writes is accepted."""
+    """Spark's own file managers, which look first and then write, are used."""
     NUMBER_ALONE = auto()
     """A batch is marked by its number, without its plan."""
     RECORD_FIRST = auto()
@@ -101,6 +101,7 @@ class Driver:
         self.is_legacy = is_legacy
         self.files, self.broker = checkpoint.files, checkpoint.broker
         self.epochs = Epochs(_EpochFolder(self.files), name, name, "cp")
+        self.manager: str | None = None
         self.record: Record | None = None
         self.untold_up_to = NONE
         self.producer: tuple[str, int] | None = None
@@ -135,7 +136,8 @@ class Driver:
         if self.is_legacy:
             return
         if not self.has(Defect.BOTH_WIN):
-            check_place("cp", S3A if self.files.two_steps else HDFS, None, conditional=True)
+            kind = S3A if self.files.two_steps else HDFS
+            self.manager = file_manager("cp", kind, None, conditional=True)
         if self.world.has_lock:
             self.files.schedule.step("lock")
             if self.files.locked_by is not None:
@@ -169,8 +171,8 @@ class Driver:
     def _hand_over(self, old: str, new: str, last: int) -> None:
         plan = self.files.read(f"{old}offsets/{last}")
         for number in range(max(last - 1, 0), last + 1):
-            self.files.log(f"{new}offsets/{number}", plan)
-        self.files.log(f"{new}commits/{last}", "v1")
+            self.files.log(f"{new}offsets/{number}", plan, self.manager)
+        self.files.log(f"{new}commits/{last}", "v1", self.manager)
 
     def _look(self) -> Record | None:
         rows = [json.loads(self.files.content[f"{RECORDS}/{name}"]) for name in self.files.names(RECORDS)]
@@ -203,7 +205,7 @@ class Driver:
                 self.files.schedule.step("wait for input")
                 continue
             batch += 1
-            self.files.log(f"{logs}offsets/{batch}", _plan(end))
+            self.files.log(f"{logs}offsets/{batch}", _plan(end), self.manager)
             self._batch(batch, start, end)
             start = end
 
@@ -216,7 +218,7 @@ class Driver:
         self._check()
         self._write(batch, range(start, end), plan)
         self._check()
-        self.files.log(f"{self.record.logs}commits/{batch}", "v1")
+        self.files.log(f"{self.record.logs}commits/{batch}", "v1", self.manager)
 
     def _batch_plan(self, batch: int) -> BatchPlan:
         assert self.record is not None

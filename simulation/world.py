@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simulation.schedule import Schedule
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
 
 
 class LostAnswer(Exception):
@@ -33,7 +34,7 @@ class Files:
     ----------
     schedule : gives turns.
     faults : what goes wrong.
-    two_steps : whether Spark's file manager looks first and then writes, so that two may both win.
+    two_steps : whether Spark's own file manager looks first and then writes, so that two may both win.
     """
 
     def __init__(self, schedule: Schedule, faults: Faults, *, two_steps: bool) -> None:
@@ -73,12 +74,12 @@ class Files:
         self._records += 1
         self.content[f"{folder}/part-{self._records}"] = text
 
-    def log(self, path: str, text: str) -> None:
-        """What Spark's file manager does with a file of its logs."""
+    def log(self, path: str, text: str, manager: str | None = None) -> None:
+        """What a file manager does with a file of Spark's logs; None: Spark's own."""
         self.schedule.step(f"log {path}")
         if path in self.content:
             raise Concurrent(path)
-        if self.two_steps:
+        if self.two_steps and manager != CONDITIONAL_MANAGER:
             self.schedule.step(f"log {path}, behind the look", at_worst=True)
         self.content[path] = text
         if self._lost():

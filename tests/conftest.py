@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dev.broker import KafkaBroker
 from dev.debian import ProgramMissing
-from dev.jars import spark_jars
+from dev.jars import jars, spark_jars
 from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, programs
 from tests import lengths
@@ -52,7 +52,8 @@ def spark() -> Iterator[SparkSession]:
     made = session(
         "watersmeet tests",
         master="local[2]",
-        jars=spark_jars(),
+        # checkpoints lie on S3 too
+        jars=[*spark_jars(), *map(str, jars("s3"))],
         config={
             "spark.ui.enabled": "false",
             "spark.driver.extraJavaOptions": SHORT_LIVED,

@@ -53,7 +53,8 @@ WITH_PYSPARK_TOO = frozenset(
 )
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
-# both ways (law 8); and what the start of a changed topology does with files, which says so where it cannot.
+# both ways (law 8); and what a start does with files elsewhere, which says so where it cannot: those of a changed
+# topology, and a checkpoint on S3.
 WITH_JVM = frozenset(
     {
         "watersmeet._spark.analysis.analysed_plan",
@@ -62,6 +63,7 @@ WITH_JVM = frozenset(
         "watersmeet._spark.metrics.observed",
         "watersmeet._spark.batches.batch_ends",
         "watersmeet._spark.batches.planned_batches",
+        "watersmeet._spark.checkpoint.conditional_files",
         "watersmeet._spark.checkpoint.disk",
     }
 )

@@ -88,7 +88,7 @@ def main(checkpoint: str, folder: Path, moment: str) -> None:
         file_batch._show = killing(file_batch._show, first=moment == "written")
     watch: Any = AtTheMark(folder, os.getpid() if moment == IN_A_BATCH else None)
     try:
-        run(short_session(), checkpoint, folder, watch if moment in (STILL, IN_A_BATCH) else nothing)
+        run(short_session(folder=folder), checkpoint, folder, watch if moment in (STILL, IN_A_BATCH) else nothing)
         ended = "well"
     except Exception as error:
         ended = f"{type(error).__name__}: {error}"

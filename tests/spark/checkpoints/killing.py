@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,10 +17,16 @@ from pyspark.sql import SparkSession
 from dev.jvm import SHORT_LIVED
 from watersmeet._spark.session.session import session
 
+SETTINGS = "settings.json"
+"""The file of a folder that says how its programs reach an object store."""
 
-def short_session(*, jars: Sequence[str] | None = None) -> SparkSession:
-    """The session of a program that lives for a few batches."""
+
+def short_session(*, jars: Sequence[str] | None = None, folder: Path | None = None) -> SparkSession:
+    """The session of a program that lives for a few batches; the folder may have `SETTINGS`."""
     config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED}
+    if folder is not None and (folder / SETTINGS).exists():
+        told = json.loads((folder / SETTINGS).read_text())
+        config, jars = {**config, **told["settings"]}, [*(jars or ()), *told["jars"]]
     return session("killed", master="local[2]", jars=jars, config=config)
 
 

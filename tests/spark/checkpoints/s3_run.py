@@ -1,4 +1,4 @@
-"""A program for `test_s3`: a session that has Hadoop's S3A, what epochs do there, and what a start says.
+"""A program for `test_s3`: a session that has Hadoop's S3A, what epochs and plans do there, and what a start says.
 
 Called with a file of settings and jars as JSON, and a folder; it prints what it finds as JSON.
 """
@@ -8,45 +8,110 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from dev.jvm import SHORT_LIVED
 from tests.spark.inputs_and_outputs.test_streaming import put, topology
+from watersmeet._spark.checkpoint.conditional_files import add_conditional_files
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.epoch_files import EpochsElsewhere
 from watersmeet._spark.fencing.epochs import Epochs
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
 from watersmeet._spark.session.session import session
+from watersmeet._spark.session.settings import FILE_MANAGER
 
 RACES = 12
-PLACE = "s3a://bucket/cp"
+PLACE, QUERY = "s3a://bucket/cp", "s3a://bucket/query"
+MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
 
-def race(disk: Disk, number: int) -> int:
-    """How many of two threads make a file that is not there."""
+def race(make: Callable[[str], bool]) -> list[str]:
+    """Which of two threads make a file that is not there."""
     barrier, won = threading.Barrier(2), []
 
-    def make(name: str) -> None:
+    def run(name: str) -> None:
         barrier.wait()
-        if disk.create(f"{PLACE}/race/{number}", name):
+        if make(name):
             won.append(name)
 
-    threads = [threading.Thread(target=make, args=(name,)) for name in "ab"]
+    threads = [threading.Thread(target=run, args=(name,)) for name in "ab"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert disk.read(f"{PLACE}/race/{number}") in won
-    return len(won)
+    return won
+
+
+def epochs(disk: Disk) -> list[int]:
+    """How many of two make a file, in each race."""
+    found = []
+    for number in range(RACES):
+        path = f"{PLACE}/race/{number}"
+        won = race(lambda name, path=path: disk.create(path, name))
+        assert disk.read(path) in won
+        found.append(len(won))
+    return found
+
+
+class SparksFiles:
+    """Files as Spark writes them into its logs, by the file manager of the session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        inner: Any = spark
+        self._path = inner._jvm.org.apache.hadoop.fs.Path
+        create = getattr(inner._jvm, MANAGERS).create
+        self.manager = create(self._path(PLACE), inner._jsparkSession.sessionState().newHadoopConf())
+        self.losers: set[str] = set()
+
+    def write(self, name: str, text: str, *, replace: bool = False, cancel: bool = False) -> bool:
+        """Whether a file could be written."""
+        try:
+            out = self.manager.createAtomic(self._path(f"{PLACE}/{name}"), replace)
+            out.write(bytearray(text.encode()))
+            out.cancel() if cancel else out.close()
+        except Exception as error:
+            thrown: Any = error
+            self.losers.add(thrown.java_exception.getClass().getName())
+            return False
+        return True
+
+
+def plans(spark: SparkSession, disk: Disk, found: dict[str, object]) -> None:
+    """What the file manager does that Spark is to use."""
+    add_conditional_files(spark)
+    spark.conf.set(FILE_MANAGER, CONDITIONAL_MANAGER)
+    files = SparksFiles(spark)
+    found["manager"] = files.manager.getClass().getName()
+    planned = []
+    for number in range(RACES):
+        won = race(lambda name, number=number: files.write(f"offsets/{number}", name))
+        assert disk.read(f"{PLACE}/offsets/{number}") in won
+        planned.append(len(won))
+    found["planned"], found["losers"] = planned, sorted(files.losers)
+    assert files.write("state", "first", replace=True)
+    assert files.write("state", "second", replace=True)
+    assert files.write("cancelled", "gone", cancel=True)
+    found["replaced"], found["cancelled"] = disk.read(f"{PLACE}/state"), disk.read(f"{PLACE}/cancelled")
+    spark.conf.unset(FILE_MANAGER)
 
 
 def main(given: Path, folder: Path) -> None:
     """Do all of it."""
     told = json.loads(given.read_text())
     config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED, **told["settings"]}
+    # of a second bucket S3A is told that it cannot write conditionally
+    config["spark.hadoop.fs.s3a.bucket.plain.create.conditional.enabled"] = "false"
+    url = f"{told['settings']['spark.hadoop.fs.s3a.endpoint']}/plain"
+    urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60).close()
     spark = session("s3", master="local[2]", jars=told["jars"], config=config)
     disk = Disk(spark)
-    found: dict[str, object] = {"kind": disk.kind(PLACE), "winners": [race(disk, n) for n in range(RACES)]}
+    found: dict[str, object] = {"kind": disk.kind(PLACE), "winners": epochs(disk)}
     first, second = (Epochs(EpochsElsewhere(disk, f"{PLACE}/epochs"), name, name, PLACE) for name in "ab")
     first.take()
     second.take()
@@ -55,13 +120,18 @@ def main(given: Path, folder: Path) -> None:
         first.check()
     except wm.ConfigError as error:
         found["passed by"] = str(error)
+    plans(spark, disk, found)
     put(spark, folder / "left", (1, "a", 1))
     made = topology(spark, folder, wm.ForeachBatch(lambda rows, batch: None))
     try:
-        made.start(spark, checkpoint="s3a://bucket/query", available_now=True)
+        made.start(spark, checkpoint="s3a://plain/query", available_now=True)
     except wm.ConfigError as error:
         found["refused"] = str(error)
-    found["left"] = disk.names("s3a://bucket/query")
+    found["left"] = disk.names("s3a://plain/query")
+    for _ in range(2):
+        made.start(spark, checkpoint=QUERY, available_now=True, local_cache=str(folder / "cache")).awaitTermination()
+        put(spark, folder / "left", (2, "b", 2))
+    found["batches"] = sorted(int(name) for name in disk.names(f"{QUERY}/commits"))
     print(json.dumps(found))
     spark.stop()
 

@@ -1,4 +1,4 @@
-"""What a checkpoint promises, on a disk and on HDFS by the same tests: starts, kills, takeovers, changes, reads."""
+"""What a checkpoint promises, on disk, HDFS and S3 by the same tests: starts, kills, takeovers, changes, reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import watersmeet as wm
 from tests.spark.changes import test_changed_topology as changed
 from tests.spark.checkpoints import killed_place
 from tests.spark.checkpoints import test_bootstrap as begun
-from tests.spark.checkpoints.file_systems import CheckpointPlace, hdfs, place
+from tests.spark.checkpoints.file_systems import CheckpointPlace, hdfs, place, s3
 from tests.spark.checkpoints.killed_place import MARK, MOMENTS, STILL, database
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs import test_streaming as joined
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put
 
-__all__ = ["hdfs", "place"]
+__all__ = ["hdfs", "place", "s3"]
 
 
 def fed(spark: SparkSession, folder: Path) -> None:

@@ -1,45 +1,85 @@
-"""S3: a checkpoint is refused there, since Spark's logs are not written conditionally; inputs and outputs work."""
+"""S3: Spark's logs are written conditionally there, or a start is refused; inputs and outputs work."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from dev.s3 import S3
 from tests.spark.checkpoints import s3_outputs, s3_run
 from tests.spark.checkpoints.s3_run import RACES
-from watersmeet._spark.fencing.file_systems import S3A
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A
+
+PUT = "PUT /bucket/query/"
+UNANSWERED = ("/offsets/1", "/commits/0")
+"""Files that are written while S3 says that it has failed, so that the client asks again."""
 
 
-def told_by(program: ModuleType, folder: Path) -> Any:
-    """What a program finds on an S3 that is empty."""
-    with S3() as s3:
+def told_by(program: ModuleType, folder: Path) -> tuple[Any, list[str]]:
+    """What a program finds on an S3 that is empty, and the requests that it has made."""
+    with S3(UNANSWERED) as s3:
         given = folder / "given"
         given.write_text(json.dumps({"settings": s3.settings, "jars": s3.jars}))
         command = [sys.executable, "-m", program.__name__, str(given), str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        requests = s3.requests()
     assert done.returncode == 0, done.stderr[-4_000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]), requests
 
 
-def test_on_s3_one_of_two_takes_an_epoch_and_a_query_is_refused_with_the_reason(tmp_path: Path) -> None:
-    found = told_by(s3_run, tmp_path)
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[str]]:
+    return told_by(s3_run, tmp_path_factory.mktemp("ran"))
+
+
+def test_on_s3_one_of_two_takes_an_epoch(ran: tuple[Any, list[str]]) -> None:
+    found, _ = ran
     assert found["kind"] == S3A
     assert found["winners"] == [1] * RACES
     assert "this query has epoch 1, epoch 2 was taken by b" in found["passed by"]
-    assert "of two drivers that plan one batch both would win" in found["refused"]
-    assert "s3a://bucket/query" in found["refused"]
-    assert "checkpointFileManagerClass" in found["refused"]
-    # a start that is refused leaves nothing behind
+
+
+def test_on_s3_one_of_two_writes_a_plan_and_what_may_replace_another_does(ran: tuple[Any, list[str]]) -> None:
+    found, _ = ran
+    assert found["manager"] == CONDITIONAL_MANAGER
+    assert found["planned"] == [1] * RACES
+    # by which Spark's logs know that another query was first
+    assert found["losers"] == ["org.apache.hadoop.fs.FileAlreadyExistsException"]
+    assert found["replaced"] == "second"
+    assert found["cancelled"] == ""
+
+
+def test_a_query_writes_its_logs_those_of_its_sources_and_its_state_in_one_step(ran: tuple[Any, list[str]]) -> None:
+    _, requests = ran
+    written = {request.removeprefix(PUT) for request in requests if request.startswith(PUT)}
+    assert {"offsets/0", "offsets/1", "commits/1", "sources/0/0", "sources/0/1"} <= written
+    assert any(name.startswith("state/0/") and name.endswith(".changelog") for name in written)
+    assert not any(".tmp" in name for name in written)
+
+
+def test_a_plan_and_a_commit_whose_answers_are_lost_are_known_as_the_querys_own(ran: tuple[Any, list[str]]) -> None:
+    found, requests = ran
+    asked = Counter(request for request in requests if request.startswith(PUT) and request.endswith(UNANSWERED))
+    assert asked == {f"{PUT}{name[1:]}": 2 for name in UNANSWERED}
+    assert found["batches"] == [0, 1]
+
+
+def test_a_store_that_refuses_nothing_is_refused_and_the_start_leaves_nothing(ran: tuple[Any, list[str]]) -> None:
+    found, _ = ran
+    assert "both would win" in found["refused"]
+    assert "fs.s3a.create.conditional.enabled" in found["refused"]
     assert found["left"] == []
 
 
 def test_inputs_and_outputs_lie_on_s3_and_a_batch_that_is_run_again_is_there_once(tmp_path: Path) -> None:
-    found = told_by(s3_outputs, tmp_path)
+    found, _ = told_by(s3_outputs, tmp_path)
     assert "killed behind the sink" in found["torn"]
     assert found["tries"] == [1, 2, 1]
     changes = [[0, 1, "1"], [0, 1, "2"], [0, 2, "1"], [1, 2, "2"], [1, 4, "1"], [2, 4, "2"]]

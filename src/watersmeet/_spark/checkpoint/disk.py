@@ -23,12 +23,8 @@ class Disk:
 
     def write(self, path: str, text: str) -> None:
         """Write a file that is not there yet."""
-        files, place = self._at(path)
-        out = files.create(place, False)
-        try:
-            out.write(bytearray(text.encode()))
-        finally:
-            out.close()
+        if not self.create(path, text):
+            raise OSError(f"{path} exists")
 
     def create(self, path: str, text: str) -> bool:
         """Write a file that is not there yet, in one step; False: it is there, from whomever.
@@ -54,6 +50,20 @@ class Disk:
             raise OSError(f"{path} could not be written: {_first_line(error)}") from None
         return True
 
+    def put(self, path: str, text: str) -> None:
+        """Write a file, or replace it, so that readers find all of it; a cut between may leave none."""
+        files, place = self._at(path)
+        # an object is there when its stream is closed
+        beside = place if self.is_conditional(path) else self._beside(place)
+        out = files.create(beside, True)
+        try:
+            out.write(bytearray(text.encode()))
+        finally:
+            out.close()
+        if beside is not place:
+            files.delete(place, False)
+            self.move(str(beside), path)
+
     def read(self, path: str) -> str:
         """The content of a file; "" for a missing one."""
         files, place = self._at(path)
@@ -78,7 +88,13 @@ class Disk:
     def names(self, path: str) -> list[str]:
         """Names of a folder's entries; none for a missing folder."""
         files, place = self._at(path)
-        return [each.getPath().getName() for each in files.listStatus(place)] if files.exists(place) else []
+        try:
+            return [each.getPath().getName() for each in files.listStatus(place)]
+        except Exception as error:
+            # to ask first would be two more requests to an object store, before each commit
+            if "FileNotFoundException" in _first_line(error):
+                return []
+            raise
 
     def move(self, path: str, to: str) -> None:
         """Give a file another name."""
@@ -97,6 +113,9 @@ class Disk:
         """Remove a file, or a folder with all that is in it, if it is there."""
         files, place = self._at(path)
         files.delete(place, True)
+
+    def _beside(self, place: Any) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(place.getParent(), f".{place.getName()}.new")
 
     def _at(self, path: str) -> tuple[Any, Any]:
         place = self._jvm.org.apache.hadoop.fs.Path(path)

@@ -30,6 +30,8 @@ _NO_SINK = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}
 """Else Spark looks for a sink's list in the pattern, as if it were a folder, and shows the stack of not finding it."""
 _SUMS = struct.Struct(">4sI")
 """What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
+_ALONE = "part-00000-c000.txt"
+"""The file of a folder that holds one line."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,14 @@ class Folder:
         On a disk of this machine it outlives a loss of power.
         """
         here = self.here()
+        # named as Spark would, which has written those of earlier versions elsewhere
+        file = f"part-00000-{uuid.uuid4()}-c000.txt"
         if here is None:
-            rows = self.spark.createDataFrame([(text,)], "value string")
-            rows.coalesce(1).write.mode("append").text(self.below(name).path)
+            Disk(self.spark).put(self.below(f"{name}/{file}").path, f"{text}\n")
             return
         folder = here / name
         folder.mkdir(parents=True, exist_ok=True)
-        # named as Spark would, so that both are found
-        _put(folder / f"part-00000-{uuid.uuid4()}-c000.txt", text, lasting=True)
+        _put(folder / file, text, lasting=True)
         for each in (folder, *folder.parents[: name.count("/") + 2]):
             sync(each)
 
@@ -121,14 +123,17 @@ class Folder:
         """
         here = self.here()
         if here is None:
-            rows = self.spark.createDataFrame([(text,)], "value string")
-            rows.coalesce(1).write.mode("overwrite").text(self.below(name).path)
+            disk, place = Disk(self.spark), self.below(name)
+            for other in disk.names(place.path):
+                if other != _ALONE:
+                    disk.remove(place.below(other).path)
+            disk.put(place.below(_ALONE).path, f"{text}\n")
             return
         folder = here / name
         if not folder.is_dir():
             folder.parent.mkdir(exist_ok=True)
             folder.mkdir(exist_ok=True)
-        _put(folder / "part-00000-c000.txt", text)
+        _put(folder / _ALONE, text)
 
     def here(self) -> Path | None:
         """The folder, if it is one of this machine; it need not be there."""

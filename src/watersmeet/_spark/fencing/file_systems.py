@@ -2,7 +2,8 @@
 
 Spark writes its logs through a file manager, which looks whether a file is there and then puts another in its place. On
 a file system with a renaming that refuses existing files, that is one step. On an object store without such a renaming
-it is two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races.
+it is two, and both drivers win: measured on S3A, with each of Spark's file managers, in 10 to 12 of 12 races. So there
+watersmeet has Spark use a file manager of its own, which has the store refuse what exists.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ LOOK_FIRST = frozenset(
     }
 )
 """Spark's own file managers: none of them asks the store to refuse what is there."""
+CONDITIONAL_MANAGER = "watersmeet.ConditionalCheckpointFileManager"
+"""The file manager that does."""
 
 
-def check_place(checkpoint: str, kind: str, manager: str | None, *, conditional: bool) -> None:
-    """Raise where two drivers could both write one plan.
+def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional: bool) -> str | None:
+    """The class by which Spark has to write the files of a checkpoint; None: as the session has it.
 
     Parameters
     ----------
@@ -36,25 +39,17 @@ def check_place(checkpoint: str, kind: str, manager: str | None, *, conditional:
 
     Raises
     ------
-    ConfigError : they could.
+    ConfigError : two drivers could both write one plan.
     """
     if kind not in TWO_STEPS:
-        return
+        return None
     if not conditional:
         raise ConfigError(
-            f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: Spark needs "
-            "conditional writes.",
+            f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: of two "
+            "drivers that plan one batch both would win, and results would be lost.",
             given=f"checkpoint={checkpoint!r}: {kind}",
             hint="Conditional writes need Hadoop 3.4.2 or later and fs.s3a.create.conditional.enabled=true; or put the "
             "checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
         )
-    if manager is None or manager in LOOK_FIRST:
-        raise ConfigError(
-            "A checkpoint on S3 needs a file manager that writes conditionally, and Spark has none: of two drivers "
-            "that plan one batch both would win, and results would be lost.",
-            given=f"checkpoint={checkpoint!r}: spark.sql.streaming.checkpointFileManagerClass is "
-            f"{'not set' if manager is None else manager}",
-            hint="Put the checkpoint on HDFS, or on a volume that all machines mount; outputs may lie on S3. Or "
-            "name a file manager of your own: its createAtomic(path, false) must write with If-None-Match "
-            "(docs/checkpoints.md).",
-        )
+    # one of the user's own cannot be tried without chance
+    return CONDITIONAL_MANAGER if manager in (None, CONDITIONAL_MANAGER, *LOOK_FIRST) else None

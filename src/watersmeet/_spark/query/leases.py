@@ -21,11 +21,12 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
+from watersmeet._spark.checkpoint.conditional_files import add_conditional_files, await_sources
 from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.epoch_files import FOLDER, EpochsElsewhere, EpochsHere
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.fencing.epochs import EpochFiles, Epochs
-from watersmeet._spark.fencing.file_systems import check_place
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, file_manager
 from watersmeet._spark.session.settings import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 
@@ -42,10 +43,12 @@ class MachineLease:
     ----------
     query : the query that runs; None while it is being started.
     key : names the checkpoint, however it was written.
+    file_manager : the class by which Spark has to write the checkpoint; None: as the session has it.
     """
 
     def __init__(self, checkpoint: str, folder: Folder | None = None) -> None:
         self.query: StreamingQuery | None = None
+        self.file_manager: str | None = None
         here = path_on_this_machine(checkpoint)
         self.key = checkpoint.rstrip("/") if here is None else os.path.realpath(here)
         self._checkpoint, self._folder = checkpoint, folder
@@ -96,7 +99,7 @@ class MachineLease:
             files: EpochFiles = EpochsHere(root.parent / FOLDER)
         elif self._folder is not None:
             disk = Disk(self._folder.spark)
-            self._check_place(disk, self._folder)
+            self.file_manager = self._file_manager(disk, self._folder)
             if not make and not disk.names(self._folder.below("watersmeet").path):
                 return False
             files = EpochsElsewhere(disk, self._folder.below(FOLDER).path)
@@ -106,6 +109,13 @@ class MachineLease:
         epochs.take()
         self._epochs = epochs
         return True
+
+    def begun(self, query: StreamingQuery) -> StreamingQuery:
+        """The query, which runs upon it from now on, when the session's settings do not matter to it any more."""
+        self.query = query
+        if self.file_manager is not None:
+            await_sources(query)
+        return query
 
     def check(self) -> None:
         """Return where nobody has taken the checkpoint over.
@@ -142,10 +152,12 @@ class MachineLease:
         self._file = file
 
     @staticmethod
-    def _check_place(disk: Disk, folder: Folder) -> None:
-        manager = folder.spark.conf.get(FILE_MANAGER, None)
-        conditional = disk.is_conditional(folder.path)
-        check_place(folder.path, disk.kind(folder.path), manager, conditional=conditional)
+    def _file_manager(disk: Disk, folder: Folder) -> str | None:
+        given, conditional = folder.spark.conf.get(FILE_MANAGER, None), disk.is_conditional(folder.path)
+        found = file_manager(folder.path, disk.kind(folder.path), given, conditional=conditional)
+        if found == CONDITIONAL_MANAGER:
+            add_conditional_files(folder.spark)
+        return found
 
     def release(self) -> None:
         """Give it back; again is no error."""

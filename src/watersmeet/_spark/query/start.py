@@ -258,7 +258,7 @@ class _Start:
         """The query that runs, what its metrics count, and what keeps that."""
         facts, known, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
         topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
-        given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"])
+        given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
         with settled.handed_registries(self.spark, topology.plan.sources) as registries:
             with settings.query_settings(*given):
                 read = settled.sources_with_schemas(topology.plan.sources, known, registries)
@@ -285,8 +285,8 @@ class _Start:
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with settings.query_settings(*given):
-                lease.query = writer.start()
-        return lease.query, metrics, kept
+                query = lease.begun(writer.start())
+        return query, metrics, kept
 
     def _barrier(
         self, place: Checkpoint, lease: leases.MachineLease, before: Callable[[int], None] | None = None

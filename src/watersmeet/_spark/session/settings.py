@@ -169,7 +169,11 @@ def check_running(setting: Callable[[str, str], str]) -> None:
 
 @contextmanager
 def query_settings(
-    spark: SparkSession, tasks: int, checkpoint: str, effects: Mapping[str, str] | None = None
+    spark: SparkSession,
+    tasks: int,
+    checkpoint: str,
+    effects: Mapping[str, str] | None = None,
+    file_manager: str | None = None,
 ) -> Iterator[None]:
     """While it lasts, the session has what a topology's query needs; then again what it had. One at a time.
 
@@ -178,12 +182,15 @@ def query_settings(
     tasks : of each exchange.
     checkpoint : the query's, with watersmeet's record in it.
     effects : what functions' results depend on, where that is to be another than the session's.
+    file_manager : the class by which Spark has to write the checkpoint; None: as fits the place.
     """
     with _starting:
         wanted: dict[str, str | None] = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
         wanted[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
         here, manager = on_this_disk(checkpoint), spark.conf.get(FILE_MANAGER, None)
-        if here and manager is None:
+        if file_manager is not None:
+            wanted[FILE_MANAGER] = file_manager
+        elif here and manager is None:
             wanted[FILE_MANAGER] = PLAIN_FILES
         elif not here and manager == PLAIN_FILES:
             # the session's own, for this disk. HDFS renames by it only where nothing is: of a batch that is run again
