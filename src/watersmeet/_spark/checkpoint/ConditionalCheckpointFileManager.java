@@ -1,14 +1,10 @@
 package watersmeet;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
-import java.util.Arrays;
+import java.nio.charset.StandardCharsets;
+import java.util.UUID;
 
-import org.apache.commons.io.IOUtils;
-import org.apache.commons.io.output.TeeOutputStream;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -25,6 +21,8 @@ import org.apache.spark.unsafe.Platform;
 public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointFileManager {
 
     private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
+    /** Of an object's own headers: which stream has written it. */
+    private static final String WRITER = "watersmeet-writer";
 
     public ConditionalCheckpointFileManager(Path path, Configuration settings) {
         super(path, settings);
@@ -45,8 +43,9 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
             if (!overwriteIfPossible) {
                 builder.must(CONDITIONAL, true);
             }
-            FSDataOutputStream object = (FSDataOutputStream) builder.build();
-            return overwriteIfPossible ? new ObjectStream(object, object) : new ConditionalStream(object, path);
+            String writer = UUID.randomUUID().toString();
+            builder.opt("fs.s3a.create.header." + WRITER, writer);
+            return new ObjectStream((FSDataOutputStream) builder.build(), path, overwriteIfPossible ? null : writer);
         } catch (IOException error) {
             // the Scala method that this one overrides declares no exceptions
             Platform.throwException(error);
@@ -54,29 +53,44 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
         }
     }
 
-    private boolean holds(Path path, byte[] content) throws IOException {
-        FSDataInputStream in = this.open(path);
-        try {
-            return Arrays.equals(content, IOUtils.toByteArray(in));
-        } finally {
-            in.close();
-        }
+    private boolean isFrom(String writer, Path path) throws IOException {
+        // Janino knows no type arguments
+        byte[] found = (byte[]) this.fs().getXAttrs(path).get("header." + WRITER);
+        return found != null && writer.equals(new String(found, StandardCharsets.UTF_8));
     }
 
-    /** An object that is there when its stream is closed. */
-    private static class ObjectStream extends CheckpointFileManager.CancellableFSDataOutputStream {
+    /** An object that is there when its stream is closed; with a writer: one that is not there yet. */
+    private class ObjectStream extends CheckpointFileManager.CancellableFSDataOutputStream {
         private final FSDataOutputStream object;
+        private final Path path;
+        private final String writer;
         private boolean ended = false;
 
-        ObjectStream(FSDataOutputStream object, OutputStream written) {
-            super(written);
+        ObjectStream(FSDataOutputStream object, Path path, String writer) {
+            super(object);
             this.object = object;
+            this.path = path;
+            this.writer = writer;
         }
 
         public void close() throws IOException {
-            if (!this.ended) {
-                this.ended = true;
+            if (this.ended) {
+                return;
+            }
+            this.ended = true;
+            try {
                 super.close();
+            } catch (IOException error) {
+                if (this.writer == null || !exists(this.path)) {
+                    throw error;
+                }
+                // where S3 has written it and the answer was lost, the request that came again was refused
+                if (!isFrom(this.writer, this.path)) {
+                    // the exception that Spark's logs expect where another query was first
+                    FileAlreadyExistsException refused = new FileAlreadyExistsException(this.path.toString());
+                    refused.initCause(error);
+                    throw refused;
+                }
             }
         }
 
@@ -84,39 +98,6 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
             if (!this.ended) {
                 this.ended = true;
                 this.object.abort();
-            }
-        }
-    }
-
-    /** One that is not there yet, or closing it fails. */
-    private class ConditionalStream extends ObjectStream {
-        private final ByteArrayOutputStream content;
-        private final Path path;
-
-        ConditionalStream(FSDataOutputStream object, Path path) {
-            this(object, path, new ByteArrayOutputStream());
-        }
-
-        private ConditionalStream(FSDataOutputStream object, Path path, ByteArrayOutputStream content) {
-            super(object, new TeeOutputStream(object, content));
-            this.content = content;
-            this.path = path;
-        }
-
-        public void close() throws IOException {
-            try {
-                super.close();
-            } catch (IOException error) {
-                if (!exists(this.path)) {
-                    throw error;
-                }
-                // S3 may have written it, with an answer that was lost: the request that came again was refused then
-                if (!holds(this.path, this.content.toByteArray())) {
-                    // the exception that Spark's logs expect where another query was first
-                    FileAlreadyExistsException refused = new FileAlreadyExistsException(this.path.toString());
-                    refused.initCause(error);
-                    throw refused;
-                }
             }
         }
     }
