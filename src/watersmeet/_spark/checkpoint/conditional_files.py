@@ -13,6 +13,7 @@ import tempfile
 import time
 import zipfile
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pyspark.sql.streaming import StreamingQuery
 from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
 from watersmeet.errors import ConfigError
 
-_SOURCE = Path(__file__).with_name(f"{CONDITIONAL_MANAGER.rpartition('.')[2]}.java")
+_SOURCE = f"{CONDITIONAL_MANAGER.rpartition('.')[2]}.java"
 _LOOK_SECONDS = 0.02
 _loaders: dict[str, Any] = {}
 """By a Spark application's id: the class loader that has the class."""
@@ -73,10 +74,12 @@ def compiled(spark: SparkSession) -> dict[str, bytes]:
     ConfigError : this Spark does not compile it.
     """
     jvm = _jvm(spark)
+    # also where the package lies in an archive
+    source = resources.files(__package__).joinpath(_SOURCE)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     try:
-        compiler.cook(_SOURCE.read_text(encoding="utf-8"))
+        compiler.cook(source.read_text(encoding="utf-8"))
     except Exception as error:
         said = str(getattr(error, "java_exception", error)).partition("\n")[0]
         raise ConfigError(
