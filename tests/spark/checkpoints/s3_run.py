@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from dev.jvm import SHORT_LIVED
+from dev.s3 import CARELESS
 from tests.spark.inputs_and_outputs.test_streaming import put, topology
 from watersmeet._spark.checkpoint.conditional_files import add_conditional_files
 from watersmeet._spark.checkpoint.disk import Disk
@@ -107,8 +108,9 @@ def main(given: Path, folder: Path) -> None:
     config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED, **told["settings"]}
     # of a second bucket S3A is told that it cannot write conditionally
     config["spark.hadoop.fs.s3a.bucket.plain.create.conditional.enabled"] = "false"
-    url = f"{told['settings']['spark.hadoop.fs.s3a.endpoint']}/plain"
-    urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60).close()
+    for bucket in ("plain", CARELESS):
+        url = f"{told['settings']['spark.hadoop.fs.s3a.endpoint']}/{bucket}"
+        urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60).close()
     spark = session("s3", master="local[2]", jars=told["jars"], config=config)
     disk = Disk(spark)
     found: dict[str, object] = {"kind": disk.kind(PLACE), "winners": epochs(disk)}
@@ -123,11 +125,12 @@ def main(given: Path, folder: Path) -> None:
     plans(spark, disk, found)
     put(spark, folder / "left", (1, "a", 1))
     made = topology(spark, folder, wm.ForeachBatch(lambda rows, batch: None))
-    try:
-        made.start(spark, checkpoint="s3a://plain/query", available_now=True)
-    except wm.ConfigError as error:
-        found["refused"] = str(error)
-    found["left"] = disk.names("s3a://plain/query")
+    for bucket in ("plain", CARELESS):
+        place = f"s3a://{bucket}/query"
+        try:
+            made.start(spark, checkpoint=place, available_now=True)
+        except wm.ConfigError as error:
+            found[bucket] = [str(error), disk.names(f"{place}/watersmeet/epochs"), disk.names(f"{place}/offsets")]
     for _ in range(2):
         made.start(spark, checkpoint=QUERY, available_now=True, local_cache=str(folder / "cache")).awaitTermination()
         put(spark, folder / "left", (2, "b", 2))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dev.s3 import S3
+from dev.s3 import CARELESS, S3
 from tests.spark.checkpoints import s3_outputs, s3_run
 from tests.spark.checkpoints.s3_run import RACES
 from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A
@@ -71,11 +71,17 @@ def test_a_plan_and_a_commit_whose_answers_are_lost_are_known_as_the_querys_own(
     assert found["batches"] == [0, 1]
 
 
-def test_a_store_that_refuses_nothing_is_refused_and_the_start_leaves_nothing(ran: tuple[Any, list[str]]) -> None:
+@pytest.mark.parametrize(
+    ("bucket", "cure"), [("plain", "fs.s3a.create.conditional.enabled=true"), (CARELESS, "that knows If-None-Match")]
+)
+def test_a_store_that_cannot_or_does_not_refuse_is_refused_and_the_start_leaves_nothing(
+    ran: tuple[Any, list[str]], bucket: str, cure: str
+) -> None:
     found, _ = ran
-    assert "both would win" in found["refused"]
-    assert "fs.s3a.create.conditional.enabled" in found["refused"]
-    assert found["left"] == []
+    said, *left = found[bucket]
+    assert "both would win" in said
+    assert cure in said
+    assert left == [[], []]
 
 
 def test_inputs_and_outputs_lie_on_s3_and_a_batch_that_is_run_again_is_there_once(tmp_path: Path) -> None:

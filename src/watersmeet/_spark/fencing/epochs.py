@@ -55,6 +55,7 @@ class Epochs:
 
     def __init__(self, files: EpochFiles, owner: str, who: str, checkpoint: str) -> None:
         self._files, self._owner, self._who, self._checkpoint = files, owner, who, checkpoint
+        self._text = json.dumps({"owner": owner, "who": who})
         self.number = 0
         self.is_fresh = False
 
@@ -68,9 +69,8 @@ class Epochs:
         names = self._files.names()
         last = _last(names)
         name = _name(last + 1)
-        text = json.dumps({"owner": self._owner, "who": self._who})
         # an answer that was lost leaves a file that is ours
-        if not self._files.create(name, text) and self._owner_of(name) != self._owner:
+        if not self._files.create(name, self._text) and self._owner_of(name) != self._owner:
             raise ConfigError(
                 "Another query is being started on this checkpoint.",
                 given=f"{self._checkpoint}: epoch {last + 1} is taken by {self._who_of(name)}",
@@ -81,6 +81,13 @@ class Epochs:
         for old in names:
             if _number(old) <= last - KEPT:
                 self._files.remove(old)
+
+    def is_exclusive(self) -> bool:
+        """Whether the file system refuses to make the epoch's file once more; if not, the epoch is given back."""
+        if not self._files.create(_name(self.number), self._text):
+            return True
+        self._files.remove(_name(self.number))
+        return False
 
     def check(self) -> None:
         """Return where the epoch is still the last one.

@@ -44,12 +44,25 @@ def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional
     if kind not in TWO_STEPS:
         return None
     if not conditional:
-        raise ConfigError(
-            f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: of two "
-            "drivers that plan one batch both would win, and results would be lost.",
-            given=f"checkpoint={checkpoint!r}: {kind}",
-            hint="Conditional writes need Hadoop 3.4.2 or later and fs.s3a.create.conditional.enabled=true; or put the "
-            "checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
+        raise overwrites(
+            checkpoint, kind, "Conditional writes need Hadoop 3.4.2 or later and fs.s3a.create.conditional.enabled=true"
         )
     # one of the user's own cannot be tried without chance
     return CONDITIONAL_MANAGER if manager in (None, CONDITIONAL_MANAGER, *LOOK_FIRST) else None
+
+
+def overwrites(checkpoint: str, kind: str, cure: str) -> ConfigError:
+    """The error for a store that writes a file again which it should have refused.
+
+    Parameters
+    ----------
+    checkpoint : as the user wrote it.
+    kind : the class of its file system.
+    cure : what the store would need.
+    """
+    return ConfigError(
+        f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: of two drivers that plan one "
+        "batch both would win, and results would be lost.",
+        given=f"checkpoint={checkpoint!r}: {kind}",
+        hint=f"{cure}; or put the checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
+    )

@@ -26,7 +26,7 @@ from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.epoch_files import FOLDER, EpochsElsewhere, EpochsHere
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.fencing.epochs import EpochFiles, Epochs
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, file_manager
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A, file_manager, overwrites
 from watersmeet._spark.session.settings import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 
@@ -107,6 +107,8 @@ class MachineLease:
             return False
         epochs = Epochs(files, uuid.uuid4().hex, f"{socket.gethostname()}, process {os.getpid()}", self._checkpoint)
         epochs.take()
+        if self.file_manager == CONDITIONAL_MANAGER and not epochs.is_exclusive():
+            raise overwrites(self._checkpoint, S3A, "Use a store that knows If-None-Match, as Amazon's S3 does")
         self._epochs = epochs
         return True
 
