@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def main(folder: Path) -> None:
     """Run until told to finish."""
     threading.Thread(target=_end_with_the_bench, daemon=True).start()
     given = json.loads((folder / ROUND).read_text())
-    spark = session(folder, given["executors"], given["store"])
+    spark = session(folder, given["executors"], given["store"]["jars"], given["store"]["settings"])
     while not _ran(given, spark, folder):
         pass
 
@@ -87,20 +88,20 @@ def _topology(given: dict[str, Any]) -> watersmeet.Topology:
     return builder.build()
 
 
-def session(folder: Path, executors: int, store: dict[str, Any]) -> Any:
-    """A session of two cores, in this process's JVM or on so many executors; all that it writes is in folder and store.
+def session(folder: Path, executors: int, jars: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Any:
+    """A session of two cores, in this process's JVM or on so many executors; what it writes here is in the folder.
 
     Parameters
     ----------
-    store : jars and settings of a `stores.Store`.
+    jars, settings : by which it reaches a `stores.Store`.
     """
     options = f"{SHORT_LIVED} -XX:-UsePerfData -Djava.io.tmpdir={folder}"
     spark = watersmeet.session(
         "chaos",
         master=f"local-cluster[{executors},1,1024]" if executors else "local[2]",
-        jars=[*spark_jars(), *store["jars"]],
+        jars=[*spark_jars(), *jars],
         config={
-            **store["settings"],
+            **(settings or {}),
             "spark.ui.enabled": "false",
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "1g",
