@@ -234,10 +234,7 @@ class KafkaBroker:
             process.wait()
         if watchdog is not None:
             # only after the broker is gone, so that there is no moment without a guard
-            watchdog.kill()
-            watchdog.wait()
-            if watchdog.stdin is not None:
-                watchdog.stdin.close()
+            end_watchdog(watchdog)
 
 
 def server_properties(port: int, controller_port: int, data: Path, settings: Mapping[str, str]) -> dict[str, str]:
@@ -280,6 +277,14 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind((HOST, 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def end_watchdog(watchdog: subprocess.Popen[bytes]) -> None:
+    """End a watchdog of `kill_when_we_die` when what it watched has ended."""
+    watchdog.kill()
+    watchdog.wait()
+    if watchdog.stdin is not None:
+        watchdog.stdin.close()
 
 
 def kill_when_we_die(pid: int, folder: Path | None) -> subprocess.Popen[bytes]:

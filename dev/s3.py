@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dev.broker import kill_when_we_die
+from dev.broker import end_watchdog, kill_when_we_die
 from dev.jars import ROOT, jars
 
 BUCKET = "bucket"
@@ -85,7 +85,7 @@ class S3:
         self._server = subprocess.Popen(program, cwd=ROOT)
         self._watchdog = kill_when_we_die(self._server.pid, None)
         until = time.monotonic() + _WAIT_SECONDS
-        while not self._made():
+        while not self.make(BUCKET):
             if self._server.poll() is not None or time.monotonic() > until:
                 self._end()
                 raise RuntimeError("moto's S3 did not start.\nHint: run `make setup`, which installs it.")
@@ -100,16 +100,13 @@ class S3:
     def _end(self) -> None:
         self._server.terminate()
         self._server.wait(30)
-        self._watchdog.kill()
-        self._watchdog.wait()
-        if self._watchdog.stdin is not None:
-            self._watchdog.stdin.close()
+        end_watchdog(self._watchdog)
         self._log.close()
 
-    def _made(self) -> bool:
-        """Whether the bucket is made."""
+    def make(self, bucket: str) -> bool:
+        """Make a bucket; whether the server has answered."""
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{BUCKET}", method="PUT"), timeout=10):
+            with urllib.request.urlopen(urllib.request.Request(f"{self.url}/{bucket}", method="PUT"), timeout=10):
                 return True
         except OSError:
             return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from watersmeet._spark.session.session import session
 from watersmeet._spark.session.settings import FILE_MANAGER
 
 RACES = 12
+PLAIN = "plain"
 PLACE, QUERY = "s3a://bucket/cp", "s3a://bucket/query"
 MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
 
@@ -85,7 +85,7 @@ class SparksFiles:
 
 def plans(spark: SparkSession, disk: Disk, found: dict[str, object]) -> None:
     """What the file manager does that Spark is to use."""
-    add_conditional_files(spark)
+    add_conditional_files(spark, PLACE)
     spark.conf.set(FILE_MANAGER, CONDITIONAL_MANAGER)
     files = SparksFiles(spark)
     found["manager"] = files.manager.getClass().getName()
@@ -107,10 +107,7 @@ def main(given: Path, folder: Path) -> None:
     told = json.loads(given.read_text())
     config = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": SHORT_LIVED, **told["settings"]}
     # of a second bucket S3A is told that it cannot write conditionally
-    config["spark.hadoop.fs.s3a.bucket.plain.create.conditional.enabled"] = "false"
-    for bucket in ("plain", CARELESS):
-        url = f"{told['settings']['spark.hadoop.fs.s3a.endpoint']}/{bucket}"
-        urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60).close()
+    config[f"spark.hadoop.fs.s3a.bucket.{PLAIN}.create.conditional.enabled"] = "false"
     spark = session("s3", master="local[2]", jars=told["jars"], config=config)
     disk = Disk(spark)
     found: dict[str, object] = {"kind": disk.kind(PLACE), "winners": epochs(disk)}
@@ -125,7 +122,7 @@ def main(given: Path, folder: Path) -> None:
     plans(spark, disk, found)
     put(spark, folder / "left", (1, "a", 1))
     made = topology(spark, folder, wm.ForeachBatch(lambda rows, batch: None))
-    for bucket in ("plain", CARELESS):
+    for bucket in (PLAIN, CARELESS):
         place = f"s3a://{bucket}/query"
         try:
             made.start(spark, checkpoint=place, available_now=True)

@@ -14,7 +14,7 @@ import pytest
 
 from dev.s3 import CARELESS, S3
 from tests.spark.checkpoints import s3_outputs, s3_run
-from tests.spark.checkpoints.s3_run import RACES
+from tests.spark.checkpoints.s3_run import PLAIN, RACES
 from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A
 
 PUT = "PUT /bucket/query/"
@@ -25,6 +25,8 @@ UNANSWERED = ("/offsets/1", "/commits/0")
 def told_by(program: ModuleType, folder: Path) -> tuple[Any, list[str]]:
     """What a program finds on an S3 that is empty, and the requests that it has made."""
     with S3(UNANSWERED) as s3:
+        for bucket in (PLAIN, CARELESS):
+            assert s3.make(bucket)
         given = folder / "given"
         given.write_text(json.dumps({"settings": s3.settings, "jars": s3.jars}))
         command = [sys.executable, "-m", program.__name__, str(given), str(folder)]
@@ -72,7 +74,7 @@ def test_a_plan_and_a_commit_whose_answers_are_lost_are_known_as_the_querys_own(
 
 
 @pytest.mark.parametrize(
-    ("bucket", "cure"), [("plain", "fs.s3a.create.conditional.enabled=true"), (CARELESS, "that knows If-None-Match")]
+    ("bucket", "cure"), [(PLAIN, "fs.s3a.create.conditional.enabled=true"), (CARELESS, "that knows If-None-Match")]
 )
 def test_a_store_that_cannot_or_does_not_refuse_is_refused_and_the_start_leaves_nothing(
     ran: tuple[Any, list[str]], bucket: str, cure: str

@@ -40,12 +40,13 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
             builder.recursive();
             // nor for a folder of this name
             builder.opt("fs.s3a.create.performance", true);
+            String writer = null;
             if (!overwriteIfPossible) {
+                writer = UUID.randomUUID().toString();
                 builder.must(CONDITIONAL, true);
+                builder.opt("fs.s3a.create.header." + WRITER, writer);
             }
-            String writer = UUID.randomUUID().toString();
-            builder.opt("fs.s3a.create.header." + WRITER, writer);
-            return new ObjectStream((FSDataOutputStream) builder.build(), path, overwriteIfPossible ? null : writer);
+            return new ObjectStream((FSDataOutputStream) builder.build(), path, writer);
         } catch (IOException error) {
             // the Scala method that this one overrides declares no exceptions
             Platform.throwException(error);

@@ -7,12 +7,9 @@ it as they get any jar of a session.
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 import time
 import zipfile
-from functools import partial
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,25 +17,41 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
+from watersmeet._spark.checkpoint.disk import first_line
+from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, ELSEWHERE
+from watersmeet._spark.session.session import temporary_folder
 from watersmeet.errors import ConfigError
 
 _SOURCE = f"{CONDITIONAL_MANAGER.rpartition('.')[2]}.java"
 _LOOK_SECONDS = 0.02
 _loaders: dict[str, Any] = {}
-"""By a Spark application's id: the class loader that has the class."""
+"""The class loader that has the class, by the id of the Spark application."""
 
 
-def add_conditional_files(spark: SparkSession) -> None:
+def add_conditional_files(spark: SparkSession, checkpoint: str) -> None:
     """Give the application the class `CONDITIONAL_MANAGER`, which streams begun by this thread then find.
+
+    Parameters
+    ----------
+    checkpoint : as the user wrote it.
 
     Raises
     ------
     ConfigError : this Spark does not compile it.
     """
-    threads, application = _jvm(spark).java.lang.Thread, spark.sparkContext.applicationId
+    jvm: Any = spark.sparkContext._jvm
+    threads, application = jvm.java.lang.Thread, spark.sparkContext.applicationId
     if application not in _loaders:
-        path = str(_jar(spark)).replace("'", "\\'")
+        try:
+            classes = compiled(spark)
+        except Exception as error:
+            raise ConfigError(
+                f"checkpoint={checkpoint!r} cannot lie on S3 under Spark {spark.version}: the file manager that "
+                "watersmeet adds for S3 does not compile.",
+                given=f"checkpoint={checkpoint!r}: {first_line(error)}",
+                hint=f"Put {ELSEWHERE}.",
+            ) from error
+        path = str(_jar(classes)).replace("'", "\\'")
         spark.sql(f"ADD JAR '{path}'")
         # it gives the loader to this thread alone
         _loaders[application] = threads.currentThread().getContextClassLoader()
@@ -55,13 +68,11 @@ def await_sources(query: StreamingQuery) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _jar(spark: SparkSession) -> Path:
-    """A jar with the class, in a folder of its own for as long as this process runs: executors may come at any time."""
-    folder = Path(tempfile.mkdtemp(prefix="wm-"))
-    atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
-    jar = folder / "watersmeet-conditional-files.jar"
+def _jar(classes: Mapping[str, bytes]) -> Path:
+    """A new jar with the classes. It stays until this process ends, since executors that start later fetch it too."""
+    jar = Path(temporary_folder()) / "watersmeet-conditional-files.jar"
     with zipfile.ZipFile(jar, "w") as archive:
-        for name, code in compiled(spark).items():
+        for name, code in classes.items():
             archive.writestr(f"{name.replace('.', '/')}.class", code)
     return jar
 
@@ -71,25 +82,12 @@ def compiled(spark: SparkSession) -> dict[str, bytes]:
 
     Raises
     ------
-    ConfigError : this Spark does not compile it.
+    Exception : py4j's, with Janino's reason, where this Spark does not compile it.
     """
-    jvm = _jvm(spark)
+    jvm: Any = spark.sparkContext._jvm
     # also where the package lies in an archive
     source = resources.files(__package__).joinpath(_SOURCE)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    try:
-        compiler.cook(source.read_text(encoding="utf-8"))
-    except Exception as error:
-        said = str(getattr(error, "java_exception", error)).partition("\n")[0]
-        raise ConfigError(
-            "The file manager by which Spark writes checkpoints on S3 does not compile under this Spark.",
-            given=f"Spark {spark.version}: {said}",
-            hint="Put the checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
-        ) from error
+    compiler.cook(source.read_text(encoding="utf-8"))
     return {str(name): bytes(code) for name, code in dict(compiler.getBytecodes()).items()}
-
-
-def _jvm(spark: SparkSession) -> Any:
-    inner: Any = spark
-    return inner._jvm

@@ -40,26 +40,19 @@ class Disk:
                 out = files.createFile(place).overwrite(True).recursive().must(_CONDITIONAL, True).build()
             else:
                 out = files.create(place, False)
-            try:
-                out.write(bytearray(text.encode()))
-            finally:
-                out.close()
+            _fill(out, text)
         except Exception as error:  # each file system has a word of its own for it
             if files.exists(place):
                 return False
-            raise OSError(f"{path} could not be written: {_first_line(error)}") from None
+            raise OSError(f"{path} could not be written: {first_line(error)}") from None
         return True
 
     def put(self, path: str, text: str) -> None:
-        """Write a file, or replace it, so that readers find all of it; a cut between may leave none."""
+        """Write a file, or replace it. Readers find all of it; if the process dies, the file may be missing."""
         files, place = self._at(path)
         # an object is there when its stream is closed
         beside = place if self.is_conditional(path) else self._beside(place)
-        out = files.create(beside, True)
-        try:
-            out.write(bytearray(text.encode()))
-        finally:
-            out.close()
+        _fill(files.create(beside, True), text)
         if beside is not place:
             files.delete(place, False)
             self.move(str(beside), path)
@@ -92,7 +85,7 @@ class Disk:
             return [each.getPath().getName() for each in files.listStatus(place)]
         except Exception as error:
             # to ask first would be two more requests to an object store, before each commit
-            if "FileNotFoundException" in _first_line(error):
+            if "FileNotFoundException" in first_line(error):
                 return []
             raise
 
@@ -133,6 +126,15 @@ class Disk:
         return state._jsparkSession.sessionState().newHadoopConf()
 
 
-def _first_line(error: Exception) -> str:
+def _fill(out: Any, text: str) -> None:
+    """Write all of a new file."""
+    try:
+        out.write(bytearray(text.encode()))
+    finally:
+        out.close()
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error, of Java's where it is one."""
     said = getattr(error, "java_exception", error)
     return str(said).partition("\n")[0]

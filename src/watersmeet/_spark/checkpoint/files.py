@@ -31,7 +31,7 @@ _NO_SINK = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}
 _SUMS = struct.Struct(">4sI")
 """What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
 _ALONE = "part-00000-c000.txt"
-"""The file of a folder that holds one line."""
+"""The name of the only file in a folder that `Folder.replace` writes."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Epochs:
                 self._files.remove(old)
 
     def is_exclusive(self) -> bool:
-        """Whether the file system refuses to make the epoch's file once more; if not, the epoch is given back."""
+        """Create the epoch's file again. True: the file system refuses; False: it does not, and the file is removed."""
         if not self._files.create(_name(self.number), self._text):
             return True
         self._files.remove(_name(self.number))

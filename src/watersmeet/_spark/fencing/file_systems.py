@@ -24,7 +24,9 @@ LOOK_FIRST = frozenset(
 )
 """Spark's own file managers: none of them asks the store to refuse what is there."""
 CONDITIONAL_MANAGER = "watersmeet.ConditionalCheckpointFileManager"
-"""The file manager that does."""
+"""The file manager that watersmeet adds: it asks the store to refuse existing files."""
+ELSEWHERE = "the checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md)"
+"""Where a checkpoint may lie that cannot lie on S3: for a hint, behind "put"."""
 
 
 def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional: bool) -> str | None:
@@ -47,7 +49,7 @@ def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional
         raise overwrites(
             checkpoint, kind, "Conditional writes need Hadoop 3.4.2 or later and fs.s3a.create.conditional.enabled=true"
         )
-    # one of the user's own cannot be tried without chance
+    # while another start lasts, the session has watersmeet's; one of the user's own cannot be tried without chance
     return CONDITIONAL_MANAGER if manager in (None, CONDITIONAL_MANAGER, *LOOK_FIRST) else None
 
 
@@ -64,5 +66,5 @@ def overwrites(checkpoint: str, kind: str, cure: str) -> ConfigError:
         f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: of two drivers that plan one "
         "batch both would win, and results would be lost.",
         given=f"checkpoint={checkpoint!r}: {kind}",
-        hint=f"{cure}; or put the checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md).",
+        hint=f"{cure}; or put {ELSEWHERE}.",
     )

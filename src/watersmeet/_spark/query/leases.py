@@ -26,7 +26,7 @@ from watersmeet._spark.checkpoint.disk import Disk
 from watersmeet._spark.checkpoint.epoch_files import FOLDER, EpochsElsewhere, EpochsHere
 from watersmeet._spark.checkpoint.files import Folder
 from watersmeet._spark.fencing.epochs import EpochFiles, Epochs
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A, file_manager, overwrites
+from watersmeet._spark.fencing.file_systems import S3A, file_manager, overwrites
 from watersmeet._spark.session.settings import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 
@@ -107,13 +107,13 @@ class MachineLease:
             return False
         epochs = Epochs(files, uuid.uuid4().hex, f"{socket.gethostname()}, process {os.getpid()}", self._checkpoint)
         epochs.take()
-        if self.file_manager == CONDITIONAL_MANAGER and not epochs.is_exclusive():
+        if self.file_manager is not None and not epochs.is_exclusive():
             raise overwrites(self._checkpoint, S3A, "Use a store that knows If-None-Match, as Amazon's S3 does")
         self._epochs = epochs
         return True
 
     def begun(self, query: StreamingQuery) -> StreamingQuery:
-        """The query, which runs upon it from now on, when the session's settings do not matter to it any more."""
+        """Note the query that runs on the checkpoint, and return it. On S3, wait first until its sources are made."""
         self.query = query
         if self.file_manager is not None:
             await_sources(query)
@@ -157,8 +157,8 @@ class MachineLease:
     def _file_manager(disk: Disk, folder: Folder) -> str | None:
         given, conditional = folder.spark.conf.get(FILE_MANAGER, None), disk.is_conditional(folder.path)
         found = file_manager(folder.path, disk.kind(folder.path), given, conditional=conditional)
-        if found == CONDITIONAL_MANAGER:
-            add_conditional_files(folder.spark)
+        if found is not None:
+            add_conditional_files(folder.spark, folder.path)
         return found
 
     def release(self) -> None:

@@ -155,11 +155,14 @@ def of_this_machine(config: Mapping[str, str]) -> dict[str, str]:
     # of two collectors the JVM takes none and ends
     named = any(COLLECTOR_OPTION.search(text) for text in _java_options(config))
     collector = {} if named else settings.COLLECTOR
-    return {**settings.LOCAL, **workers, **collector, **sockets(_folder_of_sockets())}
+    return {**settings.LOCAL, **workers, **collector, **sockets(temporary_folder())}
 
 
-def _folder_of_sockets() -> str:
-    """A folder that this user alone can open: a process that can open a worker's socket can run code there."""
+def temporary_folder() -> str:
+    """A new folder that this user alone can open; it is removed when this process ends.
+
+    A process that can open a worker's socket, or change a jar, can run code there.
+    """
     folder = tempfile.mkdtemp(prefix="wm-")
     atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
     return folder
