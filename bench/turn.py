@@ -24,7 +24,7 @@ from bench.measuring.measure import batches_of, folder_bytes
 from bench.workloads import joins, nested
 from bench.workloads.every import EVERY, MANY_SHARDS, SHARDS
 from dev.jars import spark_jars
-from watersmeet._spark.session.settings import AT_START
+from watersmeet._spark.session import AT_START
 
 STARTS = {
     "watersmeet": joins.start_watersmeet,

@@ -179,7 +179,11 @@ def _wrap_producers(module: Any) -> None:
 
 
 def _wrap_database(module: Any) -> None:
-    for kind in (each for each in vars(module).values() if isinstance(each, type) and hasattr(each, "set_mark")):
+    for kind in (
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and hasattr(each, "set_mark") and hasattr(each, "commit")
+    ):
         if not getattr(kind, "__abstractmethods__", None):
             _before(kind, "commit", "before_commit")
             _after(kind, "commit", "after_commit")
@@ -221,7 +225,7 @@ def _keep_plan(frame: Any, batch: int) -> None:
 
     A batch that is run again must be of the same records: if it is not, the difference is kept for the judge.
     """
-    from watersmeet._spark.checkpoint.disk import Disk
+    from watersmeet._spark.checkpoint.folders import Disk
 
     folder = Path(os.environ[FOLDER])
     checkpoint = json.loads((folder / ROUND).read_text())["store"]["checkpoint"]
@@ -238,14 +242,13 @@ def offsets_in(text: str) -> list[str]:
 
 
 _WRAPPED: dict[str, Callable[[Any], None]] = {
-    "watersmeet._engine.exchange.routing": _wrap_exchange,
-    "watersmeet._engine.operators.level": _wrap_level,
+    "watersmeet._engine.exchange": _wrap_exchange,
+    "watersmeet._engine.operators": _wrap_level,
     "watersmeet._engine.state.merge": _wrap_merge,
-    "watersmeet._spark.databases.table_sink": _wrap_stored,
-    "watersmeet._worker.databases.postgres": _wrap_database,
-    "watersmeet._worker.databases.sqlite": _wrap_database,
-    "watersmeet._worker.writers.driver_commit": _wrap_driver_commit,
-    "watersmeet._worker.writers.producers": _wrap_producers,
-    "watersmeet._spark.sinks.sinks": _wrap_sinks,
-    "watersmeet._worker.state": _wrap_state,
+    "watersmeet._spark.outputs.databases": _wrap_stored,
+    "watersmeet._worker.databases": _wrap_database,
+    "watersmeet._worker.writers.kafka": _wrap_driver_commit,
+    "watersmeet._worker.writers.kafka_client": _wrap_producers,
+    "watersmeet._spark.outputs.outputs": _wrap_sinks,
+    "watersmeet._worker.spark_worker": _wrap_state,
 }

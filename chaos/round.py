@@ -44,7 +44,7 @@ from chaos.turn import EVENTS, FINISH
 from dev.broker import KafkaBroker
 from dev.cluster import spark_home
 from dev.reader import Record, committed
-from watersmeet._spark.session.settings import DAEMON
+from watersmeet._spark.session import DAEMON
 from watersmeet._spark.sources.wall_clock import BEGUN
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -203,7 +203,7 @@ def follow(
 
 def _look_in(spark: SparkSession, run: Run, shown: Display, size: int) -> None:
     """Show how far the batch under way is, if it is about as large as the last one."""
-    from watersmeet._spark.metrics.live import running_stages  # late, as the bar is there before Spark is imported
+    from watersmeet._spark.metrics.exporters import running_stages  # late, as the bar is there before Spark is imported
 
     stages, ended = running_stages(spark)
     if not run.batches:

@@ -29,7 +29,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 if not __package__:  # run by its path: the repository's root is then not on the module path
@@ -37,6 +36,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
 
 from dev.jars import ROOT, JarsMissing, classpath
 from dev.jvm import SHORT_LIVED, JavaMissing, find_java
+from dev.program import Program
 
 HOST = "127.0.0.1"
 STATE_FILE = ROOT / ".broker" / "state.json"
@@ -51,7 +51,7 @@ class BrokerFailed(RuntimeError):
     """The broker did not start, or died; the message holds the end of its log."""
 
 
-class KafkaBroker:
+class KafkaBroker(Program):
     """One broker, from `start` (or `with`) to `stop`; `settings` are more lines of server.properties."""
 
     def __init__(
@@ -74,15 +74,6 @@ class KafkaBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._admin: Any = None
-
-    def __enter__(self) -> KafkaBroker:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap_servers(self) -> str:

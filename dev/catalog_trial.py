@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from dev.jars import jars
-from watersmeet._spark.databases import catalog
+from watersmeet._spark.outputs import databases
 from watersmeet.errors import ConfigError, CorruptData, SinkError
 
 FORMATS = {"4.2": "delta", "4.1": "iceberg"}
@@ -194,7 +194,7 @@ def die(trial: Trial, moment: str) -> None:
         os.killpg(0, signal.SIGKILL)
 
     if moment == "before":
-        catalog.MergedTable._merge = killed  # type: ignore[assignment,method-assign]
+        databases.MergedTable._merge = killed  # type: ignore[assignment,method-assign]
     trial.run(behind=killed)
 
 
@@ -202,15 +202,15 @@ def own(trial: Trial) -> None:
     """One writer, and no other history than the checkpoint's."""
     raises(ConfigError, "has rows of others than this query", trial.run, checkpoint="other")
     properties = trial.spark.sql(f"SHOW TBLPROPERTIES {trial.table}").collect()
-    (writer,) = (row["value"] for row in properties if row["key"] == catalog.WRITER)
+    (writer,) = (row["value"] for row in properties if row["key"] == databases.WRITER)
     schema = trial.spark.createDataFrame([], SCHEMA).schema
     types = schema["k"].dataType, schema["v"].dataType
-    kept = catalog.MergedTable(trial.spark, wm.CatalogTable(trial.table), *types, writer)
+    kept = databases.MergedTable(trial.spark, wm.CatalogTable(trial.table), *types, writer)
     kept.begin(4)
     raises(CorruptData, "batch 4 is there, the last one planned is 3", kept.begin, planned=3)
 
     def taken(batch: int) -> None:
-        trial.spark.sql(f"ALTER TABLE {trial.table} SET TBLPROPERTIES ('{catalog.WRITER}' = 'other-1')")
+        trial.spark.sql(f"ALTER TABLE {trial.table} SET TBLPROPERTIES ('{databases.WRITER}' = 'other-1')")
 
     raises(SinkError, "Another query has taken the table over", trial.run, checkpoint="new", adopt=True, behind=taken)
 

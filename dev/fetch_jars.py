@@ -47,8 +47,8 @@ def locked_sums(sums_file: Path = SUMS_FILE) -> dict[str, str]:
 
 
 def present_sums(group: str, folder: Path) -> dict[str, str]:
-    """The SHA-256 of each jar of the group that lies in the folder, by `group/name.jar`."""
-    found = sorted((folder / group).glob("*.jar"))
+    """The SHA-256 of each jar or archive of the group that lies in the folder, by `group/name.jar`."""
+    found = sorted(path for suffix in ("jar", "tar.gz") for path in (folder / group).glob(f"*.{suffix}"))
     return {f"{group}/{jar.name}": hashlib.sha256(jar.read_bytes()).hexdigest() for jar in found}
 
 

@@ -7,9 +7,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".jars"
 # broker: a Kafka broker; spark: Spark's Kafka connector; streams: Kafka Streams, for the comparison in bench/;
-# delta, iceberg: tables in catalogs, each for the Spark that it is made for; s3: Hadoop's S3A; hdfs: HDFS
-GROUPS = ("broker", "spark", "s3", "hdfs", "streams", "delta", "iceberg")
-_FETCHED_BY = {"streams": "make jars", "delta": "make versions", "iceberg": "make versions"}
+# delta, iceberg: tables in catalogs, each for the Spark that it is made for; s3: Hadoop's S3A; hdfs: HDFS;
+# debezium: its embedded engine, with connectors and converters; registry: a Schema Registry and its serializers
+GROUPS = ("broker", "spark", "s3", "hdfs", "streams", "delta", "iceberg", "debezium", "registry")
+_FETCHED_BY = {
+    "streams": "make jars",
+    "delta": "make versions",
+    "iceberg": "make versions",
+    "debezium": "python -m dev.debezium",
+    "registry": "python -m dev.fetch_jars registry",
+}
 
 
 class JarsMissing(RuntimeError):

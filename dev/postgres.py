@@ -1,4 +1,4 @@
-"""A real Postgres for tests and the fault bench: Debian's, with a folder and a socket of its own, and no port.
+"""A real Postgres for tests and the fault bench: Debian's, with a folder and a socket of its own, and a port if asked.
 
 Owns the server's whole life: its folder, `initdb`, the start, the end. Where the programs are missing they are
 installed, if this is a Debian whose packages root may install. The superuser's password is asked for, so that what
@@ -20,9 +20,10 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
+from dev.broker import free_ports
 from dev.debian import ProgramMissing, install
+from dev.program import Program
 
 PASSWORD = "canary-of-postgres"
 _INSTALLED = "/usr/lib/postgresql"
@@ -55,26 +56,29 @@ def _programs() -> Path | None:
     return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
-class Postgres:
-    """One server, from `start` (or `with`) to `stop`."""
+class Postgres(Program):
+    """One server, from `start` (or `with`) to `stop`.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    captured : whether Debezium is to read it: it then has a port on loopback, and logical decoding.
+
+    Attributes
+    ----------
+    port : 0 without one.
+    """
+
+    def __init__(self, *, captured: bool = False) -> None:
+        self._captured = captured
+        self.port = 0
         self._folder: Path | None = None
         self._server: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Postgres:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:
         """How to reach it, the password with it."""
-        return f"postgresql://{_USER}:{PASSWORD}@/postgres?host={self._folder}"
+        address = f"127.0.0.1:{self.port}/postgres" if self.port else f"/postgres?host={self._folder}"
+        return f"postgresql://{_USER}:{PASSWORD}@{address}"
 
     def start(self) -> None:
         """Make a cluster of databases and serve it."""
@@ -93,11 +97,16 @@ class Postgres:
         done = subprocess.run(_as_user([str(where / "initdb"), *made, "--no-sync"]), cwd="/", capture_output=True)
         if done.returncode:
             raise RuntimeError(done.stderr.decode(errors="replace"))
-        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"]
+        settings = ["-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"]
+        if self._captured:
+            [self.port] = free_ports(1)
+            settings += ["-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}", "-c", "wal_level=logical"]
+        else:
+            settings += ["-c", "listen_addresses="]
         with (self._folder / "log").open("wb") as log:
             command = _as_user([str(where / "postgres"), "-D", data, *settings])
             self._server = subprocess.Popen(command, cwd="/", stdout=log, stderr=log, start_new_session=True)
-        ready = [str(where / "pg_isready"), "-q", "-h", str(self._folder)]
+        ready = [str(where / "pg_isready"), "-q", "-h", str(self._folder), "-p", str(self.port or 5432)]
         while subprocess.run(ready).returncode:
             if self._server.poll() is not None:
                 raise RuntimeError((self._folder / "log").read_text())

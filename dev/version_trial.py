@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from examples import testing_a_topology
-from watersmeet._spark.checkpoint.conditional_files import compiled
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, compiled
 
 SCHEMA = "id long, name string, day date, at long"
 

@@ -22,7 +22,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Column
 
 import watersmeet as wm
-from watersmeet.testing import TestRecord, TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.topics import TestRecord
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
 FIELDS: list[dict[str, Any]] = [{"name": "customer", "type": "string"}, {"name": "amount", "type": PRICE}]

@@ -13,17 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from watersmeet._engine.databases.columns import columns_of
-from watersmeet._engine.expressions.plain_calls import PlainCall
-from watersmeet._engine.rows.first_values import of_type, typed
-from watersmeet._engine.rows.types import HEADERS
-from watersmeet.builder import StreamsBuilder
-from watersmeet.errors import FunctionError, TopologyError
+from watersmeet._engine.database_rows import columns_of
+from watersmeet._engine.expressions.python_calls import PlainCall
+from watersmeet._engine.rows import HEADERS, of_type, typed
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.errors import FunctionError, Generation, TopologyError
 from watersmeet.functions import Function
-from watersmeet.generation import Generation
 from watersmeet.io.databases import TableTarget
+from watersmeet.io.endpoints import OnError
 from watersmeet.io.formats import Format
-from watersmeet.io.policies import OnError
 
 RECORD_TYPE = pa.struct(
     [

@@ -8,7 +8,7 @@ the piping sequence.
 >>> from proof.arrow import arrow_builder
 >>> builder = arrow_builder("test")
 >>> left, right = (builder.table(name, key="string", value="string") for name in ("left", "right"))
->>> left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
+>>> _ = left.join(right, lambda l, r: pc.binary_join_element_wise(l, r, "+")).to("out")
 >>> driver = EngineDriver(builder.build(), shards=2)
 >>> driver.pipe("left", "k", "a", ts=0)
 >>> driver.pipe("right", "k", "b", ts=1)
@@ -29,31 +29,40 @@ import pyarrow as pa
 
 from proof.layout import PlanLayout, layout_of
 from proof.stages import run_flow, run_root, with_extra
-from watersmeet._engine.exchange.clock import Clock
-from watersmeet._engine.exchange.routing import Drops, Outlet, RoutedBatch, counted, pack, with_time
-from watersmeet._engine.exchange.shards import ShardCounts, with_copies
-from watersmeet._engine.exchange.watermark import clock_batches, times
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import (
+    Clock,
+    Drops,
+    Outlet,
+    RoutedBatch,
+    ShardCounts,
+    clock_batches,
+    counted,
+    pack,
+    times,
+    with_copies,
+    with_time,
+)
 from watersmeet._engine.operator import operator_table
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import (
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import (
     AT_FIRST,
     AT_LAST,
+    HEADERS,
     PARTITION_BITS,
     held_keys,
     ints,
     path_columns,
     position_columns,
+    position_tuples,
+    sort_by_position,
     stacked,
 )
-from watersmeet._engine.rows.position import position_tuples, sort_by_position
-from watersmeet._engine.rows.types import HEADERS
 from watersmeet._engine.state.carry import CarriedTables, divide, put_together
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet._plan.physical import Flow, Operator, Physical
+from watersmeet.api.topology import Topology
 from watersmeet.errors import TopologyError
-from watersmeet.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -276,7 +285,7 @@ class EngineBatch:
             for shard in range(self._driver.shards):
                 for port, content in self._mail.pop((number, shard), []):
                     name = physical.sinks[physical.sink_of(port)]
-                    outputs[outputs_of[name]].append(blob.decode(content))
+                    outputs[outputs_of[name]].append(row_sizes.decode(content))
         for output, tables in outputs.items():
             if tables:
                 yield output, sort_by_position(stacked(tables), names)
@@ -396,4 +405,4 @@ class EngineBatch:
 
 
 def _sealed(routed_batch: RoutedBatch) -> tuple[int, bytes]:
-    return routed_batch.port, blob.encode(routed_batch.rows)
+    return routed_batch.port, row_sizes.encode(routed_batch.rows)

@@ -8,17 +8,22 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
-from watersmeet._engine.exchange.routing import Outlet
-from watersmeet._engine.exchange.watermark import watermark_of
-from watersmeet._engine.matching.lent import with_lent_rows
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import (
+    FlowColumns,
+    Outlet,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_outlets,
+    watermark_of,
+)
+from watersmeet._engine.matching import with_lent_rows
 from watersmeet._engine.operator import OperatorContext
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import stacked
-from watersmeet._engine.state.layout import arrow_type
-from watersmeet._plan.physical import Flow, Operator, Physical
-from watersmeet._plan.record_cache import with_record_cache
-from watersmeet.topology import Topology
+from watersmeet._engine.rows import stacked
+from watersmeet._engine.state.manifest import arrow_type
+from watersmeet._plan.physical import Flow, Operator, Physical, with_record_cache
+from watersmeet.api.topology import Topology
 
 Mail = dict[tuple[int, int], list[tuple[int, bytes]]]
 """Ports and blobs, by operator and shard."""
@@ -78,7 +83,7 @@ class PlanLayout:
         host = self.physical.host(operator)
         for port, content in mail:
             if self.physical.borrowers.get(port, host) == operator:
-                sides[self.physical.side_of[port]].append(blob.decode(content))
+                sides[self.physical.side_of[port]].append(row_sizes.decode(content))
         return {side: stacked(tables) for side, tables in sides.items()}
 
     @staticmethod

@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.arrays import Bools
-from watersmeet._engine.exchange.outlets import extra_column
-from watersmeet._engine.keys.keys import equal_keys
-from watersmeet._engine.rows.columns import array, array_of, bools, gather, valid
+from watersmeet._engine.exchange import extra_column
+from watersmeet._engine.keys import equal_keys
+from watersmeet._engine.rows import Bools, array, array_of, bools, gather, valid
+from watersmeet._plan.declaration import ResultColumns
 from watersmeet._plan.nodes import (
-    ArgumentsNode,
     BranchNode,
     FilterNode,
     FlatMapNode,
@@ -28,10 +27,9 @@ from watersmeet._plan.nodes import (
     MapValuesNode,
     Node,
     PeekNode,
-    RegroupNode,
     SelectKeyNode,
 )
-from watersmeet._plan.operators.spec import ResultColumns
+from watersmeet._plan.operators.aggregates import ArgumentsNode, RegroupNode
 from watersmeet._plan.physical import Edge, Flow, Physical
 from watersmeet.functions import record_of
 

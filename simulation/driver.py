@@ -1,7 +1,7 @@
 """A driver on a checkpoint, with the code of a query wherever it decides: leases, records, plans, marks.
 
 What Spark does (its logs, a batch that was begun is run again) is modelled; what watersmeet does in a start and in a
-batch stands here step by step, as in `_spark/query/start.py` and `_spark/sinks`. A `Defect` puts one of the mistakes
+batch stands here step by step, as in `_spark/query/start.py` and `_spark/outputs`. A `Defect` puts one of the mistakes
 back that the simulation has to find.
 """
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 from simulation.world import Broker, Fenced, Files
-from watersmeet._spark.fencing.epochs import Epochs
-from watersmeet._spark.fencing.file_systems import S3A, file_manager
-from watersmeet._spark.fencing.records import holding, may_be_shared
+from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
+from watersmeet._spark.checkpoint.folders import S3A, file_manager
+from watersmeet._spark.checkpoint.lease import Epochs
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, planned
 from watersmeet.errors import ConfigError
 
@@ -30,7 +29,7 @@ class Defect(Enum):
     BOTH_WIN = auto()
     """Spark's own file managers, which look first and then write, are used."""
     NUMBER_ALONE = auto()
-    """A batch is marked by its number, without its plan."""
+    """A batch is marked by its number, without its plan: that loses results if another defect is there, too."""
     RECORD_FIRST = auto()
     """A start writes its record, and is refused afterwards."""
     NO_CHECK = auto()
@@ -91,19 +90,14 @@ class Driver:
     checkpoint : the world.
     topology : what it runs; another one than is recorded is a change (`evolve=True`).
     until : records of input after which there is nothing more.
-    is_legacy : of an earlier watersmeet, which takes no epoch and marks a batch by its number alone.
     """
 
-    def __init__(
-        self, name: str, checkpoint: Checkpoint, topology: str, until: int, *, is_legacy: bool = False
-    ) -> None:
+    def __init__(self, name: str, checkpoint: Checkpoint, topology: str, until: int) -> None:
         self.name, self.world, self.topology, self.until = name, checkpoint, topology, until
-        self.is_legacy = is_legacy
         self.files, self.broker = checkpoint.files, checkpoint.broker
         self.epochs = Epochs(_EpochFolder(self.files), name, name, "cp")
         self.manager: str | None = None
         self.record: Record | None = None
-        self.untold_up_to = NONE
         self.producer: tuple[str, int] | None = None
         self.marker: Marker | None = None
 
@@ -126,15 +120,12 @@ class Driver:
                 self._write_record(record, is_new=is_new)
             self.record = record
             self._run_batches()
-            if not self.is_legacy:
-                self.epochs.end()
+            self.epochs.end()
         finally:
             if self.files.locked_by is self:
                 self.files.locked_by = None
 
     def _take_lease(self) -> None:
-        if self.is_legacy:
-            return
         if not self.has(Defect.BOTH_WIN):
             kind = S3A if self.files.two_steps else HDFS
             self.manager = file_manager("cp", kind, None, conditional=True)
@@ -145,19 +136,14 @@ class Driver:
             self.files.locked_by = self
         self.epochs.take()
 
-    def _is_shared(self, found: Record) -> bool:
-        known = {"has_lock": self.world.has_lock, "is_fresh": self.epochs.is_fresh}
-        return not self.is_legacy and may_be_shared(epoch=found.epoch, **known)
-
     def _fitting(self) -> tuple[Record, bool]:
         """The record to go by, and whether it is yet to be written."""
         found = self._look()
         if found is None or not self._numbers(found.logs, "offsets"):
             number = 0 if found is None else found.number + 1
             return Record(self.name, number, self.topology, "", self.epochs.number), True
-        shared = self._is_shared(found)
+        shared = may_be_shared(has_lock=self.world.has_lock, is_fresh=self.epochs.is_fresh)
         last = max(self._numbers(found.logs, "offsets"), default=NONE)
-        self.untold_up_to = NONE if found.epoch else last
         epoch, number = self.epochs.number, found.number + 1
         if found.topology == self.topology:
             return Record(found.id, number, self.topology, found.logs, epoch), shared and not self.has(Defect.NO_RECORD)
@@ -181,7 +167,7 @@ class Driver:
     def _write_record(self, record: Record, *, is_new: bool) -> None:
         if not is_new:
             return
-        if not self.is_legacy and not self.has(Defect.RECORD_FIRST):
+        if not self.has(Defect.RECORD_FIRST):
             self._check()
         self.files.append(RECORDS, json.dumps(vars(record)))
 
@@ -222,11 +208,10 @@ class Driver:
 
     def _batch_plan(self, batch: int) -> BatchPlan:
         assert self.record is not None
-        if self.is_legacy or self.has(Defect.NUMBER_ALONE):
+        if self.has(Defect.NUMBER_ALONE):
             return UNKNOWN
         log = f"{self.record.logs}offsets/{batch}"
-        given: dict[str, Any] = {"epoch": self.epochs.number, "may_be_untold": batch <= self.untold_up_to}
-        return planned(self.files.read(log), self.topology, where=log, **given)
+        return planned(self.files.read(log), self.topology, epoch=self.epochs.number, where=log)
 
     def _write(self, batch: int, records: range, plan: BatchPlan) -> None:
         """As `TransactionalSender` and `DriverCommit` do."""
@@ -266,7 +251,7 @@ class Driver:
         return True
 
     def _check(self) -> None:
-        if not self.is_legacy and not self.has(Defect.NO_CHECK):
+        if not self.has(Defect.NO_CHECK):
             self.epochs.check()
 
     @staticmethod

@@ -14,8 +14,6 @@ from watersmeet.errors import ConfigError
 
 INPUT = 12
 """Records of a run."""
-LEGACY_DEATHS = 0.02
-"""A driver of an earlier watersmeet is ended by a deploy, some time."""
 BETWEEN = 0.3
 """How often a driver stands still where it has looked and is about to write what it may not write any more."""
 TRIES = 8
@@ -29,7 +27,7 @@ class Verdict:
     Parameters
     ----------
     seed : which run.
-    outcome : "ok"; "told": an error names both plans; or what is wrong.
+    outcome : "ok", or what is wrong.
     trace : what was asked, step by step.
     """
 
@@ -40,7 +38,7 @@ class Verdict:
     @property
     def is_right(self) -> bool:
         """Whether nothing is lost, doubled or stuck without a word."""
-        return self.outcome in ("ok", "told")
+        return self.outcome == "ok"
 
 
 class Run:
@@ -59,23 +57,21 @@ class Run:
         self.faults = Faults(lost_answer=self.chance.choice([0.0, 0.0, 0.02, 0.1]))
         kind = self.chance.choices(["disk", "hdfs", "s3"], [4, 9, 4])[0]
         kind = "s3" if Defect.BOTH_WIN in defects else kind
-        # a file manager of Spark's own would overwrite on S3 what the new one has written
-        self.has_legacy = self.chance.random() < 0.2 and kind != "s3"
         files = Files(self.schedule, self.faults, two_steps=kind == "s3")
         broker = Broker(self.schedule, self.faults)
         self.world = Checkpoint(files, broker, kind == "disk", frozenset(defects))
         self.drivers: list[Driver] = []
         self.plan_conflicts = 0
         # drivers that change the topology
-        self.changes = self.chance.random() < (0.9 if self.has_legacy else 0.4)
+        self.changes = self.chance.random() < 0.4
         self.deaths = self.chance.choice([0.0, 0.005, 0.02])
         self.pauses = self.chance.choice([0.0, 0.01, 0.05])
-        self.starts = self.chance.randint(2 if self.has_legacy else 1, 3)
+        self.starts = self.chance.randint(1, 3)
 
     def judged(self) -> Verdict:
         """Run it, and say what came out."""
         outcome = self._outcome()
-        return Verdict(self.seed, outcome, () if outcome in ("ok", "told") else tuple(self.schedule.trace))
+        return Verdict(self.seed, outcome, () if outcome == "ok" else tuple(self.schedule.trace))
 
     def _outcome(self) -> str:
         try:
@@ -85,7 +81,7 @@ class Run:
         except Stuck:
             return "stuck"
         if self.plan_conflicts:
-            return "told" if self.has_legacy else "two plans of one batch"
+            return "two plans of one batch"
         if last is None:
             return "stuck"
         return self._compared()
@@ -101,7 +97,7 @@ class Run:
         for turn in self.schedule.turns:
             if turn.ended:
                 continue
-            if chance.random() < (LEGACY_DEATHS if self._is_legacy(turn) else self.deaths):
+            if chance.random() < self.deaths:
                 self._kill(turn)
             elif chance.random() < (BETWEEN if turn.at_worst else self.pauses):
                 turn.stands_until = self.schedule.steps + chance.randint(5, 120)
@@ -111,15 +107,11 @@ class Run:
         if not any(not turn.ended for turn in self.schedule.turns) and len(self.drivers) < self.starts:
             self._start()
 
-    def _is_legacy(self, turn: Turn) -> bool:
-        return self.has_legacy and turn is self.schedule.turns[0]
-
     def _start(self) -> None:
         number = len(self.drivers)
         # a deploy that is taken back changes the topology once more
         changed = self.changes and number > 0 and self.chance.random() < 0.7
-        legacy = self.has_legacy and number == 0 and not self.world.has_lock
-        self._begin(Driver(f"d{number}", self.world, "new" if changed else "old", INPUT, is_legacy=legacy))
+        self._begin(Driver(f"d{number}", self.world, "new" if changed else "old", INPUT))
 
     def _begin(self, driver: Driver) -> Turn:
         self.drivers.append(driver)
@@ -166,7 +158,7 @@ class Run:
         doubled = sum(count - 1 for count in found.values())
         if lost:
             return f"lost {lost}"
-        if doubled and not self.has_legacy:
+        if doubled:
             return f"doubled {doubled}"
         wrote = set(self.world.broker.marks)
-        return "ok" if len(wrote) <= 1 or self.has_legacy else "two identities"
+        return "ok" if len(wrote) <= 1 else "two identities"

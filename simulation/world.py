@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simulation.schedule import Schedule
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER
 
 
 class LostAnswer(Exception):

@@ -1,6 +1,6 @@
 """A real browser for tests of pages: Chromium without a window, installed where that is possible.
 
-A `conftest.py` that imports `browser` has one for all tests of its folder.
+A `conftest.py` that imports `browser` has one for each file of its folder.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _found() -> str | None:
     return next((path for path in map(shutil.which, _NAMES) if path is not None), None)
 
 
-@pytest.fixture(scope="package")
+# one at a time in a process: it runs a loop of asyncio in the thread of the tests, where a second one may not begin
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium; the tests are skipped where there is none."""
     try:

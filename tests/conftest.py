@@ -17,7 +17,7 @@ from dev.jvm import SHORT_LIVED
 from dev.postgres import Postgres, programs
 from tests import lengths
 from tests.databases.kit import Place
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 from watersmeet.io.kafka import Kafka
 
 TESTS = Path(__file__).resolve().parent

@@ -22,49 +22,30 @@ PROOF = ROOT / "proof"
 
 # One way down: a module imports from its own layer and from lower ones. A new top-level module goes in here.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset(
-        {
-            "errors",
-            "windows",
-            "aggregates",
-            "io",
-            "generation",
-            "functions",
-            "names",
-            "extras",
-            "versions",
-            "processors",
-        }
-    ),
+    frozenset({"errors", "versions", "windows", "aggregates", "io", "functions", "hints", "processors"}),
     frozenset({"_plan"}),
     frozenset({"_engine"}),
     frozenset({"_worker"}),
     frozenset({"_spark"}),
-    frozenset({"handles"}),
-    frozenset({"builder", "topology", "session", "prepare", "testing", "provenance", "cli", "__init__"}),
+    frozenset({"api", "session", "prepare", "testing", "provenance", "cli", "__init__", "__main__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do. At run
-# time `handles/factory.py` makes a handle by its kind, so that here, too, imports go one way.
-NAME_EACH_OTHER = "watersmeet.handles."
-WITH_PYSPARK = frozenset({"_worker", "_spark", "handles", "builder", "topology", "session", "prepare", "provenance"})
-WITH_PYSPARK_TOO = frozenset(
-    f"watersmeet.testing.{name}" for name in ("bounded_run", "in_process", "piped", "records", "stores", "values")
-)
+# time `api/handle.py` makes a handle by its kind, so that here, too, imports go one way.
+NAME_EACH_OTHER = "watersmeet.api."
+WITH_PYSPARK = frozenset({"_worker", "_spark", "api", "session", "prepare", "provenance"})
+WITH_PYSPARK_TOO = frozenset(f"watersmeet.testing.{name}" for name in ("driver", "runs", "stores"))
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
 # both ways (law 8); and what a start does with files elsewhere, which says so where it cannot: those of a changed
 # topology, and a checkpoint on S3.
 WITH_JVM = frozenset(
     {
-        "watersmeet._spark.analysis.analysed_plan",
-        "watersmeet._spark.analysis.constants",
-        "watersmeet._spark.metrics.driver_memory",
+        "watersmeet._spark.columns",
+        "watersmeet._spark.metrics.query_facts",
         "watersmeet._spark.metrics.observed",
-        "watersmeet._spark.batches.batch_ends",
-        "watersmeet._spark.batches.planned_batches",
-        "watersmeet._spark.checkpoint.conditional_files",
-        "watersmeet._spark.checkpoint.disk",
+        "watersmeet._spark.batches.batches",
+        "watersmeet._spark.checkpoint.folders",
     }
 )
 # What needs no session.
@@ -245,7 +226,7 @@ def worker_breaches(source: str, module: str) -> list[str]:
     """What a worker needs a session for: of PySpark it has types and errors, and the task in one file."""
     if part_of(module) != "_worker":
         return []
-    free = (*WORKERS_PYSPARK, "pyspark.TaskContext") if module == "watersmeet._worker.task" else WORKERS_PYSPARK
+    free = (*WORKERS_PYSPARK, "pyspark.TaskContext") if module == "watersmeet._worker.process" else WORKERS_PYSPARK
     return [
         f"{module}:{line} imports {name}"
         for line, name in imported(source, module)
@@ -310,16 +291,14 @@ def test_a_circle_is_found_also_where_it_is_for_types_alone_or_within_a_function
 
 
 def test_handles_may_name_one_another_for_types_and_not_at_run_time():
-    a, b = "watersmeet.handles.a", "watersmeet.handles.b"
+    a, b = "watersmeet.api.a", "watersmeet.api.b"
     reads_b, types = (
-        ("from watersmeet.handles.b import B", a),
-        "if TYPE_CHECKING:\n    from watersmeet.handles.a import A",
+        ("from watersmeet.api.b import B", a),
+        "if TYPE_CHECKING:\n    from watersmeet.api.a import A",
     )
     assert circles([reads_b, (types, b)]) == []
-    assert circles([reads_b, (f"{types}\ndef late():\n    from watersmeet.handles.a import A", b)]) == [a, b]
-    assert (
-        circles([("from watersmeet.handles.b import B", "watersmeet.a"), (types, b), ("import watersmeet.a", a)]) == []
-    )
+    assert circles([reads_b, (f"{types}\ndef late():\n    from watersmeet.api.a import A", b)]) == [a, b]
+    assert circles([("from watersmeet.api.b import B", "watersmeet.a"), (types, b), ("import watersmeet.a", a)]) == []
 
 
 def test_tests_of_the_engine_need_no_spark():

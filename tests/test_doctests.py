@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE, PROOF = ROOT / "src" / "watersmeet", ROOT / "proof"
 MODULES = sorted([*PACKAGE.rglob("*.py"), *PROOF.rglob("*.py")])
 WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")]
-HANDLES = PACKAGE / "handles"
+HANDLES = PACKAGE / "api"
 """Their examples need a session, and are run in tests/spark/session/test_examples_of_handles.py."""
 
 
@@ -52,7 +52,7 @@ def test_a_block_of_a_docstring_is_indented_below_its_colons(path: Path) -> None
 def test_the_modules_that_the_package_names_as_its_layers_exist() -> None:
     layers = (importlib.import_module("watersmeet").__doc__ or "").split("Layers; ")[1].split("\n\n")[1]
     named = [name for line in layers.splitlines() for name in re.split(r"  +", line.strip())[0].split(", ")]
-    assert {"builder", "handles", "_spark", "_worker", "_engine", "_plan"} <= set(named)
+    assert {"api", "_spark", "_worker", "_engine", "_plan"} <= set(named)
     for name in named:
         importlib.import_module(f"watersmeet.{name}")
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.workloads.workload import ROUNDS, Data
-from watersmeet._engine.keys.big_endian import as_bytes
+from watersmeet._engine.keys import as_bytes
 
 PARTITIONS = 4
 Ends = Mapping[tuple[str, int], int]

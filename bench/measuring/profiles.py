@@ -51,27 +51,27 @@ JAVA: Rules = (
 )
 PYTHON: Rules = (
     (r"importlib|zipimport", "imports"),
-    (r"_worker/formats/json_encode\.py", "JSON: written"),
-    (r"_worker/formats/json_(blocks|decode|leaves)\.py", "JSON: read"),
-    (r"_worker/formats/deserializers\.py", "keys and values from bytes"),
+    (
+        r"_worker/formats/json\.py:(_json_encode|encoded|_joined|_with_nulls|_escaped|_content|_strings|_exponents)",
+        "JSON: written",
+    ),
+    (r"_worker/formats/json\.py", "JSON: read"),
+    (r"_worker/formats/serdes\.py", "keys and values from bytes"),
     # a function calls kernels of Arrow, which it shares with operators
     (r"_engine/expressions/", "functions in the level"),
-    (r"_worker/writers/(producers|kafka_sink|kafka_client)", "produce"),
-    (r"_worker/writers/direct_sink\.py", "sink: into order, to bytes"),
+    (r"_worker/writers/(kafka_client|kafka\.py:send)", "produce"),
+    (r"_worker/writers/kafka\.py", "sink: into order, to bytes"),
     # what serves the calls of both lies in between: it belongs to whoever calls
-    (r"_worker/state\.py|streaming/.*client", "state: sent to and from the state server"),
+    (r"_worker/spark_worker\.py|streaming/.*client", "state: sent to and from the state server"),
     (r"pyspark/worker|pandas/serializers|sql/", "Spark's worker: rows and Arrow"),
     (r"_engine/state/cache\.py", "state: the machine's cache"),
-    (r"_engine/state/table\.py:.*(point|rows|range|as_of)|(search|lookups)\.py", "state: lookups"),
-    (
-        r"_engine/state/(runs|rundata|description|manifest|layout|expiry|changes|table)\.py",
-        "state: new runs and merges",
-    ),
-    (r"level\.py:run_operator", "level: operators"),
+    (r"_engine/state/(runs\.py:.*(point|rows|range|as_of)|lookups\.py)", "state: lookups"),
+    (r"_engine/state/(runs|manifest|merge)\.py", "state: new runs and merges"),
+    (r"_engine/operators/__init__\.py:run_operator", "level: operators"),
     (r"LevelProcessor", "level: blobs in and out"),
-    (r"packing\.py:Pack\.", "pack"),
-    (r"packing\.py:Unpack\.", "unpack"),
-    (r"packing\.py:UnpackExits\.", "unpack (ordering exchange)"),
+    (r"pack\.py:Pack\.", "pack"),
+    (r"pack\.py:Unpack\.", "unpack"),
+    (r"pack\.py:UnpackExits\.", "unpack (ordering exchange)"),
     (r"wall_clock\.py", "wall clock"),
 )
 

@@ -54,4 +54,4 @@ def named(code: CodeType) -> str:
 
 if __name__ == "__main__":
     os.register_at_fork(after_in_child=lambda: Samples(os.environ[FOLDER]))
-    runpy.run_module("watersmeet._spark.session.daemon", run_name="__main__")
+    runpy.run_module("watersmeet._spark.worker_daemon", run_name="__main__")

@@ -27,14 +27,20 @@ from bench.workloads.datasets import values
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from proof.stages import run_root, with_extra
-from watersmeet._engine.exchange.outlets import FlowColumns, direct_outlet, edge_outlet, exit_outlets
-from watersmeet._engine.exchange.routing import Drops, Outlet, pack
-from watersmeet._engine.exchange.shards import ShardCounts
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import position_columns
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import (
+    Drops,
+    FlowColumns,
+    Outlet,
+    ShardCounts,
+    direct_outlet,
+    edge_outlet,
+    exit_outlets,
+    pack,
+)
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import position_columns
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 
 SHARDS = 4
 HASH = pa.binary(16)
@@ -99,7 +105,7 @@ class Join:
 
     def _count(self, name: str, tables: Iterable[pa.Table]) -> None:
         for table in tables:
-            self.sent[name] += len(blob.encode(table))
+            self.sent[name] += len(row_sizes.encode(table))
             self.rows[name] += len(table)
 
     def report(self, title: str) -> None:

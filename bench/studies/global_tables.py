@@ -28,7 +28,7 @@ import watersmeet as wm
 from bench.measuring.measure import Sampler, folder_bytes
 from bench.workloads.datasets import values
 from dev.jars import spark_jars
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 COLUMNS = "key long, value string, ts timestamp"
 

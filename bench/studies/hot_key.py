@@ -23,14 +23,12 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.operator import operator_table
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows.columns import PARTITION_BITS, position_columns
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import PARTITION_BITS, position_columns
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.state.table import Table
+from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
 from watersmeet._plan.physical import TIME_SIDE
 from watersmeet.windows import JoinWindows
 

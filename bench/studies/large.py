@@ -23,15 +23,14 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine import row_sizes
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.operator import OperatorContext, operator_table
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import position_columns
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._worker.packing.inputs import LabelInputs
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._worker.spill import LabelInputs
 
 MEGABYTE = 1 << 20
 BLOB_ROWS = 1_000
@@ -104,8 +103,8 @@ def many_rows(_: str, folder: str) -> Iterator[pa.Table]:
     shard, value, inputs = Shard("table_table", folder), "x" * 8_600, LabelInputs({0: 0, 1: 1})
     for begin in range(0, 250_000, BLOB_ROWS):
         keys = pa.array([f"k{number}" for number in range(begin, begin + BLOB_ROWS)])
-        inputs.add(1, blob.encode(shard.frame(keys, pa.array([value] * BLOB_ROWS))))
-    inputs.add(0, blob.encode(shard.frame(pa.array(["k1", "k2"]), ["a", "b"])))
+        inputs.add(1, row_sizes.encode(shard.frame(keys, pa.array([value] * BLOB_ROWS))))
+    inputs.add(0, row_sizes.encode(shard.frame(pa.array(["k1", "k2"]), ["a", "b"])))
     yield from shard.run(len(shard._physical.operators) - 1, inputs.tables())
 
 

@@ -21,8 +21,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from bench.studies.state import LATEST, rows
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import CHUNK_BYTES, State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import CHUNK_BYTES, MemoryChunkStore, State
 
 SMALLER = 1_000
 ROW_BYTES = 128

@@ -23,12 +23,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from proof.arrow import arrow_builder
 from proof.layout import layout_of
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows.columns import position_columns
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.time.partition_times import time_moves
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import position_columns
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._engine.time import time_moves
 from watersmeet._plan.physical import TIME_SIDE
 from watersmeet.processors import MapStore
 

@@ -26,14 +26,11 @@ from bench.workloads.datasets import values
 from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from proof.stages import run_root
-from watersmeet._engine.exchange.outlets import FlowColumns, edge_outlet, exit_outlets
-from watersmeet._engine.exchange.routing import Drops, Outlet, pack
-from watersmeet._engine.exchange.shards import ShardCounts
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import position_columns
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import Drops, FlowColumns, Outlet, ShardCounts, edge_outlet, exit_outlets, pack
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import position_columns
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 
 SHARDS, BATCH = 4, 50_000
 
@@ -100,9 +97,9 @@ class Runs:
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
             for routed in pack(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()):
-                content = blob.encode(routed.rows)
+                content = row_sizes.encode(routed.rows)
                 self.sent += len(content)
-                mail[routed.shard].append(blob.decode(content))
+                mail[routed.shard].append(row_sizes.decode(content))
         return mail
 
     def _source(self, flow: int) -> str:

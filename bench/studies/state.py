@@ -22,11 +22,10 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from watersmeet._engine.keys.keys import encode_keys, equal_keys, group_keys, hash_keys
+from watersmeet._engine.keys import encode_keys, equal_keys, group_keys, hash_keys
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._plan.declaration import TableSchema
 
 BATCH = 100_000
 BATCHES = 30

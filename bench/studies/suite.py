@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 def topology(number: int) -> wm.Topology:

@@ -10,11 +10,12 @@ import importlib
 import inspect
 import re
 from functools import reduce
-from typing import Any
+from typing import Any, get_overloads
 
-from griffe import Extension, Function, Object
+from griffe import Extension, Function, Object, Parameter, ParameterKind
 
-from watersmeet.handles.shared_parameters import ELSEWHERE
+from watersmeet.api.handle import ELSEWHERE
+from watersmeet.hints import signature_of
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 EXAMPLE = re.compile(r"^>>> (?:.+\n?)+", re.MULTILINE)
@@ -49,10 +50,25 @@ def _entry(found: re.Match[str]) -> str:
 
 def _filled_in(obj: Object, text: str) -> str:
     """The docstring with the parameters that another method tells, which only the program knows."""
-    if not ELSEWHERE.search(text):
-        return text
+    return inspect.getdoc(_object_of(obj)) or text if ELSEWHERE.search(text) else text
+
+
+def _object_of(obj: Object) -> Any:
+    """What the reference describes, as the program has it."""
     names = obj.path.removeprefix(f"{obj.module.path}.").split(".")
-    return inspect.getdoc(reduce(getattr, names, importlib.import_module(obj.module.path))) or text
+    return reduce(getattr, names, importlib.import_module(obj.module.path))
+
+
+def _unpack(function: Function, signature: inspect.Signature) -> None:
+    """Put the options by name into a function's parameters, in place of `**options`."""
+    options = [each for each in signature.parameters.values() if each.name not in function.parameters]
+    if not options:
+        return
+    del function.parameters["options"]
+    for each in options:
+        default = None if each.default is each.empty else repr(each.default)
+        option = Parameter(each.name, annotation=each.annotation, kind=ParameterKind.keyword_only, default=default)
+        function.parameters.add(option)
 
 
 class AsMarkdown(Extension):
@@ -65,3 +81,9 @@ class AsMarkdown(Extension):
         if isinstance(obj, Function):
             for name in [each.name for each in obj.parameters if each.name.startswith("_")]:
                 del obj.parameters[name]
+            if "options" in obj.parameters:
+                function = _object_of(obj)
+                _unpack(obj, inspect.signature(function))
+                for overload, form in zip(obj.overloads or (), get_overloads(function), strict=True):
+                    if "options" in overload.parameters:
+                        _unpack(overload, signature_of(form))

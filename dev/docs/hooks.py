@@ -34,6 +34,9 @@ LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#|/)([^()\
 IMAGE = re.compile(r"(!\[[^\[\]]*\])\(docs/([^()\s]+)\)")
 LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(https?:)?//[^>]*>")
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
+NOTES = "Engineering notes"
+"""The section of the menu with proofs, measurements and decisions: the search ranks its pages behind all others."""
+LAST = {"boost": 0.01}
 
 
 def outside() -> dict[str, str]:
@@ -76,6 +79,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links to files of the repository become links to their pages; pictures are found where they lie."""
+    if NOTES in [section.title for section in page.ancestors]:
+        page.meta["search"] = LAST
     here = page.file.src_uri
     origin = next((path for path, name in outside().items() if name == here), f"docs/{here}")
 

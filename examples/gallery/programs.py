@@ -22,7 +22,7 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 HERE = Path(__file__).parent
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _on_spark(seed: int, histories: int) -> int:
     """Bundles of a seed until there were so many histories; needs a session of its own."""
-    from watersmeet._spark.session.session import session
+    from watersmeet._spark.session import session
 
     spark = session("histories")
     done = number = failed = 0

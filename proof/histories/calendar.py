@@ -15,8 +15,7 @@ from proof.histories.case import Case
 from proof.histories.kinds.choices import Choices
 from proof.oracle.windows.window_calendar import HOUR
 from proof.oracle.windows.window_calendar import CalendarWindows as OracleCalendarWindows
-from watersmeet.windows import CalendarWindows
-from watersmeet.windows.calendar_windows import WEEKDAYS
+from watersmeet.windows import WEEKDAYS, CalendarWindows
 
 _FROM = tuple(
     round(datetime(*day, tzinfo=UTC).timestamp() * 1_000)

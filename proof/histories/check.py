@@ -2,8 +2,9 @@
 
 Owns the list of what must hold: the engine equals the oracle, step by step and in order, however the records
 are cut and sharded (where it works in another order than Kafka Streams, `settled` says what must be equal all
-the same); a replayed batch gives identical bytes; where the oracle keeps nothing, the engine keeps nothing.
-Law: an error of the engine is a difference like any other, never swallowed.
+the same); the rows that stand are those that the latest rows of the inputs give (`recomputation`); a replayed batch
+gives identical bytes; where the oracle keeps nothing, the engine keeps nothing. Law: an error of the engine is a
+difference like any other, never swallowed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from proof.histories.kinds.registry import (
 )
 from proof.histories.kinds.shapes import PLAIN, TypeShape
 from proof.histories.last_results import first_unsettled, out_of_step, settles, settling_sinks
+from proof.histories.recomputation import wrong_row
 from proof.histories.sequence import cuts_in_sequence
 from proof.histories.subjects.times import timed_case as told_times
 from proof.histories.subjects.times import with_extracted_times
@@ -38,8 +40,8 @@ from proof.oracle.graph import Topology as OracleTopology
 from proof.oracle.records import Result
 from proof.oracle.tables.stores import PlainStore
 from proof.oracle.windows.aggregation import FoldRaisesError
+from watersmeet.api.topology import Topology
 from watersmeet.errors import WatersmeetError
-from watersmeet.topology import Topology
 
 Steps = list[list[Result]]
 Line = Callable[[Result], Hashable]
@@ -52,8 +54,8 @@ class Difference:
     Parameters
     ----------
     case : the case.
-    check : "results", "replay", "split", "state", "drops", "stopped", "error" (of the engine) or "oracle" (an error
-        there).
+    check : "results", "rows", "replay", "split", "state", "drops", "stopped", "error" (of the engine) or "oracle" (an
+        error there).
     message : one line.
     step : the first step whose results differ, for "results".
     expected, got : results per step, as far as they are known.
@@ -123,6 +125,8 @@ def check(case: Case) -> Difference | None:
         step = first_difference(expected, got, line)
     if step is not None:
         return Difference(case, "results", f"results of step {step} differ", step, expected, got)
+    if (wrong := wrong_row(case, got, expected)) is not None:
+        return Difference(case, "rows", wrong[1], wrong[0], expected, got)
     if ended != (told := _ended(driver)):
         return Difference(case, "drops", f"{told} records ended since a fold raised, not {ended}", None, expected, got)
     if rows:

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from proof.engine import EngineBatch, EngineDriver
-from watersmeet._engine.rows import blob
-from watersmeet._engine.state.store import MemoryChunkStore, StoreSnapshot
+from watersmeet._engine import row_sizes
+from watersmeet._engine.state.runs import MemoryChunkStore, StoreSnapshot
 from watersmeet._plan.physical import Operator
-from watersmeet.topology import Topology
+from watersmeet.api.topology import Topology
 
 Content = dict[tuple[int, int], StoreSnapshot]
 
@@ -42,18 +42,18 @@ class RoughBatch(EngineBatch):
     def finish(self) -> Iterator[tuple[str, pa.Table]]:
         for sink, rows in super().finish():
             if self._remembers:
-                self.written.append((sink, blob.encode(rows.combine_chunks())))
+                self.written.append((sink, row_sizes.encode(rows.combine_chunks())))
             yield sink, rows
 
     def _cut(self, content: bytes) -> Iterator[bytes]:
         # What is not cut need not be read.
-        rows = blob.decode(content) if self._random.random() < 0.5 else None
+        rows = row_sizes.decode(content) if self._random.random() < 0.5 else None
         if rows is None or len(rows) < 2:
             yield content
             return
         at = self._random.randrange(1, len(rows))
-        yield blob.encode(rows.slice(0, at))
-        yield blob.encode(rows.slice(at))
+        yield row_sizes.encode(rows.slice(0, at))
+        yield row_sizes.encode(rows.slice(at))
 
 
 class RoughDriver(EngineDriver):

@@ -89,8 +89,8 @@ def _outlives_its_row(blueprint: Blueprint, number: int) -> bool:
     op = blueprint.ops[number]
     if op.kind != "foreign_key":
         return False
-    stale = op.params["how"] == "inner" and _forks(blueprint, number)
-    return stale or any(_forks(blueprint, place) for place in _tables_above(blueprint, op.inputs[0]))
+    stale = op.params["how"] == "inner" and forks(blueprint, number)
+    return stale or any(forks(blueprint, place) for place in _tables_above(blueprint, op.inputs[0]))
 
 
 def _tables_above(blueprint: Blueprint, ref: Ref) -> set[int]:
@@ -107,10 +107,10 @@ def takes_one_way(blueprint: Blueprint, number: int) -> bool:
     if not deferred:
         return True
     several = _SEVERAL & {blueprint.ops[place].kind for place in above}
-    return not several and len(deferred) == 1 and not any(_forks(blueprint, place) for place in above)
+    return not several and len(deferred) == 1 and not any(forks(blueprint, place) for place in above)
 
 
-def _forks(blueprint: Blueprint, number: int) -> bool:
+def forks(blueprint: Blueprint, number: int) -> bool:
     """Whether one record reaches an operator by two ways."""
     ways = [all_above(blueprint, ref) for ref in blueprint.ops[number].inputs]
     return any(one & other for one, other in combinations(ways, 2))

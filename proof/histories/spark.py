@@ -19,7 +19,7 @@ from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, is_limited, sinks_of
 from proof.histories.last_results import out_of_step
 from proof.histories.subjects.times import with_times
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder
 from watersmeet.testing.driver import TopologyTestDriver
 
 

@@ -22,8 +22,8 @@ from proof.histories.kinds.functions import ColumnLifts
 from proof.histories.kinds.registry import build, goes_by_wall, is_limited, sinks_of, sources_of
 from proof.histories.last_results import out_of_step
 from proof.oracle.records import Result, Windowed
-from watersmeet.builder import StreamsBuilder
-from watersmeet.topology import Topology
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.topology import Topology
 
 PARTITIONS = 3
 BEGIN = 1_700_000_000_000

@@ -13,7 +13,7 @@ from proof.recordings import History, topology_key
 from proof.runners.library import ArrowLibrary
 from proof.runners.topologies import build_recorded, shards_of, unsupported
 from proof.runners.vectors import new_values
-from watersmeet.topology import Topology
+from watersmeet.api.topology import Topology
 
 
 class EngineRunner:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.handles.wtable import WTable
+from watersmeet.api.tables import WTable
 
 ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}
 ARROW_TYPES["struct<start:bigint,end:bigint>"] = pa.struct([("start", pa.int64()), ("end", pa.int64())])

@@ -17,13 +17,11 @@ from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.runners.library import Library
 from proof.runners.vectors import history
-from watersmeet.aggregates import python
-from watersmeet.builder import StreamsBuilder
-from watersmeet.handles.grouped.streams import KGroupedStream
-from watersmeet.handles.grouped.tables import KGroupedTable
-from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
-from watersmeet.handles.kstream import KStream
-from watersmeet.handles.ktable import KTable
+from watersmeet.aggregates.user_defined import python
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.grouped import KGroupedStream, KGroupedTable, SessionWindowedKStream, TimeWindowedKStream
+from watersmeet.api.streams import KStream
+from watersmeet.api.tables import KTable
 from watersmeet.windows import (
     DAY_MS,
     BufferConfig,

@@ -13,7 +13,7 @@ from proof.runners.library import ColumnLibrary
 from proof.runners.topologies import build_recorded, shards_of, unsupported
 from proof.runners.vectors import new_values
 from watersmeet._spark.dataflow.fusion import SWITCH
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import ConfigError
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -80,8 +80,8 @@ class SparkFunctionsRunner(SparkRunner):
 
 
 def _session() -> Any:
-    from watersmeet._spark.functions import functions
-    from watersmeet._spark.session.session import session
+    from watersmeet._spark import functions
+    from watersmeet._spark.session import session
 
     try:
         return functions.session()

@@ -23,8 +23,8 @@ from proof.runners.library import ArrowLibrary, Library, as_written
 from proof.runners.pieces import LIMITS, Pieces
 from proof.runners.vectors import VectorTopology, unsupported_vector
 from proof.runners.wtables import wtable_join
-from watersmeet.aggregates import python
-from watersmeet.builder import StreamsBuilder
+from watersmeet.aggregates.user_defined import python
+from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import WatersmeetError
 from watersmeet.processors import MapStore, StoreDeclaration, ValueStore
 from watersmeet.windows import TimeWindows

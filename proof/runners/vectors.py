@@ -29,12 +29,10 @@ from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.recordings import History
 from proof.runners.library import Library, as_written
 from proof.runners.windowed_vectors import aggregated, is_windowed, unsupported_windows
-from watersmeet.aggregates import python
-from watersmeet.builder import StreamsBuilder
-from watersmeet.handles.global_ktable import GlobalKTable
-from watersmeet.handles.kstream import KStream
-from watersmeet.handles.ktable import KTable
-from watersmeet.handles.wtable import WTable
+from watersmeet.aggregates.user_defined import python
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.streams import KStream
+from watersmeet.api.tables import GlobalKTable, KTable, WTable
 from watersmeet.windows import JoinWindows
 
 Vector = Mapping[str, Any]

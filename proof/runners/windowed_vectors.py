@@ -7,9 +7,9 @@ from typing import Any
 
 from proof.oracle.vectors.windows import operators_of
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from watersmeet.aggregates import python
-from watersmeet.handles.kstream import KStream
-from watersmeet.handles.wtable import WTable
+from watersmeet.aggregates.user_defined import python
+from watersmeet.api.streams import KStream
+from watersmeet.api.tables import WTable
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
 
 Params = Mapping[str, Any]

@@ -2,14 +2,14 @@
 
 Layers; imports go down only::
 
-    builder, topology, session, testing, cli        the interface for the user
-    handles                                         KStream, KTable, WTable, groups and their joins
+    session, testing, cli                           the interface for the user
+    api                                             the builder, streams, tables, groups and their joins, the topology
     _spark                                          the driver: frames, sources, sinks, checkpoints, queries
     _worker                                         Spark's Python workers: packing, formats, writers
     _engine                                         operators and their state, on numpy and pyarrow
     _plan                                           the meaning of a topology
     functions, aggregates, processors, io           declarations of functions, inputs and outputs
-    windows, generation, names, errors              windows, versions of the semantics, names, errors
+    windows, hints, errors                          windows, hints for names that are not there, errors
 
 Example::
 
@@ -34,43 +34,34 @@ from typing import TYPE_CHECKING, Any
 
 import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's version before anything needs it)
 
-from watersmeet._plan.change.change import Change
-from watersmeet._spark.functions.window_text import window_text
+from watersmeet._plan.evolve import Change
+from watersmeet._spark.functions import window_text
 from watersmeet._spark.query.latest import latest
-from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, batch_of
-from watersmeet._spark.serving.remote import TableClient, connect
-from watersmeet._spark.serving.serving import TableServer
+from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, TableClient, batch_of, connect
+from watersmeet._spark.serving.server import TableServer
 from watersmeet._spark.stores.read import Store, read_state, stores
-from watersmeet.aggregates import (
-    Aggregate,
-    avg,
-    bool_and,
-    bool_or,
-    collect_list,
-    collect_set,
-    count,
-    count_distinct,
-    first,
-    last,
-    last_k,
-    max,
-    max_by,
-    min,
-    min_by,
-    mode,
-    percentile,
-    python,
-    stddev,
-    sum,
-    top_k,
+from watersmeet.aggregates.collections import collect_list, collect_set, count_distinct, last_k, mode, percentile, top_k
+from watersmeet.aggregates.extremes import bool_and, bool_or, first, last, max, max_by, min, min_by
+from watersmeet.aggregates.sums import avg, count, stddev, sum
+from watersmeet.aggregates.user_defined import Aggregate, python
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.grouped import (
+    CogroupedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    SessionWindowedKStream,
+    TimeWindowedKStream,
 )
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.streams import KStream
+from watersmeet.api.tables import GlobalKTable, KTable, WTable
+from watersmeet.api.topology import Topology, plan_change
 from watersmeet.errors import (
     ChangedTopology,
     ConfigError,
     CorruptData,
     EncodingError,
     FunctionError,
+    Generation,
     MissingName,
     SinkError,
     SourceError,
@@ -79,32 +70,26 @@ from watersmeet.errors import (
     WatersmeetError,
     WrongCall,
 )
-from watersmeet.generation import Generation
-from watersmeet.handles.global_ktable import GlobalKTable
-from watersmeet.handles.grouped.cogrouped import CogroupedKStream
-from watersmeet.handles.grouped.streams import KGroupedStream
-from watersmeet.handles.grouped.tables import KGroupedTable
-from watersmeet.handles.grouped.windowed import SessionWindowedKStream, TimeWindowedKStream
-from watersmeet.handles.kstream import KStream
-from watersmeet.handles.ktable import KTable
-from watersmeet.handles.wtable import WTable
-from watersmeet.io.bootstrap import Backfill, Snapshot
+from watersmeet.hints import missing
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
-from watersmeet.io.debezium import debezium, debezium_key
-from watersmeet.io.formats import Format, decimal, json
-from watersmeet.io.kafka import Kafka
-from watersmeet.io.outputs import BatchInfo, Output
-from watersmeet.io.policies import DeadLetter
-from watersmeet.io.registry import SchemaRegistry
-from watersmeet.io.schema_formats import avro, json_schema, protobuf
-from watersmeet.io.topic_names import TopicPattern
-from watersmeet.io.topics import Topic, TopicSink
-from watersmeet.io.windowed_formats import session_windowed, time_windowed
-from watersmeet.names import missing
+from watersmeet.io.endpoints import BatchInfo, DeadLetter, ForeachBatch, Output, Rows, Writer
+from watersmeet.io.formats import (
+    Format,
+    SchemaRegistry,
+    avro,
+    debezium,
+    debezium_key,
+    decimal,
+    json,
+    json_schema,
+    protobuf,
+    session_windowed,
+    time_windowed,
+)
+from watersmeet.io.kafka import Kafka, TopicPattern
+from watersmeet.io.topics import Backfill, Snapshot, Topic, TopicSink
 from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session
-from watersmeet.topology import Topology, plan_change
 from watersmeet.windows import (
     BufferConfig,
     CalendarWindows,

@@ -6,6 +6,16 @@ it at night needs all three: the fault, the thing that was given, and a line tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+PACKAGE_FOLDER = str(Path(__file__).parent)
+"""Where the package lies: a line in another file may be the user's own."""
+E = TypeVar("E", bound="WatersmeetError")
+
 
 class WatersmeetError(Exception):
     """Base of every error that watersmeet raises on purpose.
@@ -24,8 +34,8 @@ class WatersmeetError(Exception):
     passing = False
 
     def __init__(self, message: str, *, given: object = None, hint: str | None = None) -> None:
-        self.message = message
-        self.given = given
+        self.message = message = printable(message)
+        self.given = given = printable(given) if isinstance(given, str) else given
         self.hint = hint
         parts = [message]
         if given is not None:
@@ -40,8 +50,19 @@ class WatersmeetError(Exception):
         return _rebuild, (type(self), self.message, self.given, self.hint)
 
 
-def _rebuild(kind: type[WatersmeetError], message: str, given: object, hint: str | None) -> WatersmeetError:
-    return kind(message, given=given, hint=hint)
+def passing(error: E) -> E:
+    """The error, as one that may pass by itself."""
+    error.passing = True
+    return error
+
+
+def printable(text: str) -> str:
+    """The text with each half of a surrogate, which no encoding has, as an escape."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _rebuild(kind: type[WatersmeetError], message: str, value: object, hint: str | None) -> WatersmeetError:
+    return kind(message, given=value, hint=hint)
 
 
 class TopologyError(WatersmeetError):
@@ -86,3 +107,69 @@ class SinkError(WatersmeetError):
 
 class EncodingError(SinkError):
     """An output's format does not write a key or a value (KIP-399 calls it a serialization error)."""
+
+
+# The generations of Kafka Streams semantics that a topology can follow (docs/semantics, section 17).
+#
+# Vocabulary. ``current`` is what Kafka Streams 3.1 and later promise, with watersmeet's repairs; the others
+# reproduce what earlier releases did, for people who must reproduce their results.
+
+
+class Generation(Enum):
+    """One generation of join semantics; the value is the name a user writes."""
+
+    CURRENT = "current"
+    SPURIOUS = "spurious"
+    OLD = "old"
+    OLD_0_10_0 = "old-0.10.0"
+
+    @property
+    def is_old(self) -> bool:
+        """True for the rules of 0.10.0 and 0.10.1."""
+        return self in (Generation.OLD, Generation.OLD_0_10_0)
+
+    @classmethod
+    def of(cls, name: str | Generation) -> Generation:
+        """The generation of that name.
+
+        Raises
+        ------
+        TopologyError : unknown generation.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            names = ", ".join(repr(g.value) for g in cls)
+            raise TopologyError(
+                f"Unknown generation {name!r}.", given=repr(name), hint=f"Use one of {names}."
+            ) from None
+
+
+# Packages that only some of watersmeet needs: which are missing, and how they are installed.
+#
+# Vocabulary. There is no release yet: what is installed is a clone, and so are its extras.
+
+
+def installing(extra: str) -> str:
+    """How an extra is installed, as a hint.
+
+    >>> installing("registry")
+    'In the clone: pip install ".[registry]"'
+    """
+    return f'In the clone: pip install ".[{extra}]"'
+
+
+def missing(packages: Iterable[str]) -> list[str]:
+    """Those that cannot be imported, of packages by the names of their modules.
+
+    >>> missing(["json", "no_such_package", "no_such_package.part"])
+    ['no_such_package', 'no_such_package.part']
+    """
+    return [name for name in packages if not _is_there(name)]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package above it
+        return False

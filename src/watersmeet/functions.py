@@ -2,7 +2,7 @@
 
 Owns the one calling rule of watersmeet: a function's last parameters are the values, and with one parameter
 more the key comes first. Backends say what a function's arguments and results are: Spark Columns for users
-(`watersmeet._spark.functions.functions`), Arrow arrays for the engine without JVM (`proof.arrow`).
+(`watersmeet._spark.functions`), Arrow arrays for the engine without JVM (`proof.arrow`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,31 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dis import get_instructions
+from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
-from watersmeet.aggregates import AnyAggregate, PythonFunction
+from watersmeet.aggregates.declaration import AnyAggregate
+from watersmeet.aggregates.user_defined import PythonFunction
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.io.formats import Format
 
 Function = Callable[..., Any]
 RECORD = "record"
 """What a function's parameter is called that gets the record."""
+_WORDS = {
+    **dict.fromkeys(("k", "key"), "key"),
+    **dict.fromkeys(("v", "val", "value"), "value"),
+    **dict.fromkeys(("acc", "accumulator", "agg", "aggregate"), "aggregate"),
+    "left": "left",
+    "right": "right",
+}
+"""What names of parameters say of their arguments."""
+_PAIRED = {
+    max: "agg(largest=wm.max(lambda value: value['field'])), or a reducer of Columns: lambda aggregate, value: ...",
+    min: "agg(smallest=wm.min(lambda value: value['field'])), or a reducer of Columns: lambda aggregate, value: ...",
+}
+"""Functions of Python's that are of two values, and not of Columns."""
 
 
 class FunctionBackend(Protocol):
@@ -203,6 +219,9 @@ def adapt(
         raise FunctionError(
             f"The {role} must be a function, not {_described(function)}.", hint=_hint(function, parameters, takes)
         )
+    _check_order(function, parameters, role)
+    if backend is not None:
+        function = bound_now(function)
     least, most = _arity(function)
     if least <= full <= most and not least <= short <= most:
         return function
@@ -211,8 +230,55 @@ def adapt(
     raise FunctionError(
         f"The {role} takes {least} argument{'s' * (least != 1)}, and gets {short} or {full}.",
         given=f"{getattr(function, '__name__', repr(function))}{_signature(function)}",
-        hint=f"Write it as a function of {takes}.",
+        hint=_PAIRED[function] if function in (max, min) else f"Write it as a function of {takes}.",
     )
+
+
+def _check_order(function: Function, parameters: Sequence[str], role: str) -> None:
+    """Raise where the names of a function's parameters say that it expects its arguments in another order."""
+    names = [_WORDS.get(name) for name in _names(function)]
+    expected = parameters[-len(names) :] if names else ()
+    if names != list(expected) and sorted(map(str, names)) == sorted(expected):
+        raise FunctionError(
+            f"The {role} gets ({', '.join(expected)}), and its parameters are called ({', '.join(_names(function))}).",
+            hint=f"Write them in this order: lambda {', '.join(expected)}: ...",
+        )
+
+
+def bound_now(function: Function) -> Function:
+    """The function with the values that its outer names have now: one of a loop's variable is of its own round."""
+    if not isinstance(function, FunctionType) or _rebinds(function):
+        return function
+    if (function.__module__ or "").startswith("watersmeet."):
+        return function
+    names = _global_names(function.__code__)
+    around = {name: value for name, value in function.__globals__.items() if name in names or name.startswith("__")}
+    cells = tuple(map(_copied, function.__closure__ or ()))
+    bound = FunctionType(function.__code__, around, function.__name__, function.__defaults__, cells)
+    bound.__kwdefaults__, bound.__qualname__ = function.__kwdefaults__, function.__qualname__
+    vars(bound).update(vars(function))
+    return bound
+
+
+def _copied(cell: CellType) -> CellType:
+    try:
+        return CellType(cell.cell_contents)
+    except ValueError:  # it has no value yet
+        return cell
+
+
+def _rebinds(function: FunctionType) -> bool:
+    """Whether it sets an outer name, which others are to see."""
+    outer = function.__code__.co_freevars
+    steps = get_instructions(function.__code__)
+    sets = ((step.opname, step.argval) for step in steps if step.opname.startswith("STORE_"))
+    return any(opname == "STORE_GLOBAL" or (opname == "STORE_DEREF" and name in outer) for opname, name in sets)
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """The names that a function may look up, with those of the functions in it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return {*code.co_names}.union(*map(_global_names, inner))
 
 
 def _written(function: Any) -> Any:
@@ -226,15 +292,15 @@ def _plain(
     adapted = adapt(given.function, parameters, role)
     returns = "boolean" if given.returns is None and role.startswith("predicate") else given.returns
     if returns is None:
-        shown = "struct<key: string, value: long>" if pair else "long"
+        example = "struct<key: string, value: long>" if pair else "long"
         raise FunctionError(
             f"The {role} is a plain Python function without a result type: returns=None.",
             given=_described(given),
-            hint=f"Name the type: wm.python(function, {shown!r}).",
+            hint=f"Name the type: wm.python(function, {example!r}).",
         )
-    return belonging(
-        backend.plain(adapted, returns, role, pair=pair), given.function, names_of(adapted, len(parameters))
-    )
+    function = backend.plain(adapted, returns, role, pair=pair)
+    vars(belonging(function, given.function, names_of(adapted, len(parameters)))).update(_plain=True)
+    return function
 
 
 def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allowed: bool) -> bool:
@@ -245,11 +311,11 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
     FunctionError : it has, and gets no record; or its parameters can be read in two ways.
     """
     names = _names(_written(function))
-    more = len(names) - len(parameters)
-    if names[-1:] != [RECORD] or more not in (0, 1):
+    extra = len(names) - len(parameters)
+    if names[-1:] != [RECORD] or extra not in (0, 1):
         return False
-    short, full = (", ".join((*some, RECORD)) for some in (parameters[1:], parameters))
-    if more == 0 and names[0] == "key":
+    short, full = (", ".join((*arguments, RECORD)) for arguments in (parameters[1:], parameters))
+    if extra == 0 and names[0] == "key":
         if not allowed:
             return False
         raise FunctionError(
@@ -259,7 +325,7 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
         )
     if allowed:
         return True
-    if more == 0 and names[0] != parameters[1]:
+    if extra == 0 and names[0] != parameters[1]:
         return False
     raise FunctionError(
         f"The {role} takes a parameter `record`, which is not available here.",
@@ -271,9 +337,9 @@ def asks_for_record(function: Any, parameters: Sequence[str], role: str, *, allo
 
 def seeing_record(adapted: Function, function: Function, kind: Any, names: Sequence[str]) -> Function:
     """`adapted` as a function that gets the record, of this type, as its last argument."""
-    made = belonging(lambda *arguments: adapted(*arguments), function, names)
-    vars(made)["_record"] = kind
-    return made
+    wrapper = belonging(lambda *arguments: adapted(*arguments), function, names)
+    vars(wrapper)["_record"] = kind
+    return wrapper
 
 
 def record_of(function: Function) -> Any:
@@ -289,20 +355,26 @@ def types_for(function: Function, types: Sequence[Any]) -> tuple[Any, ...]:
 
 def belonging(adapted: Function, function: Function, names: Sequence[str]) -> Function:
     """`adapted`, which calls the user's `function`, with the record if that gets one; `names`: of its parameters."""
-    vars(adapted).update(_own=own(function), _names=tuple(names), _record=record_of(function))
+    own, record = unwrap(function), record_of(function)
+    vars(adapted).update(_own=own, _names=tuple(names), _record=record, _plain=is_plain(function))
     return adapted
 
 
-def own(function: Function) -> Function:
+def is_plain(function: Function) -> bool:
+    """Whether the function that the user wrote gets plain values, and no Columns."""
+    return bool(getattr(function, "_plain", False))
+
+
+def unwrap(function: Function) -> Function:
     """The function as the user wrote it."""
-    found: Function = getattr(function, "_own", function)
-    return found
+    original: Function = getattr(function, "_own", function)
+    return original
 
 
 def names_of(function: Function, count: int) -> tuple[str, ...]:
     """The names of a function's arguments, in the user's words if possible."""
     names = tuple(getattr(function, "_names", ()) or _names(function))
-    foreign = own(function) is function and (getattr(function, "__module__", "") or "").startswith("watersmeet.")
+    foreign = unwrap(function) is function and (getattr(function, "__module__", "") or "").startswith("watersmeet.")
     if len(names) == count and not foreign:
         return names
     return {1: ("value",), 2: ("key", "value"), 3: ("key", "left", "right")}.get(count, ()) or tuple(
@@ -312,8 +384,8 @@ def names_of(function: Function, count: int) -> tuple[str, ...]:
 
 def _aligned(function: Function, parameters: Sequence[str]) -> Sequence[str]:
     """The names of a function that leaves the key out, behind the key's."""
-    given = _names(own(function))
-    return (parameters[0], *given) if len(given) == len(parameters) - 1 else parameters
+    names = _names(unwrap(function))
+    return (parameters[0], *names) if len(names) == len(parameters) - 1 else parameters
 
 
 def _names(function: Function) -> list[str]:
@@ -331,30 +403,31 @@ def _signature(function: Function) -> str:
         return "(...)"
 
 
-def _described(given: Any) -> str:
+def _described(value: Any) -> str:
     """A value given in place of a function, as text."""
-    kind = type(given).__name__
-    if isinstance(given, PythonFunction):
-        return f"wm.python({getattr(given.function, '__name__', given.function)!s})"
-    return f"{kind}: {given!r:.80}" if kind not in ("str", "int", "bool", "NoneType") else f"{given!r:.80}"
+    kind = type(value).__name__
+    if isinstance(value, PythonFunction):
+        return f"wm.python({getattr(value.function, '__name__', value.function)!s})"
+    return f"{kind}: {value!r:.80}" if kind not in ("str", "int", "bool", "NoneType") else f"{value!r:.80}"
 
 
-def _hint(given: Any, parameters: Sequence[str], takes: str) -> str:
-    kind, last = type(given).__name__, parameters[-1]
-    if isinstance(given, PythonFunction):
+def _hint(value: Any, parameters: Sequence[str], takes: str) -> str:
+    kind, last = type(value).__name__, parameters[-1]
+    needed = parameters[1:] if parameters[0] == "key" and len(parameters) > 1 else parameters
+    if isinstance(value, PythonFunction):
         return (
             "Here a function takes and returns Columns; plain Python is F.udf(function, 'long'): "
             f"lambda {last}: F.udf(function, 'long')({last}['field'])."
         )
-    if isinstance(given, AnyAggregate):
-        return f"An aggregate is of grouped records: group_by_key().agg(total={given.example()})."
-    if kind == "str" and given.isidentifier():
-        return f"Write a function of {takes}: lambda {last}: {last}[{given!r}]."
+    if isinstance(value, AnyAggregate):
+        return f"An aggregate is of grouped records: group_by_key().agg(total={value.example()})."
+    if kind == "str" and value.isidentifier():
+        return f"Write a function of {takes}: lambda {', '.join(needed)}: {last}[{value!r}]."
     if kind == "Column" or kind == "str":
-        shown = re.sub(r"^Column<'(.*)'>$", r"\1", str(given))
-        field = next(iter(re.findall(r"^\W*([A-Za-z_]\w*)", shown)), "field")
-        return f"Write a function of {takes}, which gets Columns: lambda {last}: {last}[{field!r}] ..."
-    return f"Write a function of {takes}: lambda {last}: ..."
+        text = re.sub(r"^Column<'(.*)'>$", r"\1", str(value))
+        field = next(iter(re.findall(r"^\W*([A-Za-z_]\w*)", text)), "field")
+        return f"Write a function of {takes}, which gets Columns: lambda {', '.join(needed)}: {last}[{field!r}] ..."
+    return f"Write a function of {takes}: lambda {', '.join(needed)}: ..."
 
 
 def wants(function: Function, count: int) -> bool:
@@ -382,18 +455,18 @@ def _arity(function: Function) -> tuple[int, float]:
     return required, len(positional)
 
 
-def check_branches(given: Any) -> None:
+def check_branches(branches: Any) -> None:
     """Raise unless the branches of a split are predicates by name.
 
     Raises
     ------
     TopologyError : they are not.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(branches, Mapping):
         raise TopologyError(
-            f"split takes a predicate for each branch's name, and not {type(given).__name__}: {given!r:.80}.",
+            f"split takes a predicate for each branch's name, and not {type(branches).__name__}: {branches!r:.80}.",
             hint="split({'name': predicate}, default='rest').",
         )
-    wrong = next((name for name in given if not isinstance(name, str) or not name), None)
-    if wrong is not None or None in given:
+    wrong = next((name for name in branches if not isinstance(name, str) or not name), None)
+    if wrong is not None or None in branches:
         raise TopologyError(f"The name of a branch must be a text, not {wrong!r}.", hint="split({'name': predicate}).")

@@ -15,10 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from watersmeet._spark.session.archive import archive_place, archives, java
-from watersmeet._spark.session.connector import kafka_jars
-from watersmeet._spark.session.machine.checks import Wanted, check_machine
-from watersmeet._spark.session.master import default_settings
+from watersmeet._spark.machine import SessionConfig, check_machine, default_settings
+from watersmeet._spark.session import archive_place, archives, java, kafka_jars
 from watersmeet.errors import ConfigError, WatersmeetError
 
 _RUN = "--run"
@@ -31,26 +29,26 @@ def prepare() -> Path:
     ------
     ConfigError : Spark cannot start on this machine, or the JVM makes no archive.
     """
-    check_machine(Wanted(default_settings()))
+    check_machine(SessionConfig(default_settings()))
     place = archive_place()
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        made = Path(folder, "classes.jsa")
-        program = [sys.executable, "-m", "watersmeet.prepare", _RUN, folder, str(made)]
+        archive = Path(folder, "classes.jsa")
+        program = [sys.executable, "-m", "watersmeet.prepare", _RUN, folder, str(archive)]
         # the JVM writes the archive when it ends, which is after the program: its output ends with both
-        ended = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if ended.returncode or not made.is_file() or not _is_whole(made):
+        process = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if process.returncode or not archive.is_file() or not _is_whole(archive):
             raise ConfigError(
                 "The JVM did not write an archive of its classes.",
-                given="\n".join(ended.stdout.strip().splitlines()[-3:]),
+                given="\n".join(process.stdout.strip().splitlines()[-3:]),
                 hint="Topologies start without it, too; Java 17 or later writes one.",
             )
-        before = archives(place)
-        file = place.with_name(f"{place.name}-{made.stat().st_size}.jsa")
-        os.replace(made, file)
-    for other in before:
-        if other != file:
-            other.unlink(missing_ok=True)
+        existing = archives(place)
+        file = place.with_name(f"{place.name}-{archive.stat().st_size}.jsa")
+        os.replace(archive, file)
+    for entry in existing:
+        if entry != file:
+            entry.unlink(missing_ok=True)
     return file
 
 
@@ -75,7 +73,7 @@ def _run(folder: str, archive: str) -> None:
     for name in ("left", "right"):
         read = spark.readStream.schema("key long, value string, ts long").parquet(f"{folder}/rows")
         tables.append(builder.table(read, name=name, key="key", value="value", timestamp="ts"))
-    joined = tables[0].join(tables[1], lambda one, other: F.concat(one, F.lit(" "), other))
+    joined = tables[0].join(tables[1], lambda left, right: F.concat(left, F.lit(" "), right))
     joined.to(wm.ForeachBatch(lambda frame, _: print(frame.count())), name="out")
     query = builder.build().start(
         spark, checkpoint=f"{folder}/checkpoint", local_cache=f"{folder}/cache", available_now=True

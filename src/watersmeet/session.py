@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import ConfigError
-from watersmeet.names import answered
+from watersmeet.hints import answered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def session(
     ConfigError : there is a session already, and it was made with other settings than wanted here; or the connector
         is not there and cannot be had.
     """
-    from watersmeet._spark.session.session import session as make
+    from watersmeet._spark.session import session as make
 
     _check(app_name, kafka, jars, config)
     return make(app_name, master=master, kafka=kafka, jars=jars, config=None if config is None else dict(config))
@@ -64,6 +64,6 @@ def _check(app_name: Any, kafka: Any, jars: Any, config: Any) -> None:
             "config={'spark.sql.shuffle.partitions': '4'}",
         ),
     )
-    for fits, name, given, wanted, example in checks:
+    for fits, name, value, expected, example in checks:
         if not fits:
-            raise ConfigError(f"{name} must be {wanted}: {name}={given!r:.80}.", hint=f"For example {example}.")
+            raise ConfigError(f"{name} must be {expected}: {name}={value!r:.80}.", hint=f"For example {example}.")

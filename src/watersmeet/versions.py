@@ -11,12 +11,12 @@ LEAST_SPARK = (4, 1)
 """The first version whose arbitrary-state processor has all that watersmeet uses."""
 
 
-def check_pyspark(found: str | None, place: str | None = None) -> None:
+def check_pyspark(installed: str | None, place: str | None = None) -> None:
     """Raise unless this version of PySpark will do.
 
     Parameters
     ----------
-    found : the installed version, as text; None: there is none.
+    installed : the installed version, as text; None: there is none.
     place : the folder that it is imported from; None: not known.
 
     Raises
@@ -24,24 +24,24 @@ def check_pyspark(found: str | None, place: str | None = None) -> None:
     ImportError : it will not.
     """
     least = ".".join(map(str, LEAST_SPARK))
-    numbers = tuple(int(part) for part in (found or "0").split(".")[:2] if part.isdecimal())
-    if found is None or numbers < LEAST_SPARK:
+    numbers = tuple(int(part) for part in (installed or "0").split(".")[:2] if part.isdecimal())
+    if installed is None or numbers < LEAST_SPARK:
         where = f", imported from {place}" if place else ""
-        what = "and there is none" if found is None else f"and this is PySpark {found}{where}"
+        status = "and there is none" if installed is None else f"and this is PySpark {installed}{where}"
         # an installed one does not help where another stands before it
         cure = ", and take that folder from PYTHONPATH if it is another Spark's" if where else ""
         hint = f"pip install 'pyspark>={least}'{cure}"
-        raise ImportError(f"watersmeet needs PySpark {least} or later, {what}.\nHint: {hint}")
+        raise ImportError(f"watersmeet needs PySpark {least} or later, {status}.\nHint: {hint}")
 
 
 def pyspark_version() -> str | None:
     """The version of PySpark that is there: of the package, which Spark's own folder (SPARK_HOME) may bring instead."""
     try:
-        own = getattr(import_module("pyspark"), "__version__", None)
+        module_version = getattr(import_module("pyspark"), "__version__", None)
     except ImportError:
         return None
     try:
-        return str(own) if own is not None else version("pyspark")
+        return str(module_version) if module_version is not None else version("pyspark")
     except PackageNotFoundError:
         return None
 

@@ -24,7 +24,7 @@ from tests.aggregates.product.oracle import product as one_at_a_time
 from tests.engine.kit import by_step, driver_of
 from tests.test_architecture import modules
 from watersmeet import aggregates
-from watersmeet._engine.aggregates import kinds
+from watersmeet._engine.aggregates import registry
 from watersmeet._plan.folds import NamedFold
 from watersmeet.errors import TopologyError
 from watersmeet.windows import SessionWindows, SlidingWindows, TimeWindows
@@ -41,7 +41,7 @@ MODULO = 97
 def _in_both_tables() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(aggregates.AGGREGATES, Product.stem, Product)
-        patch.setitem(kinds.KERNELS, Product.stem, kernel)
+        patch.setitem(registry.KERNELS, Product.stem, kernel)
         yield
 
 
@@ -99,7 +99,7 @@ def test_it_lies_in_three_files() -> None:
 
 def test_each_aggregate_has_a_kernel_an_oracle_and_a_name_in_the_package() -> None:
     stems = set(aggregates.AGGREGATES) - {Product.stem}
-    assert stems == set(RESULTS) == set(kinds.KERNELS) - {Product.stem, "kept"}
+    assert stems == set(RESULTS) == set(registry.KERNELS) - {Product.stem, "kept"}
     names = {each.name for stem, each in aggregates.AGGREGATES.items() if stem in stems - {"own"}}
     assert names | {"Aggregate"} <= set(wm.__all__)
     assert all(getattr(wm, name).__doc__ for name in names)
@@ -123,8 +123,7 @@ def test_what_checkpoints_have_recorded_of_aggregates_is_read_as_it_was() -> Non
 # Who may know an aggregate by its class or stem: its own declaration, kernel and oracle, and the two tables.
 FREE = (
     "watersmeet.aggregates",
-    "watersmeet._engine.aggregates.kernels",
-    "watersmeet._engine.aggregates.kinds",
+    "watersmeet._engine.aggregates",
     "proof",
 )
 CLASSES = {each.__name__ for each in aggregates.AGGREGATES.values()} - {"Aggregate"}
@@ -165,8 +164,8 @@ def test_nobody_asks_which_aggregate_something_is() -> None:
         "if each.stem == 'top_k':\n    pass",
         "takes = kind in ('collect_list', 'collect_set')",
     ]
-    assert all(len(breaches(source, "watersmeet.handles.grouped.folding")) == 1 for source in bad)
-    assert breaches("if isinstance(each, AnyAggregate):\n    pass", "watersmeet.handles.grouped.folding") == []
+    assert all(len(breaches(source, "watersmeet.api.folds")) == 1 for source in bad)
+    assert breaches("if isinstance(each, AnyAggregate):\n    pass", "watersmeet.api.folds") == []
 
 
 def test_a_declaration_has_all_that_is_asked_of_it() -> None:

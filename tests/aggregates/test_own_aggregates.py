@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import watersmeet.aggregates as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
-from watersmeet._engine.aggregates.of_plan import how_it_runs
+from watersmeet._engine.aggregates.registry import how_it_runs
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 

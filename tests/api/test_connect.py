@@ -45,7 +45,7 @@ def test_stores_are_not_read_over_spark_connect_either(tmp_path: Path) -> None:
 
 
 def test_wm_session_does_not_connect_to_a_server_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watersmeet._spark.session.session.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("watersmeet._spark.session.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", "sc://host:15002/;token=canary")
     with pytest.raises(wm.ConfigError, match="SPARK_REMOTE is set") as refused:
         wm.session("app")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import pytest
 
 import watersmeet as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, REF
-from watersmeet.errors import MissingName, TopologyError, WatersmeetError
-from watersmeet.names import ELSEWHERE, public
-from watersmeet.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
+from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.query.query import Query
+from watersmeet._spark.serving.client import ServedTable
+from watersmeet.errors import MissingName, TopologyError, WatersmeetError, WrongCall
+from watersmeet.hints import ELSEWHERE, argument_types, public
+from watersmeet.processors import Context, ListState, MapState, Record, ValueState
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.topics import TestInputTopic, TestOutputTopic
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 KINDS = {"KStream": wm.KStream, "KTable": wm.KTable, "WTable": wm.WTable, "GlobalKTable": wm.GlobalKTable}
@@ -23,7 +30,8 @@ KINDS |= {"KGroupedStream": wm.KGroupedStream, "KGroupedTable": wm.KGroupedTable
 KINDS |= {"Topology": wm.Topology, "StreamsBuilder": wm.StreamsBuilder, "CogroupedKStream": wm.CogroupedKStream}
 KINDS |= {each.__name__: each for each in (wm.TimeWindowedKStream, wm.SessionWindowedKStream)}
 KINDS |= {each.__name__: each for each in (wm.TimeWindows, wm.SlidingWindows, wm.SessionWindows, wm.CalendarWindows)}
-KINDS |= {each.__name__: each for each in (TopologyTestDriver, TestInputTopic, TestOutputTopic)}
+KINDS |= {each.__name__: each for each in (TopologyTestDriver, TestInputTopic, TestOutputTopic, Query, ServedTable)}
+KINDS |= {each.__name__: each for each in (wm.Aggregate, Metrics, Context, Record, ValueState, ListState, MapState)}
 WINDOWS = wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
 
 
@@ -208,6 +216,41 @@ def test_what_is_added_behind_build_is_refused_and_building_twice_is_not() -> No
     assert names.builder.build().describe() == names.builder.build().describe()
     with pytest.raises(TopologyError, match="has been built"):
         names.stream.to("late")
+
+
+def test_each_type_of_a_public_signature_is_one_that_arguments_are_checked_by() -> None:
+    methods = [getattr(kind, name, None) for kind in KINDS.values() for name in public(kind)]
+    functions = [each for each in (*methods, *map(wm.__dict__.get, wm.__all__)) if hasattr(each, "__wrapped__")]
+    assert len(functions) > 150
+    for function in functions:
+        kinds = argument_types(function.__wrapped__)[0]
+        parameters = inspect.signature(function).parameters.values()
+        assert {each.name for each in parameters if each.annotation is not each.empty} == set(kinds), function
+
+
+def test_the_options_of_overloads_are_those_of_the_method_each_with_the_types_of_all() -> None:
+    options = inspect.signature(wm.KStream.join).parameters
+    assert list(options)[:4] == ["self", "other", "joiner", "windows"]
+    assert {*list(options)[4:]} == {"match", "generation", "name", "grace", "key", "window_of", "keep"}
+    assert options["windows"].default is None
+    assert options["keep"].default is None
+    assert inspect.signature(wm.KTable.one_to_many_join).parameters["key"].default is inspect.Parameter.empty
+    kinds, _ = argument_types(wm.StreamsBuilder.table.__wrapped__)
+    assert {wm.Snapshot, wm.Backfill, NoneType} == {*get_args(kinds["bootstrap"])}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"hedaers": True}, r"has no option hedaers=True\. Hint: Did you mean headers=\?"),
+        ({"name": ""}, r"takes no name=''\. Hint: name= is a text"),
+        ({"store": "s"}, "has no option store='s'"),
+    ],
+)
+def test_an_option_that_is_unpacked_is_answered_as_any_other(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(WrongCall) as refused:
+        arrow_builder("unpacked").stream("in", **TEXTS, **options)
+    assert re.search(says, " ".join(str(refused.value).split()))
 
 
 @pytest.mark.parametrize("stream_first", [True, False])

@@ -12,10 +12,9 @@ import pytest
 import watersmeet as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import LIBRARY, PLUS, REF
+from watersmeet.api.handle import CALLED, require_same_key, side_of
+from watersmeet.api.joins import JOINS
 from watersmeet.errors import TopologyError
-from watersmeet.handles.handle import side_of
-from watersmeet.handles.joins.kinds import JOINS
-from watersmeet.handles.side import CALLED, require_same_key
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])

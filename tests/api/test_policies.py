@@ -10,7 +10,7 @@ import pytest
 
 import watersmeet as wm
 from proof.arrow import arrow_builder
-from watersmeet._spark.query import policies
+from watersmeet._spark.query import start
 from watersmeet.errors import TopologyError
 
 LATE, BAD = wm.DeadLetter("late"), wm.DeadLetter("bad")
@@ -98,12 +98,12 @@ def test_a_checkpoint_has_the_policies_of_single_operators_too() -> None:
         return builder.build()
 
     plain, own = built(), built(counts={"on_error": "fail", "on_drop": BAD}, out={"on_error": "fail"})
-    effects = json.loads(json.dumps(policies.recorded(own.plan)))
-    assert effects[policies.EFFECT]["counts"] == {"on_error": "fail", "on_drop": ["bad"]}
-    assert not policies.differ(own.physical, effects)
-    assert policies.differ(plain.physical, effects)
+    effects = json.loads(json.dumps(start.recorded(own.plan)))
+    assert effects[start.EFFECT]["counts"] == {"on_error": "fail", "on_drop": ["bad"]}
+    assert not start.differ(own.physical, effects)
+    assert start.differ(plain.physical, effects)
     for topology in (plain, own):
-        made = policies.under(topology.physical, effects)
+        made = start.under(topology.physical, effects)
         assert made.plan.within == own.plan.within
         assert [source.name for source in made.plan.sources] == [source.name for source in own.plan.sources]
-    assert policies.recorded(plain.plan)[policies.EFFECT][""] == {"on_error": "skip", "on_drop": ["late"]}
+    assert start.recorded(plain.plan)[start.EFFECT][""] == {"on_error": "skip", "on_drop": ["late"]}

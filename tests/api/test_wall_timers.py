@@ -8,7 +8,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 class Tick:

@@ -21,7 +21,7 @@ from bench.workloads.aggregates import DAY_MS, HOUR_MS, in_spark, sales_data
 from bench.workloads.datasets import EPOCH
 from bench.workloads.every import WORKLOADS
 from bench.workloads.workload import handles_of
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 MINUTE_MS = 60_000
 

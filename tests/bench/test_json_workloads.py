@@ -16,8 +16,8 @@ from bench.workloads.datasets import Shape
 from bench.workloads.every import EVERY, WORKLOADS
 from bench.workloads.json_records import CLICK, ORDER, PAGE, PAYMENT, USER, enrich_data, orders_data
 from bench.workloads.workload import Data, Workload, handles_of
-from watersmeet._worker.formats.json_decode import decode
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._worker.formats.json import decode
+from watersmeet.testing.driver import TopologyTestDriver
 
 Rows = list[tuple[str, int, Any, int]]
 """Topic, key, value and time."""

@@ -41,13 +41,13 @@ def test_tables_pass_the_levels_before_their_join(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stack", "part"),
     [
-        (["pyarrow/compute.py:take", "_engine/rows/columns.py:gather", "_engine/rows/sizes.py:_part"], "take"),
-        (["_engine/rows/sizes.py:row_bytes", "_engine/rows/blob.py:pieces"], "sizes of rows"),
+        (["pyarrow/compute.py:take", "_engine/rows.py:gather", "_engine/row_sizes.py:_part"], "take"),
+        (["_engine/row_sizes.py:row_bytes", "_engine/row_sizes.py:pieces"], "sizes of rows"),
         (
-            ["pyarrow/ipc.py:new_stream", "_engine/rows/blob.py:encode", "_engine/x.py:f"],
+            ["pyarrow/ipc.py:new_stream", "_engine/row_sizes.py:encode", "_engine/x.py:f"],
             "blobs written",
         ),
-        (["_engine/state/merge.py:joined", "_engine/state/table.py:Table.point"], "arrays put together, merges"),
+        (["_engine/state/merge.py:joined", "_engine/state/runs.py:Table.point"], "arrays put together, merges"),
     ],
 )
 def test_the_innermost_work_on_columns_decides(stack: list[str], part: str) -> None:

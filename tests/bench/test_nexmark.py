@@ -17,8 +17,8 @@ from bench.nexmark import generator
 from bench.nexmark.queries import EVENT, NEAR, QUERIES
 from bench.nexmark.reference import Reference
 from bench.workloads import nexmark
-from watersmeet._engine.keys.murmur import murmur2
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._engine.keys import murmur2
+from watersmeet.testing.driver import TopologyTestDriver
 
 SHAPE = generator.Shape(events=6_000, generators=1, rate=150)
 """Forty seconds of event time: several windows of each query."""

@@ -15,8 +15,8 @@ from bench.measuring.measure import Usage
 from bench.measuring.profiles import JAVA, PYTHON, THREADS, part_of
 from bench.measuring.sampled_daemon import named
 from watersmeet._engine.state import cache
-from watersmeet._worker.formats import json_decode, json_encode
-from watersmeet._worker.writers import kafka_sink
+from watersmeet._worker.formats import json
+from watersmeet._worker.writers import kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 SENT, READ = "state: sent to and from the state server", "Spark's worker: rows and Arrow"
@@ -32,26 +32,30 @@ def test_the_innermost_frame_that_is_known_decides() -> None:
 @pytest.mark.parametrize(
     ("stack", "part"),
     [
-        (["_engine/rows/blob.py:encode", "_engine/state/rundata.py:_store_run"], "state: new runs and merges"),
-        (["_engine/rows/blob.py:encode", "_worker/packing/packing.py:Pack._rows"], "pack"),
-        (["_worker/formats/json_blocks.py:read", "_worker/packing/packing.py:Pack._rows"], "JSON: read"),
+        (["_engine/row_sizes.py:encode", "_engine/state/runs.py:_store_run"], "state: new runs and merges"),
+        (["_engine/row_sizes.py:encode", "_worker/pack.py:Pack._rows"], "pack"),
+        (["_worker/formats/json.py:read", "_worker/pack.py:Pack._rows"], "JSON: read"),
         (
-            ["_worker/formats/json_encode.py:_floats", "_worker/writers/direct_sink.py:WriteDirectly._sorted"],
+            ["_worker/formats/json.py:_json_encode_floats", "_worker/writers/kafka.py:WriteTopics._sorted"],
             "JSON: written",
         ),
         (["pyarrow/compute.py:add", "_engine/expressions/evaluate.py:run", "level.py:run"], "functions in the level"),
-        (["_engine/state/merge.py:joined", "_engine/state/table.py:Table.point"], "state: lookups"),
-        (["pyspark/serializers.py:dumps", "_worker/state.py:SparkChunkStore.put_chunk"], SENT),
+        (["_engine/state/lookups.py:joined", "_engine/state/runs.py:Table.point"], "state: lookups"),
+        (["pyspark/serializers.py:dumps", "_worker/spark_worker.py:SparkChunkStore.put_chunk"], SENT),
         (
             [
                 "sql/conversion.py:flatten_struct",
-                "_worker/packing/packing.py:_gather",
-                "_worker/packing/packing.py:Pack.__call__",
+                "_worker/pack.py:_gather",
+                "_worker/pack.py:Pack.__call__",
             ],
             READ,
         ),
         (
-            ["pyarrow/compute.py:take", "_engine/operators/table.py:run", "_engine/operators/level.py:run_operator"],
+            [
+                "pyarrow/compute.py:take",
+                "_engine/operators/tables.py:run",
+                "_engine/operators/__init__.py:run_operator",
+            ],
             "level: operators",
         ),
     ],
@@ -63,9 +67,9 @@ def test_a_worker_s_stack_has_its_part(stack: list[str], part: str) -> None:
 @pytest.mark.parametrize(
     ("function", "part"),
     [
-        (json_decode.decode, "JSON: read"),
-        (json_encode.encoded, "JSON: written"),
-        (kafka_sink.send, "produce"),
+        (json.decode, "JSON: read"),
+        (json.encoded, "JSON: written"),
+        (kafka.send, "produce"),
         (cache.own_folder, "state: the machine's cache"),
     ],
     ids=["read", "write", "produce", "cache"],

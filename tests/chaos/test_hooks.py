@@ -14,8 +14,8 @@ from chaos.hooks import FOLDER, LIMITS, WRITERS
 _SHOWN = """
 from chaos.hooks import install
 install()
-from watersmeet._spark.sinks import topics
-print(*(topics.limit(2) for _ in range(200)))
+from watersmeet._spark.outputs import output
+print(*(output.limit(2) for _ in range(200)))
 """
 
 
@@ -32,6 +32,6 @@ def test_tasks_write_themselves_what_they_are_to_write(tmp_path: Path, writers: 
 
 
 def test_the_driver_writes_below_the_limit_of_the_product_where_it_is_to_write(tmp_path: Path) -> None:
-    from watersmeet._worker.writers.driver_commit import limit
+    from watersmeet._worker.writers.kafka import limit
 
     assert limits(tmp_path, "driver") == {limit(2)}

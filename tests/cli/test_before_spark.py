@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from watersmeet.cli import commands
 from watersmeet.cli.commands import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["draw", "shop:number"], "shop:number is not a topology: its type is int"),
     (["draw", "shop:Kind"], "shop:Kind is not a topology: its type is type"),
     (["draw", "broken:topology"], "The module 'broken' of broken:topology is not Python: '(' was never closed, line 2"),
+    (RUN, "shop:usual reads the Kafka topic 'in', and --kafka is left out."),
     (["run", "shop:usual", "--checkpoint", "shop.py"], "The checkpoint 'shop.py' is a file."),
     (["run", "shop:usual", "--checkpoint", "pack"], "is a folder with other files in it: __init__.py"),
     ([*RUN, "--kafka", "broker"], "Kafka needs the addresses of its servers with their ports, and got 'broker'"),
@@ -53,9 +55,13 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["diff", "pack", "shop:usual"], "No topology of watersmeet has been started with this checkpoint."),
     (["stores", "cp"], "No topology of watersmeet has been started with this checkpoint."),
     (["state", "pack", "store"], "No topology of watersmeet has been started with this checkpoint."),
+    (["describe", "shop.py:usual"], "A module has no .py: shop:usual."),
+    (["draw", "shop:usual", "-o", "shop.png"], "--output shop.svg, which a browser shows"),
     (["metrics", "cp"], "No topology of watersmeet has been started with this checkpoint."),
 ]
 OF_CLICK: list[tuple[list[str], str]] = [
+    (["state", "cp", "store", "--limit", "-5"], "-5 is not in the range x>=1"),
+    (["stores", "cp", "--batch", "-1"], "-1 is not in the range x>=0"),
     ([*RUN, "--shard", "4"], "Did you mean one of: '--restart', '--shards'?"),
     ([*RUN, "--shards", "many"], "'many' is not a valid integer"),
     (["run", "--checkpoint", "cp"], "Missing argument TOPOLOGY, or topology = ..."),
@@ -66,6 +72,7 @@ OF_CLICK: list[tuple[list[str], str]] = [
 PROGRAM = """
 import json, sys
 from click.testing import CliRunner
+from watersmeet.cli import commands
 from watersmeet.cli.commands import main
 results = [CliRunner().invoke(main, args) for args in json.loads(sys.stdin.read())]
 print(json.dumps([(each.exit_code, each.output, repr(each.exception)) for each in results]))
@@ -121,3 +128,22 @@ def test_the_help_of_each_command_has_examples_with_options_that_it_has(name: st
         words = line.split()
         assert words[:2] == ["watersmeet", name]
         assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("def made(spark, shards): ...", "of 2 arguments: spark, shards.\nHint: Name a function of the Spark session"),
+        ("def made():\n    raise KeyError('orders')", "Error: KeyError: 'orders'\n  File "),
+    ],
+)
+def test_a_function_that_cannot_make_a_topology_is_answered_with_the_users_lines_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, answer: str
+) -> None:
+    (tmp_path / "makes.py").write_text(f"{body}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "makes", raising=False)
+    monkeypatch.setattr(commands, "session", lambda **_: None)
+    result = CliRunner().invoke(main, ["describe", "makes:made"])
+    assert (result.exit_code, answer in result.output, "watersmeet/cli" in result.output) == (1, True, False), result
+    monkeypatch.delitem(sys.modules, "makes", raising=False)

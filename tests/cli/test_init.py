@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from watersmeet.cli.commands import main
-from watersmeet.cli.init import FILES
-from watersmeet.cli.run_options import read_config
+from watersmeet.cli.commands import FILES, main
+from watersmeet.cli.run import read_config
 from watersmeet.cli.topologies import made_topology
 
 

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
 from tests.spark.serving.standing import ROWS, ask, served, standing
-from watersmeet import extras
-from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.remote import TableServerAddress
+from watersmeet import errors
+from watersmeet._spark.serving.client import TableServerAddress
+from watersmeet._spark.serving.servers import Servers
 from watersmeet.cli.commands import main
 from watersmeet.cli.mcp_server import made_server
 from watersmeet.errors import ConfigError
@@ -134,7 +134,7 @@ def test_a_wrong_token_ends_the_command_before_it_listens(servers: Servers) -> N
 
 
 def test_without_the_package_the_command_names_the_extra(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"(?s)not installed: mcp.*\[mcp\]"):
         made_server(TableServerAddress(servers.url, TOKEN))
 
@@ -143,6 +143,6 @@ def test_the_command_speaks_over_stdin_and_stdout_alone(servers: Servers) -> Non
     async def work(asked: Asked) -> None:
         assert [row["key"] for row in (await asked.json("get", table="t", keys=[7]))["rows"]] == [7]
 
-    arguments = ["-m", "watersmeet.cli.commands", "mcp", servers.url]
+    arguments = ["-m", "watersmeet", "mcp", servers.url]
     command = StdioServerParameters(command=sys.executable, args=arguments, env={"WATERSMEET_TOKEN": TOKEN})
     within(command, work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from watersmeet import errors
-from watersmeet._spark.query.failures import named
-from watersmeet._spark.query.kafka_failures import kafka_failure
+from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.query.failures import kafka_failure, translate
 from watersmeet._spark.query.restarts import WITHIN, Restarts, may_pass
+from watersmeet._worker.wire import Measures
 from watersmeet._worker.writers.kafka_client import NO_RETURN
 from watersmeet.cli.commands import main
-from watersmeet.cli.run_options import read_config
+from watersmeet.cli.run import check_accepted, read_config
 
 LOST = (
     "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in stage 3.0 "
@@ -27,8 +29,8 @@ OF_A_WORKER = "watersmeet.errors.SinkError: Kafka refuses the records.\nGiven: o
 MAY_PASS = {
     "Kafka does not answer a source": UNANSWERED,
     "topics that were made during the start": kafka_failure("[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED]"),
-    "brokers are down, in a task": named(Exception(OF_A_WORKER.format("_ALL_BROKERS_DOWN")), "/cp"),
-    "too few replicas, in a task": named(Exception(OF_A_WORKER.format("NOT_ENOUGH_REPLICAS")), "/cp"),
+    "brokers are down, in a task": translate(Exception(OF_A_WORKER.format("_ALL_BROKERS_DOWN")), "/cp"),
+    "too few replicas, in a task": translate(Exception(OF_A_WORKER.format("NOT_ENOUGH_REPLICAS")), "/cp"),
     "a client that hangs": errors.SinkError(NO_RETURN, given="waited 90 s"),
     "an executor": Exception(LOST.format("ExecutorLostFailure (executor 2 exited) Reason: worker lost")),
     "a killed task": Exception(LOST.format("TaskKilled (another attempt succeeded)")),
@@ -39,11 +41,11 @@ STAYS = {
     "a changed topology": errors.ChangedTopology("Another topology."),
     "damaged state": errors.StateError("A run is missing."),
     "a wrong setting": errors.ConfigError("No such topic."),
-    "a function that raises": named(
+    "a function that raises": translate(
         Exception(LOST.format("x.EvaluationError: [E] ExecutorLostFailure In a function behind 'orders'.")), "/cp"
     ),
     "a function's own text": Exception(LOST.format("java.lang.Error: ExecutorLostFailure, a user wrote")),
-    "a record that Kafka refuses": named(Exception(OF_A_WORKER.format("MSG_SIZE_TOO_LARGE")), "/cp"),
+    "a record that Kafka refuses": translate(Exception(OF_A_WORKER.format("MSG_SIZE_TOO_LARGE")), "/cp"),
     "a topic that is gone": kafka_failure("[KAFKA_DATA_LOSS.COULD_NOT_READ]"),
     "anything else": ValueError("Kafka does not answer."),
 }
@@ -165,3 +167,15 @@ def test_the_limit_comes_from_the_file_or_the_command_line_and_is_checked(tmp_pa
     assert result.exit_code == 1
     assert "restart=-1" in result.output
     assert "Hint: --restart 5" in result.output
+
+
+@pytest.mark.parametrize(("refused", "ends"), [(3, True), (2, False)])
+def test_a_run_ends_with_an_error_if_all_records_of_an_input_were_refused(refused: int, ends: bool) -> None:
+    counted = Totals(Counted((), Measures(0, (), {}, frozenset()))).metrics(active=False, at_ms=0)
+    drops = {("orders", "undecodable"): refused, ("orders", "null_key"): 3, ("others", "dead_letter"): 3}
+    now = replace(counted, consumed={"orders": 3, "rest": 0}, drops=drops)
+    if not ends:
+        check_accepted(now)
+        return
+    with pytest.raises(errors.SourceError, match="All 3 records of the input 'orders' were refused: undecodable"):
+        check_accepted(now)

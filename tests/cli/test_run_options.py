@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from proof.arrow import ArrowFunctions
-from watersmeet.builder import StreamsBuilder
-from watersmeet.cli.run_options import RunOptions, policy, read_config
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.cli.run import RunOptions, policy, read_config
 from watersmeet.errors import ConfigError
-from watersmeet.io.policies import DeadLetter, Policies, policies_of_run
+from watersmeet.io.endpoints import DeadLetter, Policies, policies_of_run
 
 WHOLE = """
 topology = "shop.topologies:orders"
@@ -161,4 +161,4 @@ def test_policies_of_a_run_take_the_place_of_the_builders_and_not_of_an_inputs()
     policies = {source.name: source.origin.policies for source in plan.sources}
     assert (policies["usual"].on_undecodable, policies["own"].on_undecodable) == ("skip", "fail")
     assert (plan.within.usual.on_error, plan.within.usual.on_drop) == ("skip", DeadLetter("late"))
-    assert StreamsBuilder("later", _functions=ArrowFunctions())._within.usual.on_drop == "skip"
+    assert StreamsBuilder("later", _functions=ArrowFunctions())._operator_policies.usual.on_drop == "skip"

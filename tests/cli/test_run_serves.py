@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.cli.run import starting
-from watersmeet.cli.run_options import RunOptions
+from watersmeet.cli.run import RunOptions, starting
 from watersmeet.errors import ConfigError
 
 MODULE = """

@@ -5,26 +5,41 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+
+import pytest
 
 from dev.cluster import cleaned, spark_home, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names(tmp_path: Path) -> None:
-    home = spark_home(tmp_path)
+def archived_environment(folder: Path) -> tuple[str, ...]:
+    """The options of an archive of an environment, which is unpacked in the driver's folder, too (docs/deploy.md)."""
+    python = folder / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    with tarfile.open(folder / "environment.tar.gz", "w:gz") as archive:
+        archive.add(folder / "environment" / "bin", "bin")
+    return "--archives", "environment.tar.gz#environment"
+
+
+@pytest.mark.parametrize("python", [sys.executable, "./environment/bin/python"], ids=["installed", "archive"])
+def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names(tmp_path: Path, python: str) -> None:
+    home, options = spark_home(tmp_path), () if python == sys.executable else archived_environment(tmp_path)
     environment = {
         **cleaned(),
         "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "dev" / "site", ROOT / "src"))),
     }
     with standalone(tmp_path, environment) as address:
         done = subprocess.run(
             [
                 str(home / "bin" / "spark-submit"),
-                *("--master", address, "--conf", "spark.ui.enabled=false"),
+                *("--master", address, "--conf", "spark.ui.enabled=false", *options),
                 *("--conf", "spark.executor.memory=1g", "--conf", "spark.driver.host=127.0.0.1"),
                 str(ROOT / "examples" / "orders_and_payments.py"),
             ],
@@ -32,6 +47,7 @@ def test_an_example_runs_on_the_executors_of_the_cluster_that_spark_submit_names
             text=True,
             check=False,
             env=environment,
+            cwd=tmp_path,
         )
     assert done.returncode == 0, done.stderr[-3_000:]
     shown = [line for line in done.stdout.splitlines() if line.startswith("|")]

@@ -15,14 +15,9 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from tests.databases.kit import Place, all_rows
-from watersmeet._engine.databases.columns import columns_of
-from watersmeet._engine.databases.last import last_changes
-from watersmeet._engine.rows import blob
-from watersmeet._worker.databases.changes import LastChanges
-from watersmeet._worker.databases.checks import Mark
-from watersmeet._worker.databases.postgres import PostgresTable
-from watersmeet._worker.databases.sqlite import SqliteTable
-from watersmeet._worker.databases.transaction import Database
+from watersmeet._engine import row_sizes
+from watersmeet._engine.database_rows import columns_of, last_changes
+from watersmeet._worker.databases import Database, LastChanges, Mark, PostgresTable, SqliteTable
 from watersmeet.errors import ConfigError, SinkError, TopologyError, WatersmeetError
 
 FILE = "sqlite:////data/x.db"
@@ -131,7 +126,7 @@ def written(made: Database, rows: list[tuple[Any, Any]], key: pa.DataType, value
     )
     given = pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])
     told = LastChanges(made.columns, made.target.dialect, 0)(iter([given]))
-    pieces = [blob.decode(batch.column("changes")[0].as_py()) for batch in told]
+    pieces = [row_sizes.decode(batch.column("changes")[0].as_py()) for batch in told]
     with made.transaction() as transaction:
         transaction.prepare()
         for piece in pieces:

@@ -13,8 +13,10 @@ from pydantic import ValidationError
 
 from dev.image import DOCKERFILE, Root, Step, steps
 from dev.jars import ROOT
-from watersmeet.cli.run import run
-from watersmeet.cli.run_options import read_config
+from watersmeet._spark.session import KNOWN
+from watersmeet._worker.databases import _BATCHES_COLUMNS
+from watersmeet.cli.run import read_config, run
+from watersmeet.io.databases import BATCHES
 
 DEPLOY = DOCKERFILE.parent
 LOCKED = re.search(r"^pyspark==(\S+)", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE)[1]  # type: ignore[index]
@@ -144,3 +146,29 @@ def test_a_step_that_is_not_known_or_changes_the_system_is_said_and_not_passed_o
     root.run(Step("WORKDIR", "/opt/app"))
     root.run(Step("RUN", "pwd > /opt/said"))
     assert (tmp_path / "opt" / "said").read_text().strip() == str(tmp_path / "opt" / "app")
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+def test_each_connector_that_a_page_names_is_the_one_that_is_known_to_work() -> None:
+    group, name, version = KNOWN[0]
+    named = {
+        found
+        for path in (ROOT / "docs").glob("*.md")
+        for found in re.findall(r"[\w.]+:spark-sql-kafka[\w.:-]+", path.read_text())
+    }
+    assert named == {f"{group}:{name}:{version}"}
+
+
+def test_the_page_of_databases_creates_the_table_of_batches_as_the_code_does() -> None:
+    assert f"`CREATE TABLE {BATCHES} {_BATCHES_COLUMNS}`" in page("databases.md")
+
+
+def test_no_page_asks_for_a_new_checkpoint_to_change_shards_and_tasks() -> None:
+    assert "`shards` of a new checkpoint" not in page("tune.md")
+    row = next(
+        line for line in (ROOT / "docs" / "tune.md").read_text().splitlines() if line.startswith("| `lag` grows")
+    )
+    assert "`evolve=True`" in row

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import griffe
 import pytest
+from mkdocs.config import load_config
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Section
+from mkdocs.structure.pages import Page
 from mkdocs.utils.yaml import yaml_load
 
 import watersmeet as wm
@@ -47,7 +51,7 @@ def test_examples_in_docstrings_become_blocks_of_code():
 
 
 def test_parameters_that_another_method_tells_are_shown_by_each():
-    module = griffe.load("watersmeet.handles.outputs", extensions=griffe.Extensions(docstrings.AsMarkdown()))
+    module = griffe.load("watersmeet.api.outputs", extensions=griffe.Extensions(docstrings.AsMarkdown()))
     shown = module["TableOutputs.to"].docstring.value
     assert "* `target`: a topic's name, a `TopicSink`, a `DatabaseTable`" in shown
     assert "* `key`, `value`: of a topic, the formats" in shown
@@ -77,6 +81,16 @@ def test_a_name_is_found_by_search_where_it_stands_in_code():
     assert re.split(separator, "Kafka 4.3 has KIP-213") == ["Kafka", "4.3", "has", "KIP", "213"]
 
 
+@pytest.mark.parametrize(("section", "rank"), [("How to", None), (hooks.NOTES, hooks.LAST)])
+def test_the_search_ranks_engineering_notes_behind_all_other_pages(section, rank):
+    config = load_config(str(ROOT / "mkdocs.yml"), plugins=[], hooks=[])
+    assert any(hooks.NOTES in part for part in config.nav)
+    page = Page("Soak", File("soak.md", config.docs_dir, config.site_dir, use_directory_urls=False), config)
+    page.parent = Section(section, [page])
+    hooks.on_page_markdown("# Soak", page, config, Files([]))
+    assert page.meta.get("search") == rank
+
+
 def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "index.md") == "![a](pictures/orders.svg)"
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "golden/x.md") == "![a](../pictures/orders.svg)"
@@ -94,7 +108,7 @@ def test_the_comparison_is_dated_and_each_system_has_its_better_sides_and_source
     page = (ROOT / "docs" / "comparison.md").read_text()
     assert re.search(r"^As of \w+ 20\d\d\.", page, re.MULTILINE)
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    assert len(sections) == 8
+    assert len(sections) == 13
     del sections["What fits"]
     wanted = (r"\*\*Better there:\*\* ", r"\*\*Better here:\*\* ", r"Sources: \[[^\]]+\]\(https://")
     assert [(name, part) for name, text in sections.items() for part in wanted if not re.search(part, text)] == []

@@ -59,7 +59,7 @@ def test_each_path_that_a_page_names_is_in_the_tree(page: Path) -> None:
 
 
 def test_a_path_that_has_gone_is_found() -> None:
-    assert missing("See `_engine/state/table.py`, `docs/laws.md`, `tests/` and `level.py`, or `a/b`.") == []
+    assert missing("See `_engine/state/runs.py`, `docs/laws.md`, `tests/` and `level.py`, or `a/b`.") == []
     assert missing("See `_engine/gone.py`, `tests/gone` and `gone.py`.") == ["_engine/gone.py", "tests/gone", "gone.py"]
 
 

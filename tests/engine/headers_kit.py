@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from proof.engine import EngineBatch, EngineDriver
-from watersmeet._engine.rows.types import HEADERS
+from watersmeet._engine.rows import HEADERS
 
 
 class Told(EngineDriver):

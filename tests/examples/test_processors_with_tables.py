@@ -9,7 +9,7 @@ from typing import Any
 
 import watersmeet as wm
 from examples import processors_with_tables as programs
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 PAGE = Path(__file__).parents[2] / "docs" / "your_processor_here.md"
 

@@ -12,7 +12,7 @@ import pytest
 
 import watersmeet as wm
 from examples import seven_processors as seven
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 PAGE = Path(__file__).parents[2] / "docs" / "processors.md"
 Row = tuple[str, Any, int]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet._spark.checkpoint.epoch_files import EpochsHere
-from watersmeet._spark.fencing.epochs import KEPT, Epochs
-from watersmeet._spark.fencing.records import holding, may_be_shared
+from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
+from watersmeet._spark.checkpoint.folders import EpochsHere
+from watersmeet._spark.checkpoint.lease import KEPT, Epochs
 from watersmeet.errors import ConfigError
 
 
@@ -102,16 +102,31 @@ def test_files_of_earlier_epochs_go(tmp_path: Path) -> None:
 
 
 def test_the_record_of_the_later_epoch_holds_whatever_its_number() -> None:
-    old, passed_by, owner = ({"number": 6}, {"number": 7, "epoch": 1}, {"number": 7, "epoch": 2})
+    numbers_and_epochs = [(6, 1), (7, 2), (7, 1), (5, 1)]
+    old, owner, passed_by, older = ({"number": number, "epoch": epoch} for number, epoch in numbers_and_epochs)
     assert holding([old, owner, passed_by]) is owner
-    assert holding([old, {"number": 5}]) is old
+    assert holding([old, older]) is old
 
 
 @pytest.mark.parametrize(
-    ("has_lock", "is_fresh", "epoch", "shared"),
-    [(True, False, 0, False), (False, True, 3, False), (False, False, 3, True), (False, True, 0, True)],
+    ("has_lock", "is_fresh", "shared"), [(True, False, False), (False, True, False), (False, False, True)]
 )
 def test_a_checkpoint_may_be_shared_where_no_lock_and_no_end_says_otherwise(
-    has_lock: bool, is_fresh: bool, epoch: int, shared: bool
+    has_lock: bool, is_fresh: bool, shared: bool
 ) -> None:
-    assert may_be_shared(has_lock=has_lock, is_fresh=is_fresh, epoch=epoch) is shared
+    assert may_be_shared(has_lock=has_lock, is_fresh=is_fresh) is shared
+
+
+def test_an_epoch_that_is_given_back_leaves_the_one_before_its_owner_and_a_later_one_to_its_own(tmp_path: Path) -> None:
+    first, refused, other = epochs(tmp_path, "a"), epochs(tmp_path, "b"), epochs(tmp_path, "c")
+    first.take()
+    refused.take()
+    with pytest.raises(ConfigError, match="taken this checkpoint over"):
+        first.check()
+    refused.withdraw()
+    first.check()
+    other.take()
+    refused.number = other.number
+    refused.withdraw()
+    other.check()
+    refused.withdraw()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, LOOK_FIRST, S3A, file_manager
-from watersmeet._spark.session.settings import PLAIN_FILES
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, LOOK_FIRST, S3A, file_manager
+from watersmeet._spark.session import PLAIN_FILES
 from watersmeet.errors import ConfigError
 
 HDFS = "org.apache.hadoop.hdfs.DistributedFileSystem"

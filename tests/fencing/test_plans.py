@@ -11,8 +11,8 @@ LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":%d}\n{"orders":{"0":%d}}\n7'
 FACTS = {"topology": "t", "generation": "4.3", "shards": 2, "tasks": 1, "effects": {}, "functions": {"a": "b"}}
 
 
-def plan(end: int, topology: str = "t", at: int = 1, *, untold: bool = False) -> BatchPlan:
-    return planned(LOG % (at, end), topology, epoch=3, may_be_untold=untold, where="cp/offsets/7")
+def plan(end: int, topology: str = "t", at: int = 1) -> BatchPlan:
+    return planned(LOG % (at, end), topology, epoch=3, where="cp/offsets/7")
 
 
 def test_a_batch_that_is_planned_by_the_same_ends_is_the_same_whenever_it_was_planned() -> None:
@@ -21,7 +21,7 @@ def test_a_batch_that_is_planned_by_the_same_ends_is_the_same_whenever_it_was_pl
 
 
 def test_a_mark_is_read_back_as_it_was_written_and_fits_what_brokers_take() -> None:
-    long = planned(LOG % (1, 5) + "\n" + "x" * 9_000, "t", epoch=3, may_be_untold=False, where="")
+    long = planned(LOG % (1, 5) + "\n" + "x" * 9_000, "t", epoch=3, where="")
     for each in (plan(5), long):
         assert Marker.of(7, each.text()) == Marker(7, each)
         assert len(each.text().encode()) < 4_096
@@ -46,10 +46,9 @@ def test_the_same_number_with_another_plan_is_an_error_that_tells_both(other: Ba
     assert "Hint: Run one query per checkpoint" in said
 
 
-def test_a_number_alone_counts_where_an_earlier_watersmeet_can_have_planned_the_batch() -> None:
+def test_a_mark_without_a_plan_says_of_no_planned_batch_that_it_is_in() -> None:
     assert Marker.of(7, "") == Marker.of(7, None) == Marker.of(7, "other text") == Marker(7, UNKNOWN)
-    assert is_in(Marker(7), 7, plan(5, untold=True), "out")
-    with pytest.raises(ConfigError, match="noted the number alone"):
+    with pytest.raises(ConfigError, match="has the number alone"):
         is_in(Marker(7), 7, plan(5), "out")
 
 
@@ -61,7 +60,7 @@ def test_an_output_that_is_ahead_is_refused() -> None:
 @pytest.mark.parametrize("log", ["", "v1", 'v1\n{"batchWatermarkMs":0}', "something\n{}\n5"])
 def test_a_plan_that_was_cut_off_is_said(log: str) -> None:
     with pytest.raises(CorruptData, match=r"cannot be read\.\nGiven: cp/offsets/7"):
-        planned(log, "t", epoch=0, may_be_untold=False, where="cp/offsets/7")
+        planned(log, "t", epoch=0, where="cp/offsets/7")
 
 
 def test_the_topology_of_a_plan_is_all_that_makes_results_but_functions_that_may_change() -> None:

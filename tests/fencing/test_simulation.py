@@ -29,12 +29,21 @@ def test_nor_in_a_hundred_thousand_runs(first: int) -> None:
     assert wrong(first, PART) == []
 
 
-@pytest.mark.parametrize("defect", list(Defect), ids=lambda defect: defect.name.lower())
+ALONE = [defect for defect in Defect if defect is not Defect.NUMBER_ALONE]
+
+
+@pytest.mark.parametrize("defect", ALONE, ids=lambda defect: defect.name.lower())
 def test_a_mistake_that_is_put_back_is_found(defect: Defect) -> None:
     found = (Run(seed, [defect]).judged() for seed in range(LOOKED_AT))
     torn = next((verdict for verdict in found if not verdict.is_right), None)
     assert torn is not None
     assert torn.trace
+
+
+def test_a_driver_that_does_not_check_loses_results_if_marks_have_no_plans_and_none_if_they_have() -> None:
+    plans, numbers = [Defect.NO_CHECK], [Defect.NO_CHECK, Defect.NUMBER_ALONE]
+    lost = next(seed for seed in range(LOOKED_AT) if Run(seed, numbers).judged().outcome.startswith("lost"))
+    assert not Run(lost, plans).judged().outcome.startswith("lost")
 
 
 def test_a_seed_says_all_that_happens() -> None:

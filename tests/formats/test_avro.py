@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 from pyspark.sql.types import DayTimeIntervalType as IntervalType
 
 from tests.formats import avro_kit
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.avro.strict import check
-from watersmeet._worker.formats.avro.types import names_of, schema_of, type_of_schema
-from watersmeet._worker.formats.registered.language import BadSchema, Refused
+from watersmeet._worker.formats.avro import WriterSchema, check, names_of, schema_of, type_of_schema, written_schema
+from watersmeet._worker.formats.registry import BadSchema, Refused
 from watersmeet.errors import SinkError, TopologyError
-from watersmeet.io.schema_formats import SchemaFormat, avro
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, avro
 
 ORDER = {
     "type": "record",
@@ -32,6 +32,8 @@ ORDER = {
         {"name": "rush", "type": "boolean"},
     ],
 }
+
+REGISTRY = SchemaRegistry("http://registry")
 
 
 def form(schema: Any) -> SchemaFormat:
@@ -125,7 +127,7 @@ def test_what_is_beyond_its_type_is_refused_and_never_rounded() -> None:
     assert read(decimal, plainly("bytes", b"\x03\xe8")) == ([None], {0: "a decimal has more than 3 digits"})
     assert read(millis, plainly("long", 2**62)) == ([None], {0: "a timestamp is beyond its range"})
     beyond = b"\x04\x02" + plainly("long", 2**31) + b"\x00"
-    assert read(rows, beyond)[1] == {0: "a number does not fit into an int"}
+    assert read(rows, beyond)[1] == {0: "a: a number does not fit into an int"}
 
 
 def test_avros_null_is_no_tombstone() -> None:
@@ -133,6 +135,144 @@ def test_avros_null_is_no_tombstone() -> None:
         [None, None, "a"],
         {0: "Avro's null (a tombstone has no bytes at all)"},
     )
+
+
+def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
+    """A schema of records; a field is a name, a type, and where there is one a default."""
+    made = [{"name": f[0], "type": f[1], **({"default": f[2]} if len(f) > 2 else {})} for f in fields]
+    return {"type": "record", "name": name, "fields": made, **more}
+
+
+def resolved(written_by: Any, value: Any, read_by: Any) -> Any:
+    both = (schema_of(json.dumps(each)) for each in (written_by, read_by))
+    return WriterSchema(*both).value(plainly(written_by, value))
+
+
+INNER = record(("x", "int", 7), ("y", ["null", "string"], None), name="N")
+A = record(("a", "int"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        (INNER, {}, {"x": 7, "y": None}),
+        (INNER, {"x": 1}, {"x": 1, "y": None}),
+        ([INNER, "null"], {}, {"x": 7, "y": None}),
+        (["null", INNER], None, None),
+        ({"type": "array", "items": INNER}, [{}, {"y": "s"}], [{"x": 7, "y": None}, {"x": 7, "y": "s"}]),
+        ({"type": "map", "values": INNER}, {"k": {}}, {"k": {"x": 7, "y": None}}),
+        (record(("n", INNER, {"x": 2}), name="O"), {}, {"n": {"x": 2, "y": None}}),
+        (
+            record(("n", INNER), ("m", "N"), name="O"),
+            {"n": {}, "m": {"x": 3}},
+            {"n": {"x": 7, "y": None}, "m": {"x": 3, "y": None}},
+        ),
+    ],
+)
+def test_a_default_is_completed_by_the_defaults_of_what_lies_within_it(kind: Any, default: Any, value: Any) -> None:
+    assert resolved(A, {"a": 1}, record(("a", "int"), ("e", kind, default))) == {"a": 1, "e": value}
+
+
+def test_a_default_that_is_no_value_of_its_schema_is_none() -> None:
+    needs = record(("x", "int"), name="N")
+    for kind, default in ((needs, {}), ("int", "5"), ("string", None), (["null", "string"], 5), (INNER, {"x": "s"})):
+        reader = record(("a", "int"), ("e", kind, default))
+        with pytest.raises((Refused, BadSchema), match=r"No default value for field e|must match"):
+            resolved(A, {"a": 1}, reader)
+
+
+def named(name: str, *aliases: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": "int", "aliases": list(aliases), **more}
+
+
+def reader_of(*fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": list(fields)}
+
+
+AB, ROW_AB = record(("a", "int"), ("b", "int")), {"a": 1, "b": 2}
+
+
+def test_an_alias_names_a_writers_field_as_avros_java_does() -> None:
+    assert resolved(AB, ROW_AB, reader_of(named("c", "b"))) == {"c": 2}
+    assert resolved(AB, ROW_AB, reader_of(named("b", "a"), named("a", "b"))) == {"a": 2, "b": 1}
+    assert resolved(A, {"a": 1}, reader_of(named("b", "a"), named("a", default=9))) == {"a": 9, "b": 1}
+    # Java applies aliases twice
+    chain = reader_of(named("a", "b", default=9), named("b", "x", default=8))
+    assert resolved(record(("x", "int"), ("c", "int")), {"x": 1, "c": 2}, chain) == {"a": 1, "b": 8}
+    # the same schema is read as it is
+    same = reader_of(named("a"), named("b", "a"))
+    assert resolved(same, ROW_AB, same) == ROW_AB == resolved(AB, ROW_AB, same)
+
+
+def test_two_fields_of_a_writer_are_never_read_as_one() -> None:
+    within = record(("n", record(("a", "int"), ("b", "int"), name="N")))
+    alias = {"type": "record", "name": "N", "fields": [named("b", "a")]}
+    for writer, value, reader in (
+        (AB, ROW_AB, reader_of(named("b", "a"))),
+        (AB, ROW_AB, reader_of(named("c", "b", "a"))),
+        (AB, ROW_AB, reader_of(named("b", "a"), named("a", default=9))),
+        (within, {"n": ROW_AB}, record(("n", alias))),
+    ):
+        with pytest.raises(Refused, match=r"the fields a and b of [RN] are both read as [bc]"):
+            resolved(writer, value, reader)
+
+
+def test_a_record_of_another_name_is_read_by_its_fields() -> None:
+    writer = record(
+        ("n", record(("x", "int"), name="w.Inner")), ("e", {"type": "enum", "name": "w.E", "symbols": ["A"]})
+    )
+    reader = record(
+        ("n", ["null", record(("x", "long"), ("y", "int", 7), name="r.Other")]),
+        ("e", {"type": "enum", "name": "r.E", "symbols": ["A"]}),
+        name="Row",
+    )
+    assert resolved(writer, {"n": {"x": 1}, "e": "A"}, reader) == {"n": {"x": 1, "y": 7}, "e": "A"}
+
+
+def test_the_fields_of_an_alias_without_a_namespace_are_those_of_a_record_in_the_readers() -> None:
+    reader = {"type": "record", "name": "n.R", "aliases": ["Old"], "fields": [named("b", "a")]}
+    assert resolved(record(("a", "int"), name="n.Old"), {"a": 1}, reader) == {"b": 1}
+    with pytest.raises(Refused, match="No default value for field b"):
+        resolved(record(("a", "int"), name="o.Old"), {"a": 1}, reader)
+
+
+def test_a_branch_of_another_type_does_not_keep_the_others_from_being_read() -> None:
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    writer = record(("at", ["string", millis]))
+    assert resolved(writer, {"at": 5}, record(("at", millis))) == {"at": 5}
+    with pytest.raises(Refused, match="does not take it"):
+        resolved(writer, {"at": "5"}, record(("at", millis)))
+
+
+def test_a_number_beyond_an_int_is_none_where_it_is_read_as_another_type_or_not_at_all() -> None:
+    beyond = plainly("long", 1 << 40)
+    for reader in (record(("a", "double")), record(("b", "int", 1))):
+        both = (schema_of(json.dumps(each)) for each in (A, reader))
+        with pytest.raises(Refused, match="a number does not fit into an int"):
+            WriterSchema(*both).value(beyond)
+
+
+@pytest.mark.parametrize("union", [["null", ["string", "null"]], ["string", {"type": "string"}, "null"]])
+def test_a_union_within_a_union_and_a_branch_that_stands_twice_are_refused(union: Any) -> None:
+    with pytest.raises(BadSchema, match=r"a union has (another one within it|string twice)"):
+        written_schema(json.dumps(record(("a", union))))
+
+
+def of(**fields: Any) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        of(a=of(b_c=of(x=StringType())), a_b=of(c=of(y=StringType()))),
+        of(x=ArrayType(of(p=StringType())), x_item=of(q=StringType())),
+        of(x=MapType(StringType(), of(p=StringType())), x_value=of(q=StringType()), x_value_2=of(r=StringType())),
+    ],
+)
+def test_records_within_a_made_schema_have_a_name_each(kind: StructType) -> None:
+    text = schemas.written_text(SchemaFormat("avro", None, REGISTRY, topic="t", part="value"), kind)
+    assert type_of_schema(schema_of(text)) == kind
 
 
 @pytest.mark.parametrize(
@@ -163,9 +303,9 @@ def test_what_cannot_be_written_is_an_error_that_names_it() -> None:
 
 def test_a_type_makes_a_schema_of_that_type() -> None:
     kind = schemas.type_of(form(ORDER))
-    sink = SchemaFormat("avro", None, "registry", topic="my.orders", part="value")
+    sink = SchemaFormat("avro", None, REGISTRY, topic="my.orders", part="value")
     made = json.loads(schemas.written_text(sink, kind))
     assert type_of_schema(made) == kind
     assert made["name"] == "my_orders_value"
     with pytest.raises(BadSchema):
-        schemas.written_text(SchemaFormat("avro", None, "registry", topic="t", part="key"), IntervalType())
+        schemas.written_text(SchemaFormat("avro", None, REGISTRY, topic="t", part="key"), IntervalType())

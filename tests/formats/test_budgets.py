@@ -18,16 +18,14 @@ from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 import watersmeet as wm
 from tests.formats.fuzz.draws import MIN, zigzag
 from tests.formats.fuzz.registered import DEEP, EMPTIES, LIST, READ, WITHIN, _list, doubled, framed
-from watersmeet._worker.formats import formats, json_blocks, json_decode, schemas
-from watersmeet._worker.formats.avro.types import schema_of, written_schema
-from watersmeet._worker.formats.avro.values import WriterSchema, columns_of
-from watersmeet._worker.formats.guarded.budgets import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
-from watersmeet._worker.formats.json_schema.language import JsonSchema
-from watersmeet._worker.formats.json_schema.validation import refused, validator
-from watersmeet._worker.formats.protobuf.values import columns_of as messages_of
-from watersmeet._worker.formats.registered import answers
-from watersmeet._worker.formats.registered.client import Endless, RegistryClient
-from watersmeet._worker.formats.registered.language import BadSchema, Refused
+from watersmeet._worker.formats import formats, registry, schemas
+from watersmeet._worker.formats import json as json_blocks
+from watersmeet._worker.formats import json as json_decode
+from watersmeet._worker.formats.avro import WriterSchema, columns_of, schema_of, written_schema
+from watersmeet._worker.formats.json_schema import JsonSchema, refused, validator
+from watersmeet._worker.formats.limits import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
+from watersmeet._worker.formats.protobuf import columns_of as messages_of
+from watersmeet._worker.formats.registry import BadSchema, Endless, Refused, RegistryClient
 from watersmeet.errors import EncodingError, SourceError, TopologyError
 
 # -- Avro ----------------------------------------------------------------------------------------------------
@@ -84,13 +82,13 @@ A = StructType([StructField("a", LongType())])
 def test_names_that_the_type_has_not_are_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = pa.array([f'{{"a":{n},"seen":{{"u{n}":1,"v{n}":{{"w{n}":[1]}}}}}}' for n in range(4_096)])
     widest = []
-    parse = json_blocks._parsed
+    parse = json_blocks._json_blocks_parsed
 
     def parsed(together: pa.Buffer, schema: pa.Schema) -> Any:
         widest.append(str(schema).count(":"))
         return parse(together, schema)
 
-    monkeypatch.setattr(json_blocks, "_parsed", parsed)
+    monkeypatch.setattr(json_blocks, "_json_blocks_parsed", parsed)
     values, flaws = json_decode.decode(A, texts)
     assert flaws == {}
     assert values.field("a").to_pylist() == list(range(4_096))
@@ -375,7 +373,7 @@ def test_an_answer_that_is_too_large_or_packed_is_not_taken() -> None:
 
 def test_an_answer_that_comes_a_byte_at_a_time_ends_with_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(answers, "_GRACE", 0.2)
+    monkeypatch.setattr(registry, "_GRACE", 0.2)
 
     def dripping(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -397,4 +395,4 @@ def test_an_answer_that_comes_a_byte_at_a_time_ends_with_the_timeout(monkeypatch
 
 def test_a_call_may_take_as_long_as_all_its_tries() -> None:
     given = {"timeout": 30, "max.retries": 2, "url": "http://a,http://b"}
-    assert answers.seconds_of(given) == 2 * (3 * 30 + 1 + 2) + 1
+    assert registry.seconds_of(given) == 2 * (3 * 30 + 1 + 2) + 1

@@ -15,11 +15,11 @@ from pyspark.sql.types import LongType
 import watersmeet as wm
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import recorded_schemas as settled
+from watersmeet._spark import formats
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import describe_format, serde_of, type_of
-from watersmeet._worker.formats.registered.client import RegistryClient
+from watersmeet._worker.formats.registry import RegistryClient
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 
@@ -108,9 +108,9 @@ def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(serv
     form = Format.of(topic.value)
     check(form, number)
     node = SourceNode("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
-    known = settled.settle([node], [], {})
+    known = formats.settle([node], [], {})
     assert known["reads"]["customers/value"]["subject"] == "customers-value"
-    (made,) = settled.sources_with_schemas([node], known, settled.Registries(b"", (registry,)))
+    (made,) = formats.sources_with_schemas([node], known, formats.Registries(b"", (registry,)))
     inner = made.origin.value.inner
     assert made.origin.value.kind == "debezium"
     assert (inner.schema, inner.version) == (known["reads"]["customers/value"]["schema"], None)
@@ -121,8 +121,8 @@ def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(s
     target = wm.TopicSink("counts", wm.time_windowed(wm.avro(registry=registry)), "long")
     key = type_of(wm.time_windowed("string"))
     node = SinkNode("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
-    known = settled.settle([], [node], {})
-    (made,) = settled.sinks_with_schemas([node], known)
+    known = formats.settle([], [node], {})
+    (made,) = formats.sinks_with_schemas([node], known)
     values = pa.array([{"key": "a", "start": 5, "end": 15}, None], arrow_type(key))
     raw = serde_of(made.target.key, key).write(values).to_pylist()
     number = known["writes"]["to/key"]["id"]

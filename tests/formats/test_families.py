@@ -11,7 +11,7 @@ from watersmeet._worker.formats.formats import FAMILIES
 from watersmeet._worker.formats.schemas import LANGUAGES
 from watersmeet.io.formats import FormatName
 
-FREE = ("watersmeet._worker.formats.families", "watersmeet._worker.formats.formats")
+FREE = ("watersmeet._worker.formats.formats",)
 OF_THEIR_OWN = {"WindowedFormat", "DebeziumFormat", "DebeziumKeyFormat", "DecimalFormat"}
 
 

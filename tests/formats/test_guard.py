@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
-from watersmeet._worker.formats.guarded import guard, net, notes, trial
+from watersmeet._worker.formats import guard
+from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import SourceError
 
@@ -60,16 +60,16 @@ RAW: list[bytes | None] = [b"a", None, b"bad 1", b"b", b"bad 2", b"", b"c"]
 
 
 def test_a_decoder_that_raises_leaves_out_the_records_at_which_it_does() -> None:
-    found = net.read(Frail(raises(OverflowError("too much"))), pa.array(RAW, pa.binary()))
+    found = guard.read_net(Frail(raises(OverflowError("too much"))), pa.array(RAW, pa.binary()))
     assert found.bad.tolist() == [False, False, True, False, True, False, False]
     assert found.values.to_pylist() == [b"a", None, None, b"b", None, b"", b"c"]
-    assert net.fault(Frail(raises(RecursionError())), b"bad") == "its decoder fails with RecursionError: "
+    assert guard.fault_net(Frail(raises(RecursionError())), b"bad") == "its decoder fails with RecursionError: "
 
 
 @pytest.mark.parametrize("error", [SourceError("no answer"), MemoryError(), ConnectionResetError()])
 def test_what_says_nothing_of_a_record_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        net.read(Frail(raises(error)), pa.array(RAW, pa.binary()))
+        guard.read_net(Frail(raises(error)), pa.array(RAW, pa.binary()))
 
 
 def test_a_decoder_that_reads_nothing_at_all_raises() -> None:
@@ -82,7 +82,7 @@ def test_a_decoder_that_reads_nothing_at_all_raises() -> None:
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        net.read(Broken(always), pa.array(RAW, pa.binary()))
+        guard.read_net(Broken(always), pa.array(RAW, pa.binary()))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class OfEvents(Frail):
 
 
 def test_times_and_what_is_ignored_are_those_of_the_good_records() -> None:
-    found = net.read(OfEvents(raises(KeyError())), pa.array(RAW, pa.binary()))
+    found = guard.read_net(OfEvents(raises(KeyError())), pa.array(RAW, pa.binary()))
     assert found.ignored is not None
     assert found.ignored.tolist() == [False, False, False, False, False, True, False]
     assert found.ts is not None
@@ -106,14 +106,14 @@ def test_times_and_what_is_ignored_are_those_of_the_good_records() -> None:
 @pytest.mark.parametrize("bad", [[], [0], [6], [2, 3], [0, 1, 2, 3, 4, 5, 6]])
 def test_the_records_that_end_a_process_are_found_by_halving(bad: list[int]) -> None:
     raw = pa.array([b"kill" if n in bad else b"%d" % n for n in range(7)], pa.binary())
-    found = trial.parts(lambda given: Frail(kills).read(given), raw)
+    found = guard.parts(lambda given: Frail(kills).read(given), raw)
     assert [(part.start, part.killed_by) for part in found if part.killed_by] == [(n, signal.SIGSEGV) for n in bad]
     assert [n for part in found for n in range(part.start, part.end)] == list(range(7))
 
 
 def test_a_process_that_is_killed_from_outside_says_nothing_of_its_records() -> None:
-    found = trial.parts(lambda given: os.kill(os.getpid(), signal.SIGKILL), pa.array([b"a", b"b"], pa.binary()))
-    assert found == [trial.TrialPart(0, 2)]
+    found = guard.parts(lambda given: os.kill(os.getpid(), signal.SIGKILL), pa.array([b"a", b"b"], pa.binary()))
+    assert found == [guard.TrialPart(0, 2)]
 
 
 def frame(raw: list[bytes | None], first: int = 100) -> pa.Table:
@@ -173,25 +173,25 @@ def test_who_decodes_the_records_over_which_a_process_died_finds_the_one_that_en
 
 
 def test_a_note_is_of_what_a_process_decodes_at_this_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "_folder", lambda: tmp_path)
-    notes._own_file.cache_clear()
+    monkeypatch.setattr(guard, "_folder", lambda: tmp_path)
+    guard._own_file.cache_clear()
     spans = {3: (100, 103)}
-    with notes.decoding("orders/value", spans):
+    with guard.decoding("orders/value", spans):
         # this process lives
-        assert notes.of_the_dead() == []
+        assert guard.of_the_dead() == []
         (file,) = tmp_path.iterdir()
         # as a process would have it that has ended
         (tmp_path / f"{2**22 + 1}-7").write_text(file.read_text())
-    (note,) = notes.of_the_dead()
-    assert notes.overlap(note, "orders/value", {3: (103, 110), 4: (0, 1)})
-    assert not notes.overlap(note, "orders/key", spans)
-    assert not notes.overlap(note, "orders/value", {3: (104, 110)})
-    assert not notes.overlap(note, "orders/value", {2: (100, 103)})
+    (note,) = guard.of_the_dead()
+    assert guard.overlap(note, "orders/value", {3: (103, 110), 4: (0, 1)})
+    assert not guard.overlap(note, "orders/key", spans)
+    assert not guard.overlap(note, "orders/value", {3: (104, 110)})
+    assert not guard.overlap(note, "orders/value", {2: (100, 103)})
     assert file.read_text() == ""
     (tmp_path / f"{2**22 + 2}-7").write_text('{"what":')
     (tmp_path / "anything").write_text("x")
-    assert notes.of_the_dead() == [note]
-    notes._own_file.cache_clear()
+    assert guard.of_the_dead() == [note]
+    guard._own_file.cache_clear()
 
 
 def test_bytes_that_arrow_reads_are_not_noted_and_those_of_other_formats_are() -> None:

@@ -38,8 +38,7 @@ from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import serde_of, type_of
 from watersmeet.errors import SinkError, TopologyError
-from watersmeet.io.debezium import debezium
-from watersmeet.io.schema_formats import SchemaFormat, json_schema
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, debezium, json_schema
 from watersmeet.io.topics import Topic
 
 ORDER: dict[str, Any] = {
@@ -141,7 +140,7 @@ def values(kind: DataType) -> st.SearchStrategy[Any]:
 @given(st.data())
 def test_a_type_makes_a_schema_that_takes_what_is_written_and_reads_it_to_the_last_digit(data: st.DataObject) -> None:
     kind = data.draw(kinds())
-    sink = SchemaFormat("json_schema", None, "registry", topic="my.orders", part="value", id=7)  # type: ignore[arg-type]
+    sink = SchemaFormat("json_schema", None, SchemaRegistry("http://registry"), topic="my.orders", part="value", id=7)  # type: ignore[arg-type]
     text = schemas.written_text(sink, kind)
     source = form(text)
     assert schemas.type_of(source) == kind
@@ -242,6 +241,109 @@ def test_an_enum_of_integers_is_looked_at_whatever_else_is_in_it() -> None:
         written(form(schema), [2], IntegerType())
 
 
+def of(**property_: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": property_}}
+
+
+def refused(schema: Any, *texts: str, **options: Any) -> list[str]:
+    """The texts that have a reason."""
+    flaws = read(form(schema, **options), *(f'{{"a":{each}}}'.encode() for each in texts))[1]
+    return [texts[row] for row in sorted(flaws)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "taken", "others"),
+    [
+        ({"enum": [1, 2]}, "bigint", ["1", "2.0"], ["3", '"1"', "true"]),
+        ({"const": 1}, "bigint", ["1"], ["2"]),
+        ({"enum": [1.5, 2]}, "double", ["1.5", "2", "2.0"], ["1"]),
+        ({"enum": [1.5, 2, None]}, "double", ["null"], ["1"]),
+        ({"enum": [True]}, "boolean", ["true"], ["false", "1"]),
+        ({"const": False}, "boolean", ["false"], ["true"]),
+        ({"enum": ["x", None]}, "string", ['"x"', "null"], ['"y"']),
+        ({"type": "number", "enum": [0.1]}, "double", ["0.1"], ["0.2"]),
+        ({"type": "string", "format": "date", "enum": ["2026-01-01"]}, "date", ['"2026-01-01"'], ['"2026-01-02"']),
+        ({"type": "integer", "connect.type": "int8", "enum": [1, 300]}, "tinyint", ["1"], ["2"]),
+    ],
+)
+def test_an_enum_or_const_has_the_type_of_its_values_and_takes_no_others(
+    schema: Any, kind: str, taken: list[str], others: list[str]
+) -> None:
+    assert schemas.type_of(form(of(**schema))).simpleString() == f"struct<a:{kind}>"
+    for validate in (False, True):
+        assert refused(of(**schema), *taken, *others, validate=validate) == others
+
+
+def test_a_number_without_a_fraction_is_an_integer_however_it_is_written() -> None:
+    for validate in (False, True):
+        one = form(of(type="integer"), validate=validate)
+        texts = (b'{"a":5.0}', b'{"a":1e3}', b'{"a":9007199254740993.0}', b'{"a":0.0}')
+        assert read(one, *texts) == ([{"a": n} for n in (5, 1000, 9007199254740993, 0)], {})
+        odd = ["5.5", "9007199254740993.5", "1e999999", "9223372036854775808.0", '"5"']
+        assert refused(of(type="integer"), *odd, validate=validate) == odd
+    assert read(form(of(type="number")), b'{"a":-0.0}', b'{"a":1e3}')[0] == [{"a": -0.0}, {"a": 1000.0}]
+
+
+@pytest.mark.parametrize(
+    ("step", "taken", "others"),
+    [
+        (0.01, [f"{n // 100}.{n % 100:02}" for n in range(1, 1_001)], ["0.001", "19.995", "1e-999999"]),
+        (0.1, ["0.3", "-0.3", "0"], ["0.30000000000000004"]),
+        (0.0001, ["0.0075", "1e300"], ["0.00751"]),
+        (1e-8, ["12391239123.5"], ["1e-9"]),
+        (3, ["3.0", "9e3"], ["1e300", "2"]),
+    ],
+)
+def test_a_multiple_is_one_of_the_numbers_as_they_are_written(step: float, taken: list[str], others: list[str]) -> None:
+    assert refused(of(type="number", multipleOf=step), *taken, *others, validate=True) == others
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken", "others"),
+    [
+        (r"^\p{L}+$", ["äö", "a"], ["1", ""]),
+        (r"^\p{Script=Greek}\P{Lu}$", ["λa"], ["aλ", "λA"]),
+        (r"(?<n>a)b", ["xab"], ["b"]),
+        (r"^[\w-.]+$", ["a.b-c"], ["a b"]),
+        (r"^[a\s-z]$", ["-", "z", "\u00a0"], ["b", "t"]),
+        (r"^\s$", [" ", "\v", "\u00a0", "\ufeff", "\u2003"], ["x", "\u200b"]),
+        (r"^[^\S]$", [" ", "\u00a0"], ["x", "é"]),
+        (r"^[\s\S]$", ["\n", "é", " "], [""]),
+        (r"^.$", ["😀", "a"], ["\n", "\r", "\u2028"]),
+        (r"^[]a]", [], ["]a]", "a]", ""]),
+        (r"^[^]$", ["\n", "]"], [""]),
+        (r"^[[:alpha:]]$", ["a]", "[]"], ["a", "b]"]),
+        (r"^\u00e4\ud83d\ude00\u{1f600}\x41\cA\0$", ["ä😀😀A\x01\x00"], ["ä"]),
+        (r"^[\b]\/\-\ü$", ["\b/-ü"], ["b/-ü"]),
+        (r"^\d\w$", ["1a"], ["\u0661a", "1é"]),
+        (r"^a$", ["a"], ["a\n"]),
+    ],
+)
+def test_a_pattern_means_what_it_means_in_javascript(pattern: str, taken: list[str], others: list[str]) -> None:
+    texts, odd = [json.dumps(each) for each in taken], [json.dumps(each) for each in others]
+    assert refused(of(type="string", pattern=pattern), *texts, *odd, validate=True) == odd
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        (r"(?i)a", "group that JavaScript does not have"),
+        (r"(?P<n>a)", "group that JavaScript does not have"),
+        (r"\Aa\z", r"has \\A, which"),
+        (r"\x{41}", r"has \\x, which"),
+        (r"\pL", r"has \\p, which"),
+        (r"(?=a)", "cannot be searched in one pass"),
+        (r"(?<=a)b", "cannot be searched in one pass"),
+        (r"(a)\1", "cannot be searched in one pass"),
+        (r"(?<n>a)\k<n>", r"has \\k, which"),
+        (r"\p{Letter}", "cannot be searched in one pass"),
+    ],
+)
+def test_a_pattern_that_cannot_be_searched_is_refused_at_the_build(pattern: str, why: str) -> None:
+    with pytest.raises(TopologyError, match=why):
+        schemas.type_of(form(of(type="string", pattern=pattern), validate=True))
+
+
 TREE = {"type": "object", "properties": {"left": {"$ref": "#"}}}
 LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}}
 
@@ -264,6 +366,9 @@ LOOP = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": 
         ({"type": "array"}, "no one schema for its items"),
         ({"type": "array", "items": [{"type": "string"}]}, "no one schema for its items"),
         ({"enum": ["a", 1]}, "one of several types"),
+        ({"enum": [True, 1]}, "one of several types"),
+        ({"enum": [None]}, "of null alone"),
+        ({"enum": [{"a": 1}]}, "without properties"),
         ({"$ref": "other.json"}, "not in the document"),
         ({"$ref": "#/definitions/a"}, "leads nowhere"),
         ({"$ref": "#/definitions/a", "type": "string", "definitions": {}}, "type is not allowed beside a"),

@@ -15,11 +15,10 @@ from pyspark.sql.types import DataType, LongType
 from dev.registry import SchemaRegistryServer
 from tests.formats.test_json_schema import ORDER, ROW, form, read, written
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import recorded_schemas as settled
+from watersmeet._spark import formats
 from watersmeet._worker.formats import schemas
 from watersmeet.errors import ChangedTopology, ConfigError
-from watersmeet.io.registry import SchemaRegistry
-from watersmeet.io.schema_formats import SchemaFormat, json_schema
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, json_schema
 from watersmeet.io.topics import Topic, TopicSink
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
@@ -45,7 +44,7 @@ def by_confluent(server: SchemaRegistryServer, schema: Any, value: Any) -> bytes
 def sink_of(server: SchemaRegistryServer, kind: DataType, schema: Any = None, **options: Any) -> SchemaFormat:
     target = TopicSink("orders", "long", json_schema(schema, registry=registry(server), **options))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (made,) = settled.sinks_with_schemas([node], settled.settle([], [node], {}))
+    (made,) = formats.sinks_with_schemas([node], formats.settle([], [node], {}))
     assert isinstance(made.target.value, SchemaFormat)
     return made.target.value
 
@@ -116,7 +115,7 @@ def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryS
         one = form(None, registry=registry(server))
         kind = schemas.type_of(one)
         origin = Topic("orders", key="long", value=one)
-        return settled.settle(
+        return formats.settle(
             [SourceNode("orders", (), Shape("stream", kind, kind), input="o", origin=origin)], [], known
         )
 

@@ -13,18 +13,18 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import Parse, ParseError
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode
-from watersmeet._spark.formats import recorded_schemas as settled
+from watersmeet._spark import formats
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError, SinkError, TopologyError
-from watersmeet.io.registry import SchemaRegistry
-from watersmeet.io.schema_formats import SchemaFormat, protobuf
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, protobuf
 from watersmeet.io.topics import Topic, TopicSink
 
 Field = descriptor_pb2.FieldDescriptorProto
@@ -176,7 +176,7 @@ def test_confluents_deserializer_reads_what_is_written(server: SchemaRegistrySer
     kind = schemas.type_of(form())
     target = TopicSink("orders", "long", protobuf(ORDER, registry=registry(server)))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (sink,) = settled.sinks_with_schemas([node], settled.settle([], [node], {}))
+    (sink,) = formats.sinks_with_schemas([node], formats.settle([], [node], {}))
     (raw,) = schemas.writer(sink.target.value, kind)(rows_of(ORDER, [PLAIN])).to_pylist()
     found = ProtobufDeserializer(ORDER, {"use.deprecated.format": False})(raw, VALUE)
     assert found == ORDER(id=1, big=2, state=2)
@@ -222,6 +222,90 @@ def test_a_null_that_the_message_cannot_have_is_an_error() -> None:
         written([PLAIN | {"state": "GONE"}])
 
 
+def paid_by() -> Any:
+    """The class of a message with a oneof, and another within a field that may be absent."""
+    file = descriptor_pb2.FileDescriptorProto(name="paid.proto", package="shop", syntax="proto3")
+    made = file.message_type.add(name="Paid")
+    field(made, 1, "id", Field.TYPE_INT64)
+    made.oneof_decl.add(name="means")
+    for number, (name, kind) in enumerate((("card", Field.TYPE_STRING), ("cents", Field.TYPE_INT64)), 2):
+        field(made, number, name, kind)
+        made.field[-1].oneof_index = 0
+    field(made, 4, "note", Field.TYPE_STRING, optional=True)
+    field(made, 5, "before", Field.TYPE_MESSAGE, ".shop.Paid.Before")
+    before = made.nested_type.add(name="Before")
+    before.oneof_decl.add(name="way")
+    for number, name in enumerate(("x", "y"), 1):
+        field(before, number, name, Field.TYPE_INT32)
+        before.field[-1].oneof_index = 0
+    return message_class(file, "shop.Paid")
+
+
+def test_two_fields_of_a_oneof_are_an_error_as_they_are_to_protobufs_own_readers_of_json() -> None:
+    message = paid_by()
+    write = schemas.writer(form(message), schemas.type_of(form(message)))
+    plain = {"id": 1, "card": None, "cents": None, "note": "n", "before": None}
+    right = [plain, plain | {"card": ""}, plain | {"cents": 0, "before": {"x": 0, "y": None}}, None]
+    assert read(form(message), *write(rows_of(message, right)).to_pylist())[0].to_pylist() == right
+    for wrong, why in (
+        ({"card": "", "cents": 0}, r"value: the oneof means has card and cents, and may have one of them"),
+        ({"before": {"x": 0, "y": 1}}, r"value\.before: the oneof way has x and y"),
+    ):
+        with pytest.raises(SinkError, match=why):
+            write(rows_of(message, [plain, plain | wrong]))
+    with pytest.raises(ParseError):
+        Parse('{"id":"1","card":"","cents":"0"}', message())
+
+
+def test_of_two_fields_of_a_oneof_the_last_on_the_wire_is_read() -> None:
+    message = paid_by()
+    card, cents = message(card="c").SerializeToString(), message(cents=5).SerializeToString()
+    for raw, found in ((card + cents, (None, 5)), (cents + card, ("c", None))):
+        (value,) = read(form(message), raw)[0].to_pylist()
+        assert (value["card"], value["cents"]) == found
+
+
+def odd(syntax: str) -> Any:
+    """The class of a message of texts, a map of texts, and an enum of which a number has two names."""
+    file = descriptor_pb2.FileDescriptorProto(name="odd.proto", package="shop", syntax=syntax)
+    made = file.message_type.add(name="Odd")
+    field(made, 1, "text", Field.TYPE_STRING)
+    entry = made.nested_type.add(name="TextsEntry")
+    entry.options.map_entry = True
+    field(entry, 1, "key", Field.TYPE_STRING)
+    field(entry, 2, "value", Field.TYPE_INT32)
+    field(made, 2, "texts", Field.TYPE_MESSAGE, ".shop.Odd.TextsEntry", many=True)
+    state = made.enum_type.add(name="State")
+    state.options.allow_alias = True
+    for name, number in (("ZERO", 0), ("FIRST", 1), ("SECOND", 1)):
+        state.value.add(name=name, number=number)
+    field(made, 3, "state", Field.TYPE_ENUM, ".shop.Odd.State")
+    return message_class(file, "shop.Odd")
+
+
+def test_of_two_names_of_a_number_the_first_is_read() -> None:
+    made, flaws = read(form(odd("proto3")), b"\x18\x01")
+    assert (made[0]["state"].as_py(), flaws) == ("FIRST", {})
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\x0a\x01\xff", "a string is not valid UTF-8"),
+        (b"\x12\x03\x0a\x01\xff", "a string is not valid UTF-8"),
+        # a map drops an entry with a third field
+        (b"\x12\x07\x0a\x01a\x10\x01\x18\x01", "an entry of a map has more than a key and a value"),
+        (b"\x23\x00\x00\x24", "a tag is zero"),
+    ],
+)
+def test_what_protobuf_sets_aside_has_a_reason(raw: bytes, why: str) -> None:
+    good = b"\x0a\x01a\x28\x01\x33\x08\x01\x34"
+    made, flaws = read(form(odd("proto2")), good, raw, good)
+    assert [each["text"] for each in made.to_pylist() if each] == ["a", "a"]
+    assert [*flaws] == [1]
+    assert why in flaws[1]
+
+
 def test_what_is_no_message_and_what_holds_itself_is_refused() -> None:
     with pytest.raises(TopologyError, match="class of messages"):
         protobuf("Order")
@@ -242,4 +326,4 @@ def test_a_sink_whose_file_needs_others_is_refused(server: SchemaRegistryServer)
     target = TopicSink("orders", "long", protobuf(made, registry=registry(server)))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
     with pytest.raises(ConfigError, match=r"base\.proto"):
-        settled.settle([], [node], {})
+        formats.settle([], [node], {})

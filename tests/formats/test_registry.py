@@ -17,13 +17,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from dev.registry import SchemaRegistryServer
 from watersmeet._plan.nodes import Shape, SinkNode, SourceNode
-from watersmeet._spark.formats import recorded_schemas as settled
+from watersmeet._spark import formats
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.registered.client import RegistryClient
+from watersmeet._worker.formats.registry import RegistryClient
 from watersmeet.errors import ChangedTopology, ConfigError, SourceError, TopologyError
-from watersmeet.io.registry import SchemaRegistry
-from watersmeet.io.schema_formats import SchemaFormat, avro
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, avro
 from watersmeet.io.topics import Topic, TopicSink
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
@@ -89,8 +88,8 @@ def sink_node(kind: Any, form: Any) -> SinkNode:
 
 def written_by(server: SchemaRegistryServer, kind: Any, schema: Any = None, **options: Any) -> SchemaFormat:
     node = sink_node(kind, avro(schema, registry=registry(server), **options))
-    known = settled.settle([], [node], {})
-    (made,) = settled.sinks_with_schemas([node], known)
+    known = formats.settle([], [node], {})
+    (made,) = formats.sinks_with_schemas([node], known)
     form = made.target.value
     assert isinstance(form, SchemaFormat)
     return form
@@ -204,7 +203,7 @@ def source_node(form: SchemaFormat) -> Any:
 def settled_read(server: SchemaRegistryServer, known: Any, **options: Any) -> Any:
     node = source_node(source(registry=registry(server), **options))
     # what the type was asked of goes with the format of the topic
-    return settled.settle([node], [], known)
+    return formats.settle([node], [], known)
 
 
 def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryServer) -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from proof.histories.changed.altered import Altered, check_altered, draw_altered
-from watersmeet._plan.change import compare
-from watersmeet._plan.change.lineage import LineageReading
+from watersmeet._plan import evolve
+from watersmeet._plan.evolve import LineageReading
 
 PAIRS = 60
 OUTCOMES = ("refused", "begun anew", "gone on")
@@ -33,6 +33,6 @@ def test_no_operator_goes_on_with_rows_of_other_inputs_than_it_reads(seed: int) 
 def test_names_alone_would_let_operators_of_many_kinds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LineageReading, "against", "")
     monkeypatch.setattr(LineageReading, "noted", "")
-    assert compare.LineageReading is LineageReading
+    assert evolve.LineageReading is LineageReading
     wrong = {altered.kind for altered in drawn(0) + drawn(1) if check_altered(altered)[0] not in OUTCOMES}
     assert len(wrong) > 8, wrong

@@ -16,7 +16,7 @@ from proof.histories.draw import case_of
 from proof.histories.report import page, seed_line
 from proof.histories.soak import load, soak
 from tests.histories.ops import op, windowed
-from watersmeet._engine.operators import table_table
+from watersmeet._engine.operators import table_join
 from watersmeet._engine.state import runs
 
 TWO_TABLES = (op("table"), op("table"))
@@ -76,13 +76,13 @@ def test_a_row_is_not_let_go_in_the_moment_in_which_a_partner_that_was_held_back
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> Case:
     """A case that fails, since an inner join now loses its tombstones."""
-    rule = table_table._current_rule
+    rule = table_join._current_rule
 
     def without_tombstones(how, changes):  # type: ignore[no-untyped-def]
         emitted, joins, old_joins = rule(how, changes)
         return emitted & joins, joins, old_joins
 
-    monkeypatch.setattr(table_table, "_current_rule", without_tombstones)
+    monkeypatch.setattr(table_join, "_current_rule", without_tombstones)
     noise = tuple(Input(f"n{number % 2}", "b", str(number), number) for number in range(20))
     told = (Input("n0", "a", "1", 30), Input("n1", "a", "2", 31), Input("n0", "a", None, 32))
     return Case(JOINED, noise[:10] + told + noise[10:], cuts=(3, 9, 15), shards=3, replay=True)

@@ -16,7 +16,7 @@ from proof.histories.draw import case_of
 from proof.histories.driver import RoughDriver
 from proof.histories.kinds.registry import is_limited
 from proof.histories.last_results import settling_sinks, standing
-from watersmeet._plan.record_cache import with_record_cache
+from watersmeet._plan.physical import with_record_cache
 
 SEED = 12
 COUNT = 2_000

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.hostile.mutations import OTHER, RIGHT, headed, mutated
-from watersmeet._engine.rows import blob
+from watersmeet._engine import row_sizes
 
 ROWS = 300
 
@@ -51,11 +51,11 @@ def touched(table: pa.Table) -> None:
 def blobs(chance: random.Random, number: int) -> str:
     """A blob whose Arrow stream was altered, behind a header that fits."""
     table = some_table(chance)
-    content = blob.encode(table, compress=chance.random() < 0.5)
-    broken = mutated(chance, content[16:], blob.encode(some_table(chance))[16:])
+    content = row_sizes.encode(table, compress=chance.random() < 0.5)
+    broken = mutated(chance, content[16:], row_sizes.encode(some_table(chance))[16:])
     if chance.random() < 0.1:
-        return RIGHT if blob.decode(mutated(chance, content)).equals(table) else OTHER
-    found = blob.decode(headed(broken))
+        return RIGHT if row_sizes.decode(mutated(chance, content)).equals(table) else OTHER
+    found = row_sizes.decode(headed(broken))
     touched(found)
     return RIGHT if found.equals(table) else OTHER
 
@@ -71,9 +71,9 @@ def lying(chance: random.Random, number: int) -> str:
     index = np.random.default_rng(number).integers(0, 2, rows).astype(np.int32)
     words = pa.DictionaryArray.from_arrays(pa.array(index), pa.array(["a", "b"]))
     array, told = chance.choice([(text, offsets), (nested, offsets), (words, index)])
-    content = blob.encode(pa.table({"column": array}), compress=False)
+    content = row_sizes.encode(pa.table({"column": array}), compress=False)
     lies = told.copy()
     lies[chance.randrange(len(lies))] = chance.choice([-1, 2**31 - 1, 2_000_000_000, 51, -(2**31)])
     assert told.tobytes() in content
-    touched(blob.decode(content.replace(told.tobytes(), lies.tobytes(), 1)))
+    touched(row_sizes.decode(content.replace(told.tobytes(), lies.tobytes(), 1)))
     return OTHER

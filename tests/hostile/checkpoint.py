@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, mutated, other_json
-from watersmeet._spark.checkpoint import batches, checkpoint
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint, look
-from watersmeet._spark.checkpoint.facts import CheckpointFacts
-from watersmeet._spark.checkpoint.files import on_this_machine
-from watersmeet._spark.metrics import lifetime_totals as kept
+from watersmeet._spark.checkpoint import record, spark_logs
+from watersmeet._spark.checkpoint.folders import on_this_machine
+from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFacts, look
+from watersmeet._spark.metrics import lifetime
 from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._worker.wire.measures import Measure, Measures
+from watersmeet._worker.wire import Measure, Measures
 
 
 def checkpoint_files(chance: random.Random, number: int) -> str:
@@ -34,7 +33,7 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
             ends = json.dumps({"in": {"0": 5 + n, "1": 7 + n}})
             (Path(name) / f"offsets/{n}").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
             (Path(name) / f"commits/{n}").write_text('v1\n{"nextBatchWatermarkMs":0}')
-        folder.replace("watersmeet/totals/1", kept._text(_totals(), place.id))
+        folder.replace("watersmeet/totals/1", lifetime._text(_totals(), place.id))
         before = _told(place)
         files = sorted(file for file in Path(name).rglob("*") if file.is_file())
         file = chance.choice(files)
@@ -58,9 +57,9 @@ def _totals() -> Totals:
 
 def _told(place: Checkpoint) -> Any:
     found = look(place.folder)
-    planned = batches.last_planned(place.folder, 0)
-    ends = batches.last_committed(place.folder)
-    numbers = kept.read(place)
+    planned = spark_logs.last_planned(place.folder, 0)
+    ends = spark_logs.last_committed(place.folder)
+    numbers = lifetime.read(place)
     return found.last, found.batches, planned, ends, None if numbers is None else numbers.totals.as_json()
 
 
@@ -69,7 +68,7 @@ def _sealed_text(chance: random.Random, text: str) -> bytes:
         body = json.loads(text)
         del body["sha256"]
         body = other_json(chance, body)
-        return json.dumps({**body, "sha256": checkpoint._digest(body)}, sort_keys=True).encode()
+        return json.dumps({**body, "sha256": record._digest(body)}, sort_keys=True).encode()
     body = other_json(chance, json.loads(text.partition(" ")[2]))
     told = json.dumps(body)
-    return f"{kept._digest(told)} {told}".encode()
+    return f"{lifetime._digest(told)} {told}".encode()

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from watersmeet._engine.rows import blob
+from watersmeet._engine import row_sizes
 
 RIGHT, REFUSED, OTHER, WRONG = "right", "refused", "other rows", "WRONG ROWS"
 """What may come of a mutation: what was there, an error of watersmeet's, where sums were made anew other rows; and what
@@ -47,7 +47,7 @@ def mutated(chance: random.Random, content: bytes, other: bytes = b"") -> bytes:
 
 def headed(content: bytes) -> bytes:
     """A blob with a header that fits what follows it."""
-    return struct.pack("<4sHHQ", blob.MAGIC, blob.VERSION, 0, len(content)) + content
+    return struct.pack("<4sHHQ", row_sizes.MAGIC, row_sizes.VERSION, 0, len(content)) + content
 
 
 def other_json(chance: random.Random, body: Any) -> Any:

@@ -18,15 +18,14 @@ import pyarrow as pa
 
 from tests.engine.state.state_kit import EAGER
 from tests.hostile.mutations import OTHER, RIGHT, WRONG, headed, mutated, other_json
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.rows import blob
-from watersmeet._engine.state import description as described
+from watersmeet._engine import row_sizes
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.state import manifest as described
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.description import Chunk, checksum
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.operators.spec import Retention, TableSchema
+from watersmeet._engine.state.manifest import Chunk, checksum
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._plan.declaration import Retention, TableSchema
 
 ROWS = 300
 KIND = pa.struct([("n", pa.int64()), ("tags", pa.list_(pa.string()))])
@@ -134,7 +133,7 @@ def sealed_chunk(chance: random.Random, number: int) -> str:
     description = replace(description, chunks=told)
     now = replace(run, id=described.run_id(description))
     for n, part in enumerate(parts):
-        store.put_chunk(now.id, n, part if n else described.before(description, part))
+        store.put_chunk(now.id, n, part if n else described.with_description(description, part))
     store.manifest = mf.write(_with_run(manifest, run, now))
     return RIGHT if read_all(State(store)) == truth else OTHER
 
@@ -142,7 +141,7 @@ def sealed_chunk(chance: random.Random, number: int) -> str:
 def _altered_blob(chance: random.Random, content: bytes) -> bytes:
     if chance.random() < 0.5:
         return headed(mutated(chance, content[16:]))
-    table = blob.decode(content)
+    table = row_sizes.decode(content)
     name = chance.choice(table.column_names)
     at = table.column_names.index(name)
     rows = len(table)
@@ -161,7 +160,7 @@ def _altered_blob(chance: random.Random, content: bytes) -> bytes:
     if name == "__due":
         wild = pa.array([chance.choice([0, -1, rows, 2**31 - 1, -5]) for _ in range(rows)], pa.int32())
         others += [lambda: table.set_column(at, name, wild)] * 4
-    return blob.encode(chance.choice(others)())
+    return row_sizes.encode(chance.choice(others)())
 
 
 def _with_run(manifest: mf.Manifest, run: mf.Run, now: mf.Run) -> mf.Manifest:

@@ -14,19 +14,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from tests.io.appended.kind import Lines
 from tests.io.appended.target import AppendedLines
+from tests.io.appended.writer import LinesWriter
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._plan.change.described import described
-from watersmeet._spark.sinks import kinds
+from watersmeet._plan.evolve import described
+from watersmeet._spark.outputs import outputs
 from watersmeet.errors import ConfigError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_the_table() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(kinds.KINDS, AppendedLines, Lines())  # type: ignore[arg-type]
+        patch.setitem(outputs.WRITERS, AppendedLines, LinesWriter)  # type: ignore[arg-type]
         yield
 
 
@@ -90,4 +90,4 @@ def test_what_it_does_not_write_is_refused_where_it_is_written(spark: SparkSessi
 
 def test_it_lies_in_two_files() -> None:
     files = Path(__file__).with_name("appended").glob("[a-z]*.py")
-    assert sorted(file.stem for file in files) == ["kind", "target"]
+    assert sorted(file.stem for file in files) == ["target", "writer"]

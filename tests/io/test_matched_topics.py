@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet._engine.exchange.clock import refuse_far
-from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.exchange import refuse_far
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.expressions.tree import Call, Operand
-from watersmeet._plan.change.described import described
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Operand
+from watersmeet._plan.evolve import described
 from watersmeet._plan.logical import Plan
 from watersmeet._spark.checkpoint import pattern_topics
-from watersmeet._spark.checkpoint.offsets import TOPICS, carried_offsets
 from watersmeet._spark.checkpoint.pattern_topics import KnownTopics, TopicNumbers
-from watersmeet._spark.query.kafka_failures import kafka_failure
-from watersmeet._spark.sources import partitions, sources
+from watersmeet._spark.checkpoint.record import TOPICS, carried_offsets
+from watersmeet._spark.query.failures import kafka_failure
+from watersmeet._spark.sources import sources
+from watersmeet._spark.sources import topics as partitions
 from watersmeet._worker.writers import kafka_client
 
 KAFKA = wm.Kafka("host:1", starting_offsets="latest")

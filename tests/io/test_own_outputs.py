@@ -9,24 +9,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.io.test_adding_an_output import FailsOnce, run
+from tests.io.wire_kit import Part, compiled_of, sinks_of
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.dataflow.selection import Selection
-from watersmeet._spark.sinks.kind import Chosen, OutputBatch
-from watersmeet._spark.sinks.own import OwnPass
+from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OwnWriter
+from watersmeet._worker.writers.kafka import Written
 from watersmeet.errors import ConfigError, SinkError, TopologyError
-from watersmeet.io.outputs import OwnOutput
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.io.endpoints import OwnOutput
+from watersmeet.testing.driver import TopologyTestDriver
 
 Posted = list[tuple[str, dict[str, Any]]]
 
@@ -153,23 +151,24 @@ class Has(wm.Output):
 
 
 def test_a_checkpoint_that_is_older_than_the_output_is_refused(spark: SparkSession) -> None:
-    def passing(output: wm.Output, planned: int) -> OwnPass:
-        node = SimpleNamespace(name="to-out", output="out")
-        chosen = Chosen(0, node, OwnOutput(output), Selection(F.lit(True), "key", "value"))
-        return OwnPass(chosen, "app-1", planned, 2)
-
     frame = spark.createDataFrame([("a", 1, 2)], "key string, value int, ts long")
+    compiled = compiled_of(frame, {"out": Part()})
+
+    def passing(output: wm.Output, planned: int) -> OwnWriter:
+        context = OutputContext(compiled, "app-1", written=Written(planned, 2))
+        return OwnWriter(context, tuple(sinks_of(compiled, {"out": OwnOutput(output)})))
+
     passing(Has(3), 3).begin()
     with pytest.raises(ConfigError, match=r"(?s)older than the output.*batch 3 is there, the last one planned is 2"):
         passing(Has(3), 2).begin()
     tasks = Has(-1, "tasks")
     passing(tasks, -1).begin()
     assert tasks.asked == ["app-1-0", "app-1-1"]
-    passing(Has(3), 3).write(frame, OutputBatch(3))
+    passing(Has(3), 3).write(OutputBatch(3, compiled))
     with pytest.raises(ConfigError, match=r"(?s)older than the output.*batch 2 is to be written, batch 3 is in"):
-        passing(Has(3), 3).write(frame, OutputBatch(2))
+        passing(Has(3), 3).write(OutputBatch(2, compiled))
     with pytest.raises(SinkError, match=r"(?s)it has the batch.*Has.write, line \d+ of .*batch 4"):
-        passing(Has(3), 3).write(frame, OutputBatch(4))
+        passing(Has(3), 3).write(OutputBatch(4, compiled))
 
 
 class Rows(wm.Output):

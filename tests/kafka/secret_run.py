@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.jars import spark_jars
 from dev.registry import SchemaRegistryServer
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 CANARIES = {
     place: f"canary-{place}-5431" for place in ("common", "consumer", "producer", "source", "typing", "registry")

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker, free_ports
-from tests.kafka.faults.ends import ENDS, closing_sinks
+from tests.io.wire_kit import Part, Written, compiled_of
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.dataflow.selection import Selection
-from watersmeet._spark.sinks.sinks import BatchSinks
-from watersmeet._spark.sinks.topics import TopicsFromColumns
+from watersmeet._spark.outputs.output import OutputContext, TopicsWriter
+from watersmeet._spark.outputs.outputs import BatchSinks
+from watersmeet._worker.writers.kafka import PLACED_ROWS
 from watersmeet._worker.writers.kafka_client import check_topics
-from watersmeet._worker.writers.kafka_sink import PLACED_ROWS
 from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
-from watersmeet.io.dataframes import ForeachBatch
+from watersmeet.io.endpoints import ForeachBatch
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import Delivery, TopicSink
 
@@ -33,14 +33,9 @@ def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
     return frame.coalesce(1)
 
 
-def everything() -> Selection:
-    return Selection(F.col(ENDS).isNull(), "key", "value")
-
-
 def write(broker: KafkaBroker, frame: DataFrame, *topics: TopicSink, batch: int = 0, **settings: str) -> None:
-    chosen = tuple((topic, everything()) for topic in topics)
     all_settings = {"bootstrap.servers": broker.bootstrap_servers, **settings}
-    closing_sinks(chosen, all_settings, f"app-{topics[0].name}")(frame, batch)
+    Written([(topic, Part()) for topic in topics], f"app-{topics[0].name}", all_settings)(frame, batch)
 
 
 @BOTH
@@ -136,11 +131,11 @@ def test_several_topics_are_written_in_one_pass(spark: SparkSession, broker: Kaf
     words, numbers = new_topic(broker, "words"), new_topic(broker, "numbers")
     frame = spark.createDataFrame([("a", 1, 10), ("b", 2, 20)], "word string, number long, ts long").coalesce(1)
     frame = frame.mapInArrow(Runs(tmp_path), frame.schema)
-    chosen = (
-        (TopicSink(words), Selection(F.col(ENDS).isNull(), "word", "number")),
-        (TopicSink(numbers), Selection(F.col("number") > 1, "number", "word")),
-    )
-    closing_sinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-two")(frame, 0)
+    outputs: list[Any] = [
+        (TopicSink(words), Part("word", "number")),
+        (TopicSink(numbers), Part("number", "word", lambda rows: pc.greater(rows["number"], 1))),
+    ]
+    Written(outputs, "app-two", {"bootstrap.servers": broker.bootstrap_servers})(frame, 0)
     assert len(list(tmp_path.iterdir())) == 1
     seen = {(record.topic, record.key, record.value) for record in committed(broker, words, numbers)}
     assert seen == {
@@ -153,12 +148,12 @@ def test_several_topics_are_written_in_one_pass(spark: SparkSession, broker: Kaf
 def test_a_topic_beside_a_users_function_gets_the_same_rows(spark: SparkSession, broker: KafkaBroker) -> None:
     topic = new_topic(broker)
     seen: list[str] = []
-    chosen = (
-        (TopicSink(topic), everything()),
-        (ForeachBatch(lambda frame, _: seen.extend(r["key"] for r in frame.collect())), everything()),
-    )
+    outputs: list[Any] = [
+        (TopicSink(topic), Part()),
+        (ForeachBatch(lambda frame, _: seen.extend(r["key"] for r in frame.collect())), Part()),
+    ]
     frame = frame_of(spark, [("a", "1", 1, None), ("b", "2", 2, None)])
-    closing_sinks(chosen, {"bootstrap.servers": broker.bootstrap_servers}, "app-beside")(frame, 0)
+    Written(outputs, "app-beside", {"bootstrap.servers": broker.bootstrap_servers})(frame, 0)
     assert sorted(seen) == ["a", "b"]
     assert sorted(record.key or b"" for record in committed(broker, topic)) == [b"a", b"b"]
 
@@ -212,7 +207,7 @@ def test_a_kafka_that_is_not_there_is_an_error_and_not_a_wait_for_ever(spark: Sp
     with pytest.raises(WatersmeetError, match="Kafka does not answer"):
         check_topics(nobody, ["any"])
     settings = {"bootstrap.servers": nobody.bootstrap_servers, "message.timeout.ms": "500"}
-    sinks = closing_sinks(((TopicSink("any", delivery="at_least_once"), everything()),), settings, "app")
+    sinks = Written([(TopicSink("any", delivery="at_least_once"), Part())], "app", settings)
     with pytest.raises(Exception, match="Kafka does not answer"):
         sinks(frame_of(spark, [("k", "v", 1, None)]), 0)
 
@@ -230,7 +225,10 @@ def test_a_refused_setting_is_named_without_its_value(broker: KafkaBroker) -> No
     assert "canary" not in str(refused.value)
 
 
-def test_no_secret_is_shown_by_what_carries_it() -> None:
-    topics = TopicsFromColumns((), {"sasl.password": "canary-5431"}, "app")
+def test_no_secret_is_shown_by_what_carries_it(spark: SparkSession) -> None:
+    compiled = compiled_of(frame_of(spark, []), {})
+    kafka = Kafka("host:1", security_protocol="SASL_SSL", sasl_username="me", sasl_password="canary-5431")
+    topics = TopicsWriter(OutputContext(compiled, "app", kafka), ())
+    assert "canary-5431" in topics._settings.values()
     assert "canary" not in repr(topics)
-    assert "canary" not in repr(BatchSinks((topics,)))
+    assert "canary" not in repr(BatchSinks(compiled, (topics,)))

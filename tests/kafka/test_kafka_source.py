@@ -18,19 +18,19 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed
 from watersmeet._plan.nodes import Kind, Shape, SourceNode
-from watersmeet._spark.dataflow.compile import compile_plan
-from watersmeet._spark.dataflow.layout import SparkLayout
-from watersmeet._spark.sources import partitions
+from watersmeet._spark.dataflow.compile import SparkLayout, compile_plan
+from watersmeet._spark.sources import topics
 from watersmeet._spark.sources import topics as kafka_topics
-from watersmeet._spark.sources.scans import Scan
-from watersmeet._spark.sources.sources import partition_counts, scan
-from watersmeet._worker.formats.deserializers import HINT
+from watersmeet._spark.sources.rows import Scan
+from watersmeet._spark.sources.sources import scan
+from watersmeet._spark.sources.topics import MOST_OF_POLL, partition_counts, reader_options, records_of_poll
+from watersmeet._worker.formats.decode import HINT
 from watersmeet._worker.formats.formats import type_of
-from watersmeet._worker.wire.wire import Labels, target_count
+from watersmeet._worker.wire import Labels, target_count
 from watersmeet.errors import ConfigError, SourceError
+from watersmeet.io.endpoints import DeadLetter
 from watersmeet.io.formats import json
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic
 
 _NAMES = (f"topic-{n}" for n in itertools.count())
@@ -130,8 +130,8 @@ def test_headers_are_kept_where_a_topic_asks_for_them(spark: SparkSession, broke
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("value", b'{"a":"x"}', "value as json: an int is wanted where there is something else"),
-        ("value", b"null", "value as json: the JSON text null"),
+        ("value", b'{"a":"x"}', "value as json: a: an int is wanted where there is something else"),
+        ("value", b"[]", "value as json: an object is wanted where there is an array"),
         ("key", b"\xff", "key as string: not valid UTF-8"),
     ],
 )
@@ -155,7 +155,7 @@ def test_undecodable_bytes_fail_the_query_with_place_and_reason_though_nobody_re
     [
         (b"\xff", b"x", "key as string: not valid UTF-8"),
         (b"k", b"abc", "value as long: long takes 8 bytes, there are 3"),
-        (b"k", b"null", "value as json: the JSON text null (a tombstone has no bytes at all)"),
+        (b"k", b"[]", "value as json: an object is wanted where there is an array"),
     ],
     ids=["a text", "a number", "JSON"],
 )
@@ -224,9 +224,10 @@ def test_plain_formats_beside_json_and_a_topic_that_is_read_twice_come_through(
         sorted((record.key or b"-", record.value or b"-") for record in committed(broker, topic))
         for topic in (out, raw)
     )
-    assert decoded == [(b"a", b"7"), (b"a", b"text"), (b"b", b"-")]
+    # the text null is a null, as in a topic of Kafka Connect
+    assert decoded == [(b"a", b"7"), (b"a", b"text"), (b"b", b"-"), (b"b", b"-")]
     assert same == [(b"-", b"\xff"), (b"a", b"text"), (b"b", b"-")]
-    assert query.drops == {("one", "undecodable"): 1, ("three", "undecodable"): 2}
+    assert query.drops == {("one", "undecodable"): 1, ("three", "undecodable"): 1}
 
 
 def test_skipped_records_have_a_reason_and_no_value_and_are_never_tombstones(
@@ -293,7 +294,7 @@ def test_partition_counts_are_the_topics_own_and_a_missing_topic_is_an_error(
     spark: SparkSession, broker: KafkaBroker, kafka: Kafka, way: str
 ) -> None:
     one, three = new_topic(broker, 1), new_topic(broker, 3)
-    count = partition_counts if way == "client" else partitions._counts_by_spark
+    count = partition_counts if way == "client" else topics._counts_by_spark
     assert count(spark, [three, one, three], kafka) == {one: 1, three: 3}
     with pytest.raises(ConfigError, match=r"(Unknown|does not have a) topic(.|\n)*no-such-topic(.|\n)*Hint: "):
         count(spark, [one, "no-such-topic"], kafka)
@@ -327,7 +328,7 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
         b.stream("t", key="string", value="string").map_values(mapper).to("out")
         physical = b.build().physical
         rows = kafka_topics.topic_rows(records, list(enumerate(physical.plan.sources)), headers=False)
-        layout = SparkLayout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame, True)
+        layout = SparkLayout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame)
         compile_plan(physical, [Scan(rows, tuple(s.name for s in physical.plan.sources))], layout)
         return "frame" in vars(rows)
 
@@ -337,8 +338,10 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
 
 
 def test_a_login_reaches_both_clients_in_their_own_words() -> None:
-    kafka = Kafka("h:1", sasl_mechanism="PLAIN", sasl_username='a"b', sasl_password="c\\d", ssl_ca_location="/ca")
+    login = {"sasl_mechanism": "PLAIN", "sasl_username": 'a"b', "sasl_password": "c\\d"}
+    kafka = Kafka("h:1", security_protocol="SASL_SSL", **login, ssl_ca_location="/ca")
     assert kafka_topics.java_settings(kafka) == {
+        "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="a\\"b" password="c\\\\d";',
@@ -350,8 +353,8 @@ def test_a_login_reaches_both_clients_in_their_own_words() -> None:
 def test_no_secret_is_in_a_plan_nor_in_an_error_over_it(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kafka = Kafka("h:1", sasl_mechanism="PLAIN", sasl_username="me", sasl_password="canary-1",
-                  consumer={"ssl.keystore.password": "canary-2"})  # fmt: skip
+    kafka = Kafka("h:1", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="me",
+                  sasl_password="canary-1", consumer={"ssl.keystore.password": "canary-2"})  # fmt: skip
     (scanned,) = scan(spark, [source("one", Topic("t", "string", "string"))], kafka)
     scanned.frame.explain(True)
     with pytest.raises(AnalysisException) as error:
@@ -393,3 +396,39 @@ def test_a_batch_of_many_partitions_is_read_in_no_more_tasks_than_run_at_a_time(
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId))]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     assert {stage.numTasks for stage in stages if stage is not None} == {spark.sparkContext.defaultParallelism}
+
+
+def test_a_misspelt_column_and_times_in_seconds_are_warnings_of_the_driver_on_the_users_own_line(
+    spark: SparkSession, broker: KafkaBroker, kafka: Kafka, tmp_path: Path
+) -> None:
+    name, out = new_topic(broker, partitions=2), new_topic(broker)
+    produce(broker, name, [(b"%d" % n, b'{"id":1,"name":"ann"}', 1_769_000_000 + n) for n in range(1, 20)])
+    b = wm.StreamsBuilder("misspelt")
+    b.stream(name, key="string", value=json("id int, nmae string"), name="in").to(out)
+    given: dict[str, Any] = {"checkpoint": str(tmp_path / "cp"), "local_cache": str(tmp_path / "cache")}
+    query = b.build().start(spark, available_now=True, kafka=kafka, **given)
+    with pytest.warns(UserWarning, match="No value of the first 19 of 'in' has 'nmae'.*name") as heard:
+        query.awaitTermination()
+    assert [warning.filename for warning in heard] == [__file__] * 2
+    assert "a time in 1970" in str(heard[0].message)
+
+
+def test_a_poll_gives_as_many_records_as_fit_into_the_heap_if_each_is_as_large_as_its_topic_allows(
+    spark: SparkSession, broker: KafkaBroker
+) -> None:
+    kafka = Kafka(broker.bootstrap_servers)
+    usual, large = new_topic(broker), next(_NAMES)
+    broker.create_topics([large], config={"max.message.bytes": "100000000"})
+    polls = {topic: records_of_poll(spark, kafka, [topic]) for topic in (usual, large)}
+    assert 1 <= polls[large] * 50 <= polls[usual] <= MOST_OF_POLL
+    assert records_of_poll(spark, kafka, [usual, large]) == polls[large]
+    # nobody is asked where only Java can log in
+    java = Kafka("nowhere:1", consumer={"security.protocol": "PLAINTEXT"})
+    assert records_of_poll(spark, java, [large]) == polls[usual]
+    settings: list[dict[str, Any]] = [
+        {"consumer": {"max.poll.records": "7"}},
+        {"source": {"kafka.max.poll.records": "7"}},
+    ]
+    for each in settings:
+        options = reader_options(Kafka("host:1", **each), [usual], headers=False, poll=3)
+        assert options["kafka.max.poll.records"] == "7"

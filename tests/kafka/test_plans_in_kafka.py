@@ -11,21 +11,21 @@ from confluent_kafka import Consumer, TopicPartition
 from dev.broker import KafkaBroker
 from tests.kafka.faults.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
-from watersmeet._engine.rows import blob
-from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, planned
-from watersmeet._worker.writers.driver_commit import DriverCommit, driver_name
-from watersmeet._worker.writers.producers import TransactionalSender
+from watersmeet._engine import row_sizes
+from watersmeet._worker.batch_plan import BatchPlan, Marker, planned
+from watersmeet._worker.writers.kafka import DriverCommit, driver_name
+from watersmeet._worker.writers.kafka_client import TransactionalSender
 from watersmeet.errors import ConfigError
 
 
-def plan_to(end: int, topology: str = "one", *, untold: bool = False) -> BatchPlan:
-    return planned(f'v1\n{{}}\n{{"in":{{"0":{end}}}}}', topology, epoch=2, may_be_untold=untold, where="offsets")
+def plan_to(end: int, topology: str = "one") -> BatchPlan:
+    return planned(f'v1\n{{}}\n{{"in":{{"0":{end}}}}}', topology, epoch=2, where="offsets")
 
 
 def held(first: int, end: int) -> dict[int, bytes]:
     texts = [b"%d" % number for number in range(first, end)]
     columns = {"topic": pa.array([0] * len(texts), pa.int32()), "key": texts, "value": texts, "ts": [1] * len(texts)}
-    return {0: blob.encode(pa.table(columns))}
+    return {0: row_sizes.encode(pa.table(columns))}
 
 
 def driver(broker: KafkaBroker, topic: str, planned: int, guard: Callable[[], None] = lambda: None) -> DriverCommit:
@@ -72,23 +72,6 @@ def test_a_batch_that_is_run_again_by_the_same_plan_is_in(broker: KafkaBroker) -
     again.close()
     assert values(broker, topic) == list(range(5))
     assert marker(broker, driver_name(f"app-{topic}"), topic) == Marker(1, plan_to(5))
-
-
-def test_the_mark_of_an_earlier_watersmeet_counts_for_a_batch_that_it_has_planned_and_for_no_other(
-    broker: KafkaBroker,
-) -> None:
-    topic = new_topic(broker)
-    earlier = driver(broker, topic, -1)
-    write(earlier, 0, 0, 3, UNKNOWN)
-    assert marker(broker, driver_name(f"app-{topic}"), topic) == Marker(0, UNKNOWN)
-    later = driver(broker, topic, 0)
-    assert later.begins(0, plan_to(3, untold=True))
-    # it still runs beside
-    write(earlier, 1, 3, 5, UNKNOWN)
-    with pytest.raises(ConfigError, match=r"Another query has written batch 1(.|\n)*noted the number alone"):
-        write(later, 1, 3, 6, plan_to(6))
-    earlier.close()
-    later.close()
 
 
 def test_a_task_with_another_plan_of_a_batch_ends_too(broker: KafkaBroker) -> None:

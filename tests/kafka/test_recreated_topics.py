@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed, new_topic
-from watersmeet._spark.checkpoint import topic_ids
-from watersmeet._spark.checkpoint.checkpoint import look
-from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint import record
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
 
 PATIENCE = 300.0
 """Seconds after which what is waited for is not believed in."""
@@ -32,7 +32,7 @@ def produce(broker: KafkaBroker, topic: str, value: str, count: int) -> None:
 
 def make_anew(broker: KafkaBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    ask = topic_ids.asking(wm.Kafka(broker.bootstrap_servers), [topic])
+    ask = record.asking(wm.Kafka(broker.bootstrap_servers), [topic])
     assert ask is not None
     before = ask()[topic]
     admin.delete_topics([topic])[topic].result(30)
@@ -62,7 +62,7 @@ def test_an_input_that_was_made_anew_with_more_records_is_refused_with_both_ids_
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     source, out, kafka = new_topic(broker), new_topic(broker), wm.Kafka(broker.bootstrap_servers)
-    ask = topic_ids.asking(kafka, [source])
+    ask = record.asking(kafka, [source])
     assert ask is not None
     produce(broker, source, "old", 5)
     run(spark, tmp_path, kafka, source, out)
@@ -104,9 +104,9 @@ def test_an_input_that_is_made_anew_while_a_query_runs_ends_it_before_anything_o
 
 def test_each_batch_asks_for_the_ids_and_an_output_is_said_once(broker: KafkaBroker) -> None:
     source, out, kafka = new_topic(broker), new_topic(broker), wm.Kafka(broker.bootstrap_servers)
-    ask = topic_ids.asking(kafka, [source, out])
+    ask = record.asking(kafka, [source, out])
     assert ask is not None
-    watch = topic_ids.TopicWatch(ask, dict(ask()), frozenset({source}), frozenset({out}))
+    watch = record.TopicWatch(ask, dict(ask()), frozenset({source}), frozenset({out}))
     watch(0)
     make_anew(broker, out)
     with pytest.warns(UserWarning, match=rf"'{out}', which this query writes, was deleted(.|\n)*Hint: "):

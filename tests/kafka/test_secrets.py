@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from dev.broker import KafkaBroker
 from tests.kafka import secret_run
 from tests.kafka.topics import new_topic
-from watersmeet._worker import secrets
+from watersmeet._worker import process
 from watersmeet.errors import ConfigError
 
 SURFACES = ("stdout", "python.log", "jvm.log", "events", "pickled", "checkpoint", "failed", "cache", "local")
@@ -73,8 +73,8 @@ def test_every_surface_was_there_to_be_looked_at(left_behind: Path) -> None:
     assert "== Physical Plan ==" in shown
     everything = {name: b"".join(content for _, content in contents(left_behind / name)) for name in SURFACES}
     assert b"KafkaWrite" in everything["pickled"]
-    assert f'"{secrets.PROPERTY}":'.encode() in everything["events"]
-    assert f'"{secrets.REGISTRIES}":'.encode() in everything["events"]
+    assert f'"{process.SECRETS_PROPERTY}":'.encode() in everything["events"]
+    assert f'"{process.REGISTRIES}":'.encode() in everything["events"]
     assert b"read by a registry's schema: 20 records" in everything["stdout"]
     assert b"sasl.jaas.config" in everything["jvm.log"]
     assert b"INFO" in everything["jvm.log"]
@@ -82,4 +82,4 @@ def test_every_surface_was_there_to_be_looked_at(left_behind: Path) -> None:
 
 def test_frames_of_a_sink_that_are_run_by_themselves_are_told_so() -> None:
     with pytest.raises(ConfigError, match="no settings for Kafka"):
-        secrets.received(b"half")
+        process.received(b"half")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
-from watersmeet._engine.rows import blob
+from watersmeet._engine import row_sizes
+from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.serdes import JsonSerde, Serde
-from watersmeet._worker.wire.wire import END, Exits, Labels
-from watersmeet._worker.writers.direct_sink import WriteDirectly, can_write_directly
-from watersmeet._worker.writers.kafka_sink import KafkaWrite
+from watersmeet._worker.wire import END, Exits, Labels, written_by_spark
+from watersmeet._worker.writers.kafka import KafkaWrite, WriteTopics
 from watersmeet.errors import SinkError
 
 RECORDS = 2_000
@@ -43,11 +44,8 @@ def produced(broker: KafkaBroker) -> tuple[str, str]:
     return left, right
 
 
-def run(
-    spark: SparkSession, kafka: wm.Kafka, folder: Path, b: wm.StreamsBuilder, *, leaves: bool, limit: int = 1_500
-) -> None:
+def run(spark: SparkSession, kafka: wm.Kafka, folder: Path, b: wm.StreamsBuilder, *, limit: int = 1_500) -> None:
     topology = b.build()
-    assert can_write_directly(topology.plan, topology.plan.sinks) is leaves
     limited = wm.Kafka(kafka.bootstrap_servers, max_records_per_batch=limit)
     query = topology.start(
         spark, checkpoint=str(folder / "cp"), kafka=limited, available_now=True, local_cache=str(folder / "c")
@@ -80,13 +78,17 @@ def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
         joined = left.left_join(right, made, **(options if join == "foreign_key" else {}))
         outs.append(new_topic(broker))
         if format == "bytes":
-            # JSON whose names are numbers has no reader, so no worker writes it: Spark's columns are needed
-            beside = joined.to_stream().map_values(lambda value: F.create_map(F.lit(1), value))
-            beside.to(new_topic(broker), value="json")
+            # JSON whose names are numbers has no reader, so no worker writes it: Spark does
+            named = new_topic(broker)
+            joined.to_stream().map_values(lambda value: F.create_map(F.lit(1), value)).to(named, value="json")
         joined.to(outs[-1])
-        run(spark, kafka, tmp_path / str(place), b, leaves=format == "string")
+        run(spark, kafka, tmp_path / str(place), b)
     found = [by_key(broker, out) for out in outs]
     assert found[0] == found[1] == found[2]
+    texts = {key: [json.loads(text)["1"] for text, _ in records] for key, records in by_key(broker, named).items()}
+    assert texts == {
+        key: [None if value is None else value.decode() for value, _ in records] for key, records in found[2].items()
+    }
     assert {long(number) for number in LONGS} <= set(found[0])
     assert any(value is None for records in found[0].values() for value, _ in records)
 
@@ -101,7 +103,7 @@ def test_several_sinks_and_formats_are_written_in_one_pass(
     stream.to(texts)
     stream.map(lambda key, value: (value, F.length(value))).to(lengths)
     stream.map_values(lambda value: value.cast("binary")).to(raw, key="long", value="bytes")
-    run(spark, kafka, tmp_path, b, leaves=True)
+    run(spark, kafka, tmp_path, b)
     given = [(r.key, r.value) for r in committed(broker, source)]
     assert sorted(((r.key, r.value) for r in committed(broker, texts)), key=repr) == sorted(given, key=repr)
     wanted = [(v, None if v is None else len(v.decode()).to_bytes(4, "big")) for _, v in given]
@@ -125,25 +127,29 @@ def test_two_sinks_of_one_topic_keep_each_keys_order(
     odd.to(out) if way == "text" else odd.map_values(lambda value: value.cast("int")).to(out, value="json")
     if way == "columns":
         odd.to(wm.Writer("noop"), name="beside")
-    run(spark, kafka, tmp_path, b, leaves=way != "columns", limit=90)
+    run(spark, kafka, tmp_path, b, limit=90)
     found = {key: [int(value or 0) for value, _ in records] for key, records in by_key(broker, out).items()}
     assert found == {key: list(range(at, 120, 3)) for at, key in enumerate((b"a", b"b", b"c"))}
 
 
-def test_a_sink_that_needs_columns_of_sparks_is_not_written_so(spark: SparkSession) -> None:
-    def plain(build: Any) -> bool:
+def test_json_of_types_that_no_worker_writes_is_written_by_spark_and_all_else_is_not(spark: SparkSession) -> None:
+    def by_spark(build: Any) -> dict[str, tuple[str, ...]]:
         b = wm.StreamsBuilder("formats")
         build(b)
-        return can_write_directly(b.build().plan, b.build().plan.sinks)
+        return written_by_spark(b.build().physical)
 
-    assert plain(lambda b: b.stream("in", key="long", value="bytes").to("out"))
-    assert plain(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
-    assert plain(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
-    assert plain(lambda b: b.stream("in", key="long", value=wm.json("a int, m map<string,date>")).to("out"))
+    assert not by_spark(lambda b: b.stream("in", key="long", value="bytes").to("out"))
+    assert not by_spark(lambda b: b.stream("in", key="int", value="string").to("out", value="string"))
+    assert not by_spark(lambda b: b.stream("in", key="long", value="string").to("out", key="json"))
+    assert not by_spark(lambda b: b.stream("in", key="long", value=wm.json("a int, m map<string,date>")).to("out"))
     # names that are no strings
     by_day = F.create_map(F.lit(1), F.lit(2))
-    assert not plain(lambda b: b.stream("in", key="long", value="string").map_values(lambda value: by_day).to("out"))
-    assert not plain(lambda b: b.stream("in", key="long", value="string").to(wm.Writer("noop"), name="nowhere"))
+    days = by_spark(lambda b: b.stream("in", key="long", value="string").map_values(lambda value: by_day).to("out"))
+    assert list(days.values()) == [("value",)]
+    nowhere = wm.Writer("noop")
+    assert not by_spark(
+        lambda b: b.stream("in", key="long", value="string").map_values(lambda value: by_day).to(nowhere, name="no")
+    )
 
 
 def test_json_is_what_goes_through_columns(
@@ -163,7 +169,7 @@ def test_json_is_what_goes_through_columns(
         stream.to(out)
         if place:
             stream.to(wm.Writer("noop"), name="beside")
-        run(spark, kafka, tmp_path / str(place), b, leaves=not place)
+        run(spark, kafka, tmp_path / str(place), b)
     found = [by_key(broker, out) for out in outs]
     assert found[0] == found[1]
     assert any(b'"b":["|' in (value or b"") for records in found[0].values() for value, _ in records)
@@ -173,8 +179,10 @@ def test_json_is_what_goes_through_columns(
 class Told(KafkaWrite):
     """Writes down what it would write."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch], ended: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         yield from batches
+        if ended():
+            yield pa.RecordBatch.from_pydict({"topic": [-2]})
 
 
 PLAIN: tuple[dict[str, Serde], ...] = ({}, {})
@@ -190,13 +198,13 @@ def wire(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
 
 def routed_batch(*offsets: int) -> bytes:
     columns = {name: [0] * len(offsets) for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
-    return blob.encode(
+    return row_sizes.encode(
         pa.table({**columns, "offset": list(offsets), "key": list(offsets), "value": ["v"] * len(offsets)})
     )
 
 
 def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told_last() -> None:
-    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
+    write = WriteTopics(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
     rows = [
         (2, 0, routed_batch(5, 3)),
         (2, 0, routed_batch(4)),
@@ -211,7 +219,7 @@ def test_blobs_of_a_shard_become_one_run_of_records_in_order_and_the_end_is_told
 
 
 def test_blobs_of_two_sinks_of_one_topic_become_one_run_of_records() -> None:
-    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, PLAIN)
+    write = WriteTopics(Told(b"", ("out", "out"), None, 0), EXITS, PLAIN)
     batches = list(write(iter([wire([(2, 1, routed_batch(5, 2)), (2, 0, routed_batch(4, 1, 3)), (10, END, b"")])])))
     assert [int.from_bytes(key, "big") for key in batches[0]["key"].to_pylist()] == [1, 2, 3, 4, 5]
     assert batches[0]["topic"].to_pylist() == [0, 1, 0, 0, 1]
@@ -222,16 +230,16 @@ def test_json_of_a_blob_has_the_names_of_its_type_and_few_records_keep_their_pla
     given = [{"o0_key": 1, "name": 'a"ö'}, None, {"o0_key": None, "name": None}]
     columns = {name: [0, 0, 0] for name in ("order_ts", "srcpart", "p0", "ts", "hash")}
     values = pa.array(given, pa.struct([("o0_key", pa.int64()), ("name", pa.string())]))
-    rows = blob.encode(pa.table({**columns, "offset": [3, 1, 2], "key": [7, 8, 9], "value": values}))
+    rows = row_sizes.encode(pa.table({**columns, "offset": [3, 1, 2], "key": [7, 8, 9], "value": values}))
     for limit in (0, 1 << 20):
         told = Told(b"", ("one", "two"), None, 0, limit)
-        write = WriteDirectly(told, EXITS, ({"value": JsonSerde(kind), "key": JsonSerde(LongType())}, {}))
+        write = WriteTopics(told, EXITS, ({"value": JsonSerde(kind), "key": JsonSerde(LongType())}, {}))
         (batch, _) = write(iter([wire([(2, 0, rows), (10, END, b"")])]))
         assert batch["key"].to_pylist() == [b"8", b"9", b"7"]
         assert batch["value"].to_pylist() == [None, b'{"id":null,"name":null}', '{"id":1,"name":"a\\"ö"}'.encode()]
         assert ("offset" in batch.schema.names) is (limit > 0)
-    beside = blob.encode(pa.table({**columns, "offset": [4, 0, 5], "key": ["x"] * 3, "value": ["v"] * 3}))
-    write = WriteDirectly(Told(b"", ("out", "out"), None, 0), EXITS, ({"value": JsonSerde(kind)}, {}))
+    beside = row_sizes.encode(pa.table({**columns, "offset": [4, 0, 5], "key": ["x"] * 3, "value": ["v"] * 3}))
+    write = WriteTopics(Told(b"", ("out", "out"), None, 0), EXITS, ({"value": JsonSerde(kind)}, {}))
     (batch, _) = write(iter([wire([(2, 0, rows), (2, 1, beside), (10, END, b"")])]))
     assert batch["topic"].to_pylist() == [1, 0, 0, 0, 1, 1]
     assert batch["key"].to_pylist() == [b"x", long(8), long(9), long(7), b"x", b"x"]
@@ -244,16 +252,17 @@ def test_windowed_keys_are_placed_by_the_key_within_and_those_of_other_sinks_by_
     keys = pa.array([{"o0_key": "a", "o0_start": 5, "o0_end": 15}, None], kind)
     columns = {name: [0, 0] for name in names} | {"offset": [2, 1], "value": ["v", "w"]}
     windowed, beside = (
-        blob.encode(pa.table({**columns, "key": keys})),
-        blob.encode(pa.table({**columns, "key": [7, 8]})),
+        row_sizes.encode(pa.table({**columns, "key": keys})),
+        row_sizes.encode(pa.table({**columns, "key": [7, 8]})),
     )
-    serdes: dict[str, Serde] = {"key": serde_of(wm.time_windowed("string"))}
-    alone = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
+    windows = serde_of(wm.time_windowed("string"))
+    serdes: dict[str, Serde] = {"key": windows, "prefix": windows}
+    alone = WriteTopics(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
     (first, second, _) = alone(iter([wire([(2, 0, windowed), (4, 1, beside), (10, END, b"")])]))
     assert first["key"].to_pylist() == [None, b"a" + long(5)]
     assert first["prefix"].to_pylist() == [None, b"a"]
     assert second["prefix"].to_pylist() == [None, None]
-    together = WriteDirectly(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
+    together = WriteTopics(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
     (batch, _) = together(iter([wire([(2, 0, windowed), (2, 1, beside), (10, END, b"")])]))
     assert batch["key"].to_pylist() == [None, long(8), b"a" + long(5), long(7)]
     assert batch["prefix"].to_pylist() == [None, None, b"a", None]
@@ -265,14 +274,15 @@ def test_keys_and_values_that_are_written_already_leave_as_they_are_and_go_where
     columns |= {"offset": [2, 1]}
     columns |= {"value": [b"v", b"w"], "encoded_key": [b"a", b"b"]}
     keys = pa.array([{"key": "one", "start": 5, "end": 15}, {"key": "two", "start": 5, "end": 15}], kind)
-    rows = blob.encode(pa.table({**columns, "key": keys}))
-    serdes: dict[str, Serde] = {"key": serde_of(wm.time_windowed("string"))}
-    beside = blob.encode(
+    rows = row_sizes.encode(pa.table({**columns, "key": keys}))
+    windows = serde_of(wm.time_windowed("string"))
+    serdes: dict[str, Serde] = {"key": windows, "prefix": windows}
+    beside = row_sizes.encode(
         pa.table({name: columns.get(name, [7, 8]) for name in ("key", *columns) if "_key" not in name})
     )
-    alone = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
+    alone = WriteTopics(Told(b"", ("one", "two"), None, 0), EXITS, (serdes, {}))
     (first, _) = alone(iter([wire([(2, 0, rows), (10, END, b"")])]))
-    together = WriteDirectly(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
+    together = WriteTopics(Told(b"", ("out", "out"), None, 0, 1 << 20), EXITS, (serdes, {}))
     (both, _) = together(iter([wire([(2, 0, rows), (2, 1, beside), (10, END, b"")])]))
     for batch in (first, both):
         mine = batch.filter(pa.compute.equal(batch["topic"], 0))
@@ -285,7 +295,7 @@ def test_keys_and_values_that_are_written_already_leave_as_they_are_and_go_where
 
 
 def test_rows_without_an_end_are_not_the_whole() -> None:
-    write = WriteDirectly(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
+    write = WriteTopics(Told(b"", ("one", "two"), None, 0), EXITS, PLAIN)
     batches = list(write(iter([wire([(2, 0, routed_batch(1))])])))
     assert [batch["topic"].to_pylist() for batch in batches] == [[0]]
 
@@ -305,15 +315,17 @@ def test_a_task_that_did_not_see_the_end_commits_nothing(
     out = new_topic(broker)
     b = wm.StreamsBuilder("cut")
     b.stream(source, key="long", value="string").to(out)
+    wire = CompiledFrame.wire
     monkeypatch.setattr(
-        "watersmeet._spark.sinks.topics.in_order",
-        lambda frame: frame.sortWithinPartitions("label").mapInArrow(Cut(), frame.schema),
+        CompiledFrame,
+        "wire",
+        lambda compiled, sinks: wire(compiled, sinks).mapInArrow(Cut(), compiled.frame.schema),
     )
     with pytest.raises(SinkError, match=r"The rows of a task broke off"):
-        run(spark, kafka, tmp_path, b, leaves=True)
+        run(spark, kafka, tmp_path, b)
     assert committed(broker, out) == []
     monkeypatch.undo()
-    run(spark, kafka, tmp_path, b, leaves=True)
+    run(spark, kafka, tmp_path, b)
     assert len(committed(broker, out)) == RECORDS
 
 
@@ -329,7 +341,6 @@ def test_headers_come_along(spark: SparkSession, broker: KafkaBroker, kafka: wm.
     left = b.stream(wm.Topic(source, key="string", value="string", headers=True))
     left.join(right, F.concat).select_key(lambda value: value).to(out)
     topology = b.build()
-    assert can_write_directly(topology.plan, topology.plan.sinks)
     query = topology.start(
         spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True, local_cache=str(tmp_path / "c")
     )

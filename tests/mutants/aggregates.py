@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from watersmeet._engine.aggregates import contributions, fold
-from watersmeet._engine.aggregates.fold import Folded
-from watersmeet._engine.aggregates.functions import ArrayFold, CogroupedFunctions
-from watersmeet._engine.operators.suppress import held_changes, suppress
-from watersmeet._plan.operators.aggregates import suppress as suppress_spec
+from watersmeet._engine.aggregates import contributions, folds
+from watersmeet._engine.aggregates.folds import ArrayFold, CogroupedFunctions, Folded
+from watersmeet._engine.operators import suppress
+from watersmeet._plan.operators import aggregates
 
 Patch = pytest.MonkeyPatch
 
@@ -50,7 +49,7 @@ def nothing_is_taken_back(patch: Patch) -> None:
 
 def time_falls_back(patch: Patch) -> None:
     """A result has its record's timestamp, also where the aggregate has seen a later one."""
-    patch.setattr(fold, "result_times", lambda work, before: work.ts)
+    patch.setattr(folds, "result_times", lambda work, before: work.ts)
 
 
 def begins_anew_each_batch(patch: Patch) -> None:
@@ -82,12 +81,12 @@ def one_function_for_all_streams(patch: Patch) -> None:
 
 def _put(patch: Patch, changed: Callable[..., tuple[Any, ...]]) -> None:
     """Entries of suppress are held back otherwise: `changed` gives other arguments."""
-    put = held_changes.HeldChanges.put
+    put = suppress.HeldChanges.put
 
     def wrong(self: Any, held: Any, *arguments: Any) -> None:
         put(self, held, *changed(self, *arguments))
 
-    patch.setattr(held_changes.HeldChanges, "put", wrong)
+    patch.setattr(suppress.HeldChanges, "put", wrong)
 
 
 def sends_what_came_first(patch: Patch) -> None:
@@ -111,19 +110,19 @@ def old_is_the_last_ones(patch: Patch) -> None:
 
 def waits_a_moment_more(patch: Patch) -> None:
     """A change goes a moment behind the end of its wait."""
-    wait = suppress_spec._wait
-    patch.setattr(suppress_spec, "_wait", lambda node: wait(node) + 1)
+    wait: Any = aggregates.SuppressNode._wait
+    patch.setattr(aggregates.SuppressNode, "_wait", property(lambda node: wait.fget(node) + 1))
 
 
 def forgets_what_waits(patch: Patch) -> None:
     """A change begins an entry of its own although one of an earlier batch waits."""
-    stored = held_changes.HeldChanges.stored
+    stored = suppress.HeldChanges.stored
 
     def none(self: Any, pairs: Any) -> Any:
         found = stored(self, pairs)
-        return replace(found, due=np.full(len(pairs), held_changes.NEVER), place=np.full(len(pairs), -1))
+        return replace(found, due=np.full(len(pairs), suppress.NEVER), place=np.full(len(pairs), -1))
 
-    patch.setattr(held_changes.HeldChanges, "stored", none)
+    patch.setattr(suppress.HeldChanges, "stored", none)
 
 
 def tombstones_are_final(patch: Patch) -> None:

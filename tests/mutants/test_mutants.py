@@ -32,22 +32,16 @@ from tests.mutants.foreign_keys import (
 from tests.mutants.net import NETS, caught
 from tests.mutants.window_aggregates import OF_WINDOWS
 from tests.mutants.wtables import OF_WTABLES
-from watersmeet._engine import operator
-from watersmeet._engine.exchange import routing
-from watersmeet._engine.keys import keys
-from watersmeet._engine.matching import matches
-from watersmeet._engine.operators import foreign_key_send, level, subscriptions, table_table
-from watersmeet._engine.operators.windowed_joins import stream_stream
-from watersmeet._engine.rows.columns import position_columns
+from watersmeet._engine import exchange, keys, operator
+from watersmeet._engine import operators as level
+from watersmeet._engine.operators import foreign_key_join, stream_join, table_join
+from watersmeet._engine.rows import position_columns
 from watersmeet._engine.state import merge, runs
-from watersmeet._engine.state import table as state_table
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.layout import TableLayout
-from watersmeet._engine.state.manifest import Manifest
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.manifest import Manifest, TableLayout
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet._plan import rewrite
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._plan.declaration import TableSchema
 from watersmeet.errors import StateError
 
 Patch = pytest.MonkeyPatch
@@ -73,35 +67,35 @@ def crash_between_levels(patch: Patch) -> None:
 
 def spurious_tombstone(patch: Patch) -> None:
     """A tombstone is sent although nothing stood."""
-    rule = table_table._current_rule
+    rule = table_join._current_rule
 
     def always(how: str, changes: Any) -> Any:
         emitted, joins, old_joins = rule(how, changes)
         return np.ones(len(emitted), dtype=np.bool_), joins, old_joins
 
-    patch.setattr(table_table, "_current_rule", always)
+    patch.setattr(table_join, "_current_rule", always)
 
 
 def missing_tombstone(patch: Patch) -> None:
     """What no longer joins is not deleted."""
-    rule = table_table._current_rule
+    rule = table_join._current_rule
 
     def never(how: str, changes: Any) -> Any:
         emitted, joins, old_joins = rule(how, changes)
         return emitted & joins, joins, old_joins
 
-    patch.setattr(table_table, "_current_rule", never)
+    patch.setattr(table_join, "_current_rule", never)
 
 
 def sees_what_was_sent(patch: Patch) -> None:
     """A join keeps what the join before it sent, not what lookups see."""
-    patch.setattr(table_table, "_views", lambda events, values: iter(()))
+    patch.setattr(table_join, "_views", lambda events, values: iter(()))
 
 
 def key_prefix(patch: Patch) -> None:
     """A key that begins like another is taken for it."""
     grouped = operator.group_keys
-    patch.setattr(routing, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
+    patch.setattr(exchange, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     patch.setattr(operator, "group_keys", lambda h, k: grouped(h, pc.utf8_slice_codeunits(k, 0, 1)))
 
 
@@ -118,14 +112,14 @@ def late_update_ignored(patch: Patch) -> None:
                 flags.append(ts >= latest[key])
                 latest[key] = max(latest[key], ts)
             kept[side] = rows.filter(pa.array(flags))
-        yield from table_table.run(context, kept, state)
+        yield from table_join.run_table_table(context, kept, state)
 
     patch.setitem(level.OPERATORS, "table_table", run)
 
 
 def closes_early(patch: Patch) -> None:
     """A null result comes when the window has passed, without waiting for the grace."""
-    patch.setattr(matches.Rules, "close", lambda rules, ts, side: ts + np.array(rules.ahead)[side])
+    patch.setattr(stream_join.Rules, "close", lambda rules, ts, side: ts + np.array(rules.ahead)[side])
 
 
 def null_after_match(patch: Patch) -> None:
@@ -158,8 +152,8 @@ def late_downstream(patch: Patch) -> None:
 
 def boundary(patch: Patch) -> None:
     """A window closes at its last moment, not behind it."""
-    close = matches.Rules.close
-    patch.setattr(matches.Rules, "close", lambda rules, ts, side: close(rules, ts, side) - 1)
+    close = stream_join.Rules.close
+    patch.setattr(stream_join.Rules, "close", lambda rules, ts, side: close(rules, ts, side) - 1)
 
 
 def through_floats(patch: Patch) -> None:
@@ -173,31 +167,31 @@ def through_floats(patch: Patch) -> None:
         floats = rows.column(at).cast(pa.float64(), safe=False)
         return rows.set_column(at, "key", floats.cast(pa.int64(), safe=False))
 
-    plain = engine.blob.decode
-    patch.setattr(engine.blob, "decode", decode)
+    plain = engine.row_sizes.decode
+    patch.setattr(engine.row_sizes, "decode", decode)
 
 
 def empty_is_null(patch: Patch) -> None:
     """An empty text is taken for no key."""
-    valid = routing.valid
+    valid = exchange.valid
 
     def truthy(values: pa.Array) -> Any:
         found = valid(values)
         return found & np.array([value != "" for value in values.to_pylist()], dtype=np.bool_)
 
-    patch.setattr(routing, "valid", truthy)
+    patch.setattr(exchange, "valid", truthy)
 
 
 def ends_at_zero_byte(patch: Patch) -> None:
     """A key ends where a zero byte stands, as in C."""
-    packed = routing._as_edge
+    packed = exchange._as_edge
 
     def cut(part: pa.Table, outlet: Any, slots: int) -> pa.Table:
         at = part.schema.get_field_index(outlet.key)
         ended = pc.replace_substring_regex(part.column(at), "\x00.*", "")
         return packed(part.set_column(at, outlet.key, ended), outlet, slots)
 
-    patch.setattr(routing, "_as_edge", cut)
+    patch.setattr(exchange, "_as_edge", cut)
 
 
 def one_blob_at_a_time(patch: Patch) -> None:
@@ -206,7 +200,7 @@ def one_blob_at_a_time(patch: Patch) -> None:
     def run(context: Any, inputs: Any, state: Any) -> Iterator[pa.Table]:
         for side, rows in inputs.items():
             for piece in rows.to_batches():
-                yield from table_table.run(context, {side: pa.Table.from_batches([piece])}, state)
+                yield from table_join.run_table_table(context, {side: pa.Table.from_batches([piece])}, state)
                 state.commit()
 
     patch.setitem(level.OPERATORS, "table_table", run)
@@ -214,17 +208,17 @@ def one_blob_at_a_time(patch: Patch) -> None:
 
 def first_piece_only(patch: Patch) -> None:
     """Of a key with more rows than a piece holds only the first piece arrives."""
-    split = routing._split
+    split = exchange._split
 
     def some(*arguments: Any) -> Iterator[Any]:
         yield from (replace(routed_batch, rows=routed_batch.rows.slice(0, 4)) for routed_batch in split(*arguments))
 
-    patch.setattr(routing, "_split", some)
+    patch.setattr(exchange, "_split", some)
 
 
 def collisions_meet(patch: Patch) -> None:
     """Keys that share a hash are taken for one."""
-    patch.setattr(routing, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
+    patch.setattr(exchange, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     patch.setattr(keys, "_split_collisions", lambda ordered, order, fresh, k: (order, fresh))
 
 
@@ -236,13 +230,13 @@ def merged_the_wrong_way(patch: Patch) -> None:
         backwards = np.arange(len(rows))[::-1]
         return backwards[newest(rows.take(pa.array(backwards)), layout, **options)]
 
-    patch.setattr(state_table, "newest", older)
+    patch.setattr(runs, "newest", older)
 
 
 def tombstone_lost(patch: Patch) -> None:
     """A merge drops tombstones although older rows lie below."""
-    changes = state_table.Table.changes
-    patch.setattr(state_table.Table, "changes", lambda table, size, **_: changes(table, size, drop_tombstones=True))
+    changes = runs.Table.changes
+    patch.setattr(runs.Table, "changes", lambda table, size, **_: changes(table, size, drop_tombstones=True))
 
 
 def random_run_ids(patch: Patch) -> None:
@@ -281,7 +275,7 @@ def negative_is_a_time(patch: Patch) -> None:
 def runner() -> Any:
     """The class that runs a windowed join over one batch."""
     return next(
-        value for value in vars(stream_stream).values() if isinstance(value, type) and hasattr(value, "_learn_matches")
+        value for value in vars(stream_join).values() if isinstance(value, type) and hasattr(value, "_learn_matches")
     )
 
 
@@ -343,7 +337,7 @@ def test_the_net_tears(monkeypatch: Patch, mutant: Callable[[Patch], None], net:
 
 @pytest.mark.parametrize("net", ["table_table inner", "foreign_key inner", "foreign_key left"])
 def test_hash_collisions_alone_tear_nothing(monkeypatch: Patch, net: str) -> None:
-    for module in (routing, foreign_key_send, subscriptions):
+    for module in (exchange, foreign_key_join, foreign_key_join):
         monkeypatch.setattr(module, "hash_keys", lambda k: np.zeros(len(k), dtype=np.int64))
     assert caught(net) is None
 

@@ -8,26 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from watersmeet._engine.aggregates.windows import sliding, sliding_in_order, sliding_out_of_order
-from watersmeet._engine.aggregates.windows.closing import Closing
-from watersmeet._engine.operators.aggregates import (
-    session_window_aggregate,
-    sliding_window_aggregate,
-    time_window_aggregate,
-)
-from watersmeet._engine.state.table import Table
+from watersmeet._engine.operators import session_aggregate, sliding_aggregate, windowed_aggregate
+from watersmeet._engine.state.runs import Table
+from watersmeet._engine.windowing import Closing
 from watersmeet.windows import TimeWindows
 
 Patch = pytest.MonkeyPatch
 
 
 def _waits(patch: Patch, more: int) -> None:
-    class Waits(time_window_aggregate._Time):
+    class Waits(windowed_aggregate._Time):
         @property
         def wait(self) -> int:
             return super().wait + more
 
-    patch.setitem(time_window_aggregate._WINDOWS, TimeWindows, Waits)
+    patch.setitem(windowed_aggregate._WINDOWS, TimeWindows, Waits)
 
 
 def takes_late_records(patch: Patch) -> None:
@@ -43,45 +38,45 @@ def closes_a_moment_early(patch: Patch) -> None:
 def latest_window_only(patch: Patch) -> None:
     """Of the hopping windows that hold a record only the latest one gets it."""
 
-    class Latest(time_window_aggregate._Time):
+    class Latest(windowed_aggregate._Time):
         def of(self, ts: Any) -> Any:
             row, start = super().of(ts)
             last = np.append(row[1:] != row[:-1], True)[: len(row)]
             return row[last], start[last]
 
-    patch.setitem(time_window_aggregate._WINDOWS, TimeWindows, Latest)
+    patch.setitem(windowed_aggregate._WINDOWS, TimeWindows, Latest)
 
 
 def gap_is_not_included(patch: Patch) -> None:
     """Sessions that lie exactly the gap apart stay two."""
-    merged = session_window_aggregate.merged
-    patch.setattr(session_window_aggregate, "merged", lambda records, stored, gap: merged(records, stored, gap - 1))
+    merged = session_aggregate.merged
+    patch.setattr(session_aggregate, "merged", lambda records, stored, gap: merged(records, stored, gap - 1))
 
 
 def no_right_window(patch: Patch) -> None:
     """A sliding record that comes behind later ones does not make the window that begins behind it."""
-    patch.setattr(sliding_out_of_order._SlidingOneByOne, "_begin_right", lambda self, source, seen: None)
+    patch.setattr(sliding_aggregate._SlidingOneByOne, "_begin_right", lambda self, source, seen: None)
 
 
 def ending_window_begins_empty(patch: Patch) -> None:
     """The window that ends with a record in order does not hold what was before it."""
-    changes = sliding_in_order.changes_in_order
+    changes = sliding_aggregate.changes_in_order
 
     def alone(*arguments: Any) -> Any:
         found = changes(*arguments)
         return replace(found, parent=np.where(found.level > 0, -1, found.parent))
 
-    patch.setattr(sliding, "changes_in_order", alone)
+    patch.setattr(sliding_aggregate, "changes_in_order", alone)
 
 
 def end_is_not_included(patch: Patch) -> None:
     """A sliding window does not hold its last moment."""
-    slid = sliding_window_aggregate.slid
+    slid = sliding_aggregate.slid
 
     def shorter(key: Any, ts: Any, close: Any, stored: Any, length: int, vanishing: Any) -> Any:
         return slid(key, ts, close, stored, length - 1, vanishing)
 
-    patch.setattr(sliding_window_aggregate, "slid", shorter)
+    patch.setattr(sliding_aggregate, "slid", shorter)
 
 
 def forgets_open_windows(patch: Patch) -> None:
@@ -96,36 +91,36 @@ def forgets_open_windows(patch: Patch) -> None:
 
 def merges_one_only(patch: Patch) -> None:
     """A record that connects two sessions merges the first one only; the other stays."""
-    merged = session_window_aggregate.merged
+    merged = session_aggregate.merged
 
     def first(*arguments: Any) -> Any:
         found = merged(*arguments)
         firsts = found.rank == 0
         return replace(found, by=found.by[firsts], session=found.session[firsts])
 
-    patch.setattr(session_window_aggregate, "merged", first)
+    patch.setattr(session_aggregate, "merged", first)
 
 
 def merged_sessions_stay_outside(patch: Patch) -> None:
     """Sessions that have been merged into others leave no tombstones."""
-    changes = session_window_aggregate._changes
+    changes = session_aggregate._changes
 
     def living(*arguments: Any) -> Any:
         found = changes(*arguments)
         lives = found.new >= 0
         return replace(found, **{field.name: getattr(found, field.name)[lives] for field in fields(found)})
 
-    patch.setattr(session_window_aggregate, "_changes", living)
+    patch.setattr(session_aggregate, "_changes", living)
 
 
 def gap_does_not_keep_open(patch: Patch) -> None:
     """A session closes when its grace has passed, though what it waits for is gap and grace."""
-    merged = session_window_aggregate.merged
+    merged = session_aggregate.merged
 
     def sooner(records: Any, stored: Any, gap: int) -> Any:
         return merged(replace(records, close=records.close + gap), stored, gap)
 
-    patch.setattr(session_window_aggregate, "merged", sooner)
+    patch.setattr(session_aggregate, "merged", sooner)
 
 
 def closes_what_it_touches(patch: Patch) -> None:

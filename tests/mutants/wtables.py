@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from watersmeet._engine.operators.wtables import window_join
-from watersmeet._engine.operators.wtables.results import LastResults, WindowResults
-from watersmeet._engine.operators.wtables.rows import SideRows
+from watersmeet._engine.operators import windowed_table_join
+from watersmeet._engine.operators.windowed_table_join import LastResults, SideRows, WindowResults
 
 Patch = pytest.MonkeyPatch
-JOIN = window_join._WindowJoin
+JOIN = windowed_table_join._WindowJoin
 
 
 def windows_live_for_ever(patch: Patch) -> None:
@@ -55,12 +54,12 @@ def versions_stay(patch: Patch) -> None:
 
 def forgets_where_it_pointed(patch: Patch) -> None:
     """A row that turns to another window loses no result of the one before."""
-    found = JOIN._found
+    found = JOIN._partners
 
     def of_new_rows(self: Any, rows: Any, event: Any) -> Any:
         return found(self, np.where(np.append(self.left.event, -1)[rows] == event, rows, -1), event)
 
-    patch.setattr(JOIN, "_found", of_new_rows)
+    patch.setattr(JOIN, "_partners", of_new_rows)
 
 
 def old_results_are_forgotten(patch: Patch) -> None:

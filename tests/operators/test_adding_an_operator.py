@@ -1,4 +1,4 @@
-"""Adding an operator: one node, one spec, one engine file, one method of a handle, and a line in each of two tables.
+"""Adding an operator: one declaration, one engine file, one method of a handle, and a line in a table.
 
 The folder `distinct` holds all that such an operator is. It runs here without a change of anything else, beside what
 the same operator gives one record at a time; CONTRIBUTING.md has the guide.
@@ -17,22 +17,19 @@ from hypothesis import strategies as st
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.operators.distinct import engine
+from tests.operators.distinct.declaration import Distinct
 from tests.operators.distinct.handle import distinct
-from tests.operators.distinct.node import Distinct as Node
-from tests.operators.distinct.spec import Distinct as Spec
-from watersmeet._engine.operators import level
-from watersmeet._plan import operators
-from watersmeet.topology import Topology
+from watersmeet._engine import operators as level
+from watersmeet.api.topology import Topology
 
 Record = tuple[str | None, str | None]
 RECORDS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, "x", "y"])), max_size=30)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _in_both_tables() -> Any:
+def _in_the_table() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(operators.OPERATORS, Node, (Spec(),))
-        patch.setitem(level.OPERATORS, Spec.stem, engine.run)
+        patch.setitem(level.OPERATORS, Distinct.stem, engine.run)
         yield
 
 
@@ -90,6 +87,6 @@ def test_its_results_stay_in_their_partition_and_need_no_last_exchange() -> None
     assert (physical.levels, physical.slots, physical.ordered_exit) == (1, 1, False)
 
 
-def test_it_lies_in_four_files() -> None:
+def test_it_lies_in_three_files() -> None:
     files = Path(__file__).with_name("distinct").glob("[a-z]*.py")
-    assert sorted(file.stem for file in files) == ["engine", "handle", "node", "spec"]
+    assert sorted(file.stem for file in files) == ["declaration", "engine", "handle"]

@@ -12,10 +12,9 @@ import pytest
 
 from tests.operators.test_who_answers import names_in
 from tests.test_architecture import modules
-from watersmeet._spark.sinks.kinds import KINDS
-from watersmeet._spark.sources.kinds import READINGS
-from watersmeet.io.inputs import Origin
-from watersmeet.io.outputs import Output, SinkTarget
+from watersmeet._spark.outputs.outputs import WRITERS
+from watersmeet._spark.sources.sources import READINGS
+from watersmeet.io.endpoints import Origin, Output, SinkTarget
 
 
 def below(kind: type) -> Iterator[type]:
@@ -77,32 +76,35 @@ def test_nobody_asks_which_output_or_input_something_is() -> None:
 
 def test_each_output_has_what_writes_it_and_each_input_what_reads_it() -> None:
     named = {each for each in below(SinkTarget) if each.__module__.startswith("watersmeet.")}
-    assert {each.__name__ for each in named - KINDS.keys()} == {"SinkTarget", "TableTarget"}
+    assert {each.__name__ for each in named - WRITERS.keys()} == {"SinkTarget", "TableTarget"}
     read = {each for each in below(Origin) if each.__module__.startswith("watersmeet.")}
     assert {each.__name__ for each in read - READINGS.keys()} == {"Origin", "SortedOut"}
 
 
 BAD = [
-    ("watersmeet._plan.outputs", "if isinstance(sink.place, Writer):\n    pass"),
+    ("watersmeet._plan.construction", "if isinstance(sink.place, Writer):\n    pass"),
     ("watersmeet._plan.construction", "if not isinstance(place, Topic | TopicSink):\n    pass"),
-    ("watersmeet._worker.wire.wire", "ends = [s for s in sinks if isinstance(s.place, topics.TopicSink)]"),
-    ("watersmeet._spark.sinks.sinks", "files = all(isinstance(sink.target, (Writer, ForeachBatch)) for sink in sinks)"),
-    ("watersmeet._spark.sinks.topics", "if type(target) is TopicSink:\n    pass"),
+    ("watersmeet._worker.wire", "ends = [s for s in sinks if isinstance(s.place, topics.TopicSink)]"),
+    (
+        "watersmeet._spark.outputs.outputs",
+        "files = all(isinstance(sink.target, (Writer, ForeachBatch)) for sink in sinks)",
+    ),
+    ("watersmeet._spark.outputs.output", "if type(target) is TopicSink:\n    pass"),
     ("watersmeet._spark.query.start", "if type(target) in (DatabaseTable, CatalogTable):\n    pass"),
     ("watersmeet._spark.sources.sources", "match origin:\n    case Rows():\n        pass"),
-    ("watersmeet._spark.functions.functions", "if isinstance(origin, Bootstrap):\n    pass"),
-    ("watersmeet._plan.pictures.picture", "shown = {'Rows': 'DataFrame'}[type(place).__name__]"),
-    ("watersmeet.handles.handle", "if issubclass(kind, TableTarget):\n    pass"),
-    ("watersmeet.handles.wtable", "if type(target).__name__ == 'DatabaseTable':\n    pass"),
-    ("watersmeet.testing.piped", "keeps = isinstance(origin, Topic)"),
+    ("watersmeet._spark.functions", "if isinstance(origin, Bootstrap):\n    pass"),
+    ("watersmeet._plan.pictures", "shown = {'Rows': 'DataFrame'}[type(place).__name__]"),
+    ("watersmeet.api.handle", "if issubclass(kind, TableTarget):\n    pass"),
+    ("watersmeet.api.tables", "if type(target).__name__ == 'DatabaseTable':\n    pass"),
+    ("watersmeet.testing.runs", "keeps = isinstance(origin, Topic)"),
     ("proof.arrow", "if not isinstance(origin, Topic):\n    pass"),
 ]
 GOOD = [
     ("watersmeet.io.origins", "if isinstance(source, Topic | Rows):\n    pass"),
-    ("watersmeet._spark.sinks.kinds", "KINDS = {TopicSink: Topics()}\nkind = KINDS[type(target)]"),
-    ("watersmeet._plan.outputs", "if sink.place.claim == other.place.claim:\n    pass"),
-    ("watersmeet._plan.dead_letters", "made = TopicSink(topic, 'bytes', 'bytes')"),
-    ("watersmeet._plan.dead_letters", "if isinstance(policy, DeadLetter):\n    pass"),
+    ("watersmeet._spark.outputs.outputs", "WRITERS = {TopicSink: TopicsWriter}\nwriter = WRITERS[type(target)]"),
+    ("watersmeet._plan.construction", "if sink.place.claim == other.place.claim:\n    pass"),
+    ("watersmeet._plan.logical", "made = TopicSink(topic, 'bytes', 'bytes')"),
+    ("watersmeet._plan.logical", "if isinstance(policy, DeadLetter):\n    pass"),
     ("watersmeet.__init__", "__all__ = ['Topic', 'TopicSink']"),
 ]
 

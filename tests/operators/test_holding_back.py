@@ -12,24 +12,20 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.operators.delayed import engine
+from tests.operators.delayed.declaration import Delayed
 from tests.operators.delayed.handle import delayed
-from tests.operators.delayed.node import Delayed as Node
-from tests.operators.delayed.spec import Delayed as Spec
-from watersmeet._engine.operators import level
-from watersmeet._engine.rows import sizes
+from watersmeet._engine import operators as level
+from watersmeet._engine import row_sizes, waiting_rows
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import held
-from watersmeet._plan import operators
 
 WAIT = 20
 Record = tuple[str, str, int]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _in_both_tables() -> Any:
+def _in_the_table() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(operators.OPERATORS, Node, (Spec(),))
-        patch.setitem(level.OPERATORS, Spec.stem, engine.run)
+        patch.setitem(level.OPERATORS, Delayed.stem, engine.run)
         yield
 
 
@@ -79,8 +75,8 @@ def test_held_rows_come_in_the_order_of_time_key_and_arrival_whatever_the_batche
 
 def test_held_rows_come_the_same_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [(key, value.zfill(200), 10 * (number > 300)) for number, (key, value, _) in enumerate(history(1))]
-    monkeypatch.setattr(held, "ROWS", 7)
-    monkeypatch.setattr(sizes, "RESULT_BYTES", 500)
+    monkeypatch.setattr(waiting_rows, "ROWS", 7)
+    monkeypatch.setattr(row_sizes, "RESULT_BYTES", 500)
     for cuts in ({100, 200}, set()):
         found = run(driver_of(shards=1, last=False), records, cuts)
         assert [int(value) for value in found] == [int(v) for v in expected(records, last=False)]

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from proof.arrow import arrow_builder
-from watersmeet._plan.operators.lending import lent_as_recorded, with_lent_tables
-from watersmeet._plan.physical import Physical
+from watersmeet._plan.physical import Physical, lent_as_recorded, with_lent_tables
 
 
 def plus(left: Any, right: Any) -> Any:

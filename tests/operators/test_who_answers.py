@@ -10,19 +10,27 @@ import ast
 import pytest
 
 from tests.test_architecture import modules, of_the_proof, part_of
-from watersmeet._plan import nodes
-from watersmeet._plan.operators import OPERATORS
+from watersmeet._engine.operators import OPERATORS
+from watersmeet._plan.nodes import Node
 
-NODES = frozenset(name for name in nodes.__all__ if isinstance(getattr(nodes, name), type)) - {"Shape", "UserFunction"}
+
+def nodes_below(kind: type) -> set[str]:
+    """Names of the classes of nodes of the package."""
+    own = {kind.__name__} if kind.__module__.startswith("watersmeet.") else set()
+    return own.union(*map(nodes_below, kind.__subclasses__()))
+
+
+NODES = frozenset(nodes_below(Node))
 # "table" is a kind of a node's output, too, and "process" what a metric counts
-STEMS = frozenset(spec.stem for specs in OPERATORS.values() for spec in specs) - {"table", "process"}
-FREE = ("watersmeet._plan.nodes", "watersmeet._plan.operators", "proof.oracle")
+STEMS = OPERATORS.keys() - {"table", "process"}
+FREE = tuple(f"watersmeet._plan.{part}" for part in ("nodes", "operators"))
+FREE += ("proof.oracle",)
 # Where a stem leads to its engine file.
-DISPATCHERS = frozenset({"watersmeet._engine.operators.level"})
+DISPATCHERS = frozenset({"watersmeet._engine.operators", "watersmeet._engine.operators.__init__"})
 
 
 def breaches(source: str, module: str) -> list[str]:
-    """Questions of which operator or node something is, where its spec or the node itself has to answer.
+    """Questions of which operator or node something is, where its declaration has to answer.
 
     Free to ask are the modules of nodes and operators. Handles make nodes and may know them; tables that lead from a
     stem or a type to what runs it are looked up, not compared.
@@ -40,18 +48,20 @@ def breaches(source: str, module: str) -> list[str]:
 
 
 def asks(node: ast.AST) -> bool:
-    """Whether it is a test of a node's type, or a comparison of a stem, a spec or a type of nodes."""
+    """Whether it is a test of a node's type, or a comparison of a stem, a class or a type of nodes."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"isinstance", "issubclass"}:
         return bool(names_in(node.args[1]) & NODES)
     if isinstance(node, ast.MatchClass):
         return bool(names_in(node.cls) & NODES)
     if isinstance(node, ast.Match):
-        return bool(names_in(node.subject) & {"stem", "spec"})
+        return bool(names_in(node.subject) & {"stem", "declaration"})
     if isinstance(node, ast.Compare):
         sides = (node.left, *node.comparators)
-        asked = {getattr(side, "attr", "") for side in sides} | {getattr(side, "id", "") for side in sides} - {"spec"}
+        asked = {getattr(side, "attr", "") for side in sides} | {getattr(side, "id", "") for side in sides} - {
+            "declaration"
+        }
         types = any(isinstance(side, ast.Call) and getattr(side.func, "id", "") == "type" for side in sides)
-        return bool(asked & {"stem", "spec"}) or (types and any(names_in(side) & NODES for side in sides))
+        return bool(asked & {"stem", "declaration"}) or (types and any(names_in(side) & NODES for side in sides))
     return False
 
 
@@ -66,11 +76,11 @@ def test_nobody_asks_which_operator_or_node_something_is() -> None:
 
 BAD = [
     ("watersmeet._plan.rewrite", "if operator.stem == kind:\n    pass"),
-    ("watersmeet._plan.timing", "keeps = operator.stem in KEEPING"),
-    ("watersmeet._engine.exchange.outlets", "stem = operator.stem\nif stem != other:\n    pass"),
-    ("watersmeet._spark.dataflow.compile", "found = [o for o in operators if o.spec is TABLE]"),
+    ("watersmeet._plan.rewrite", "keeps = operator.stem in KEEPING"),
+    ("watersmeet._engine.exchange", "stem = operator.stem\nif stem != other:\n    pass"),
+    ("watersmeet._spark.dataflow.compile", "found = [o for o in operators if o.declaration is CurrentTable]"),
     ("watersmeet._spark.dataflow.compile", "JOINS = ('foreign_key_send',)"),
-    ("watersmeet._plan.tables", "if isinstance(node, StreamTableNode | ReferenceNode):\n    pass"),
+    ("watersmeet._plan.logical", "if isinstance(node, StreamTableNode | ReferenceNode):\n    pass"),
     ("watersmeet._spark.dataflow.stage", "if isinstance(node, nodes.GlobalLookupNode):\n    pass"),
     ("watersmeet._spark.dataflow.stage", "if type(node) in (MapNode, FlatMapNode):\n    pass"),
     ("watersmeet._plan.rewrite", "match node:\n    case SinkNode():\n        pass"),
@@ -78,13 +88,13 @@ BAD = [
     ("proof.engine", "if isinstance(node, TableTableNode):\n    pass"),
 ]
 GOOD = [
-    ("watersmeet._plan.operators.table", "if isinstance(site.node, Filter):\n    pass"),
+    ("watersmeet._plan.operators.tables", "if isinstance(node, Filter):\n    pass"),
     (
-        "watersmeet._engine.operators.level",
+        "watersmeet._engine.operators",
         "OPERATORS = {'table_table': table_table.run}\nrun = OPERATORS[operator.stem]",
     ),
     ("watersmeet._spark.dataflow.stage", "_STEPS = {FilterNode: _filter}\nstep = _STEPS.get(type(node))"),
-    ("watersmeet.handles.kstream", "if isinstance(node, GlobalViewNode):\n    pass"),
+    ("watersmeet.api.streams", "if isinstance(node, GlobalViewNode):\n    pass"),
     ("watersmeet._plan.explain", "text = f'{node.stem} {node.name}'"),
 ]
 

@@ -12,12 +12,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from watersmeet._engine.exchange.outlets import FlowColumns, counted_outlets, direct_outlet, edge_outlet, exit_outlets
-from watersmeet._engine.exchange.routing import LookupOrigin, Outlet
+from watersmeet._engine.exchange import (
+    FlowColumns,
+    LookupOrigin,
+    Outlet,
+    counted_outlets,
+    direct_outlet,
+    edge_outlet,
+    exit_outlets,
+)
 from watersmeet._plan.explain import explain
-from watersmeet._plan.physical import Edge, Flow, Operator, Physical
-from watersmeet._plan.record_cache import with_record_cache
-from watersmeet.topology import Topology
+from watersmeet._plan.physical import Edge, Flow, Operator, Physical, with_record_cache
+from watersmeet.api.topology import Topology
 
 FLOW = {
     "node": None,
@@ -128,7 +134,8 @@ def plan_lines(physical: Physical) -> Iterator[str]:
     for outlet in _outlets(physical):
         yield f"outlet {outlet.port}: {_facts(outlet, OUTLET)}"
     yield from (f"sink {sink}: flow {flow}" for flow, sink in physical.sink_edges)
-    yield from (f"store {name}: {place}" for name, place in physical.store_of.items())
+    stores = ((store, operator.id) for operator in physical.operators for store in operator.stores)
+    yield from (f"store {name}: {(operator, name)}" for name, operator in dict(stores).items())
 
 
 def _outlets(physical: Physical) -> Iterator[Any]:

@@ -11,8 +11,8 @@ from proof.engine import EngineDriver
 from proof.histories.changed.changes import carry_over
 from tests.engine.kit import LIBRARY, PLUS, REF, driver_of
 from tests.plans.test_changes import change, outcomes
-from watersmeet._plan.change.change import Change
-from watersmeet.aggregates import python
+from watersmeet._plan.evolve import Change
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import BufferConfig, JoinWindows, Suppressed, TimeWindows, previous
 
 WINDOWS = JoinWindows(10, 10, 0)

@@ -12,10 +12,7 @@ import pytest
 import watersmeet as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS
-from watersmeet._plan.change.change import Change
-from watersmeet._plan.change.compare import compare
-from watersmeet._plan.change.described import described
-from watersmeet._plan.change.types import hinders
+from watersmeet._plan.evolve import Change, compare, described, hinders
 from watersmeet.windows import JoinWindows
 
 Build = Callable[[Any], None]

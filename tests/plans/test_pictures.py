@@ -8,14 +8,15 @@ from xml.etree import ElementTree
 
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from proof.arrow import arrow_builder
 from tests.engine.stream_kit import PLUS
 from tests.plans.topologies import drawn, golden
-from watersmeet._plan.pictures.layout import laid_out
-from watersmeet._plan.pictures.picture import picture_of
-from watersmeet.io.policies import DeadLetter
-from watersmeet.topology import Topology
+from watersmeet._plan.pictures import laid_out, picture_of
+from watersmeet.api.topology import Topology
+from watersmeet.io.endpoints import DeadLetter
+from watersmeet.provenance import Why
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = """<script>"a" & 'b'</script>`#]|"""
@@ -126,3 +127,14 @@ def test_a_handle_shows_what_leads_to_it_before_the_topology_is_built() -> None:
     whole = builder.build()._repr_mimebundle_()["text/html"]
     assert whole.startswith("<div")
     assert all(f">{name}</text>" in whole for name in ("both", "out", "level 1"))
+
+
+def test_a_row_of_which_the_journal_knows_no_record_is_drawn_alone() -> None:
+    builder = arrow_builder("p")
+    builder.table("in", key="string", value="string", store="t", name="t")
+    plan = builder.build().physical.plan
+    schema = StructType([StructField("key", StringType()), StructField("value", StringType())])
+    for node in plan.nodes:
+        found = Why("t", "k", 1, (), (), 1, 0, (), schema, plan, node.name)
+        assert found.to_svg().startswith("<svg")
+        assert "flowchart" in found.to_mermaid()

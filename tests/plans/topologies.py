@@ -15,7 +15,7 @@ from proof.recordings import History, read, topology_key
 from proof.runners.library import ArrowLibrary
 from proof.runners.topologies import build_recorded, unsupported
 from tests.plans.dump import digests, whole
-from watersmeet.topology import Topology
+from watersmeet.api.topology import Topology
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (0, 1)
@@ -70,7 +70,7 @@ def bench() -> Named:
     from bench.workloads.demo import PLAIN, WORKLOADS
     from bench.workloads.every import EVERY
     from bench.workloads.workload import handles_of
-    from watersmeet import StreamsBuilder
+    from watersmeet.api.builder import StreamsBuilder
 
     for name, workload in EVERY.items():
         if name not in {**WORKLOADS, **PLAIN}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dev.jars import spark_jars
 from tests.plans.topologies import KEPT, KEPT_WITH_SPARK, kept, text_of
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs, until
+from watersmeet import provenance
 from watersmeet.cli.commands import main
-from watersmeet.provenance import ask
-from watersmeet.provenance.answer import Why
+from watersmeet.provenance import Why
 
 ORDERS, CUSTOMERS = "id long, customer string, amount double, ts long", "name string, city string, ts long"
 
@@ -149,8 +149,8 @@ def test_an_answer_is_of_one_batch_while_the_query_goes_on(
 
     try:
         query.processAllAvailable()
-        monkeypatch.setattr(ask, "read_state", and_a_batch(ask.read_state))
-        monkeypatch.setattr(ask.Journal, "of", and_a_batch(ask.Journal.of))
+        monkeypatch.setattr(provenance, "read_state", and_a_batch(provenance.read_state))
+        monkeypatch.setattr(provenance.Journal, "of", and_a_batch(provenance.Journal.of))
         found = shop.why(42)
     finally:
         query.stop()

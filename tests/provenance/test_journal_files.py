@@ -15,14 +15,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DecimalType, DoubleType, LongType, StructField, StructType, TimestampType
 
-from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
-from watersmeet._spark.journal.folders import WHOLE, remove
-from watersmeet._spark.journal.read import JournalBatch
-from watersmeet._spark.journal.writer import JournalWriter
-from watersmeet._spark.sinks.barrier import StopBarrier
+from watersmeet._spark.journal import WHOLE, JournalBatch, JournalWriter, remove
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet.errors import ConfigError, CorruptData
-from watersmeet.provenance.answer import Why
+from watersmeet.provenance import Why
 
 SPARK: Any = SimpleNamespace(
     sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None), conf=None, createDataFrame=None
@@ -107,7 +105,7 @@ def test_batches_that_are_too_old_leave_at_the_start_and_before_each_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [10 * DAY_MS]
-    monkeypatch.setattr("watersmeet._spark.journal.writer.time.time_ns", lambda: now[0] * 1_000_000)
+    monkeypatch.setattr("watersmeet._spark.journal.time.time_ns", lambda: now[0] * 1_000_000)
     put(tmp_path, 0, 8 * DAY_MS)
     put(tmp_path, 1, None)
     put(tmp_path, 2, 10 * DAY_MS - 5)

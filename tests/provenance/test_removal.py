@@ -16,14 +16,10 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from proof.oracle import Semantics, build
 from proof.oracle.records import Windowed
-from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.rows import Int64s
 from watersmeet._worker.formats.arrow_types import arrow_schema
-from watersmeet.provenance.causes import causes_of
-from watersmeet.provenance.records import InputRecord, JournaledRecord, inlets_of
-from watersmeet.provenance.replay import AskedRow
-from watersmeet.provenance.selection import selected
-from watersmeet.testing.in_process import Local, NotInProcess, local
-from watersmeet.testing.records import PipedFrame
+from watersmeet.provenance import AskedRow, InputRecord, JournaledRecord, causes_of, inlets_of, selected
+from watersmeet.testing.runs import Local, NotInProcess, PipedFrame, local
 
 KEYS = ("a", "b", "c")
 Step = tuple[str, str, str | None, int]

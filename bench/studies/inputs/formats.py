@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 import watersmeet as wm
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import serde_of, type_of
-from watersmeet._worker.formats.json_schema.types import schema_for
+from watersmeet._worker.formats.json_schema import schema_for
 from watersmeet.io.formats import Format
 
 TURNS = 7

@@ -28,7 +28,7 @@ from bench.measuring.measure import Sampler
 from bench.workloads.datasets import values
 from dev.broker import KafkaBroker
 from dev.jars import spark_jars
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 TOPIC, PARTITIONS, AT_ONCE = "records", 4, 10_000
 

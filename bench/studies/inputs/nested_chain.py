@@ -23,16 +23,16 @@ from bench.workloads import nested
 WORKERS = "Python workers"
 KERNELS: profiles.Rules = (
     (r"importlib|zipimport", "imports"),
-    (r"pyarrow/compute\.py:(take|filter)|rows/columns\.py:gather", "take"),
-    (r"rows/blob\.py:encode", "blobs written"),
-    (r"rows/blob\.py:decode", "blobs read"),
-    (r"rows/sizes\.py|rows/slices\.py", "sizes of rows"),
-    (r"rows/columns\.py:(stacked|array|joined)|state/merge\.py", "arrays put together, merges"),
+    (r"pyarrow/compute\.py:(take|filter)|_engine/rows\.py:gather", "take"),
+    (r"_engine/row_sizes\.py:encode", "blobs written"),
+    (r"_engine/row_sizes\.py:decode", "blobs read"),
+    (r"_engine/row_sizes\.py", "sizes of rows"),
+    (r"_engine/rows\.py:(stacked|array|joined)|state/merge\.py", "arrays put together, merges"),
     (r"_engine/expressions/", "functions"),
-    (r"_engine/keys/|_engine/exchange/", "keys, hashes, exchange: the rest"),
-    (r"_engine/operators/|_engine/matching/|_engine/operator\.py|rows/position\.py", "operators: the rest"),
-    (r"_engine/state/|_worker/state|streaming/.*client", "state: the rest"),
-    (r"pyspark|packing\.py|straight\.py|processor\.py", "rows from and to Spark"),
+    (r"_engine/keys\.py|_engine/exchange\.py", "keys, hashes, exchange: the rest"),
+    (r"_engine/operators/|_engine/matching\.py|_engine/operator\.py|_engine/rows\.py", "operators: the rest"),
+    (r"_engine/state/|_worker/spark_worker|streaming/.*client", "state: the rest"),
+    (r"pyspark|pack\.py|level\.py", "rows from and to Spark"),
 )
 """As in `profiles`: the innermost frame that any pattern fits decides."""
 

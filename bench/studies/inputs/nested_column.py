@@ -31,14 +31,12 @@ from bench.workloads.nested import VALUES, Size, prepared
 from proof.arrow import arrow_builder
 from proof.layout import PlanLayout
 from proof.stages import run_root, with_extra
-from watersmeet._engine.exchange.routing import Drops, Outlet, pack
-from watersmeet._engine.exchange.shards import ShardCounts
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import PARTITION_BITS, array, position_columns
-from watersmeet._engine.rows.sizes import row_bytes
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import Drops, Outlet, ShardCounts, pack
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.row_sizes import row_bytes
+from watersmeet._engine.rows import PARTITION_BITS, array, position_columns
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet._plan.physical import Operator
 
 SHARDS = 4
@@ -157,8 +155,8 @@ class Chain:
             routed = list(pack(rows, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()))
         for batch in routed:
             with self.part(BLOBS, outlet.target):
-                contents = [blob.encode(piece) for piece in blob.pieces(batch.rows)]
-                read = [blob.decode(content) for content in contents]
+                contents = [row_sizes.encode(piece) for piece in row_sizes.pieces(batch.rows)]
+                read = [row_sizes.decode(content) for content in contents]
             self.sent[batch.port] += sum(map(len, contents))
             self.rows[batch.port] += len(batch.rows)
             mail[batch.target][batch.shard][self.physical.side_of.get(batch.port, 0)] += read

@@ -32,10 +32,8 @@ from bench.measuring.measure import Sampler
 from bench.studies.inputs.nested_column import AS_THEY_ARE, Chain, batches
 from bench.turn import session
 from bench.workloads.nested import Size, prepared
-from watersmeet._spark.dataflow.level_variables import pickled_small
-from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
-from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.wire import WIRE, spread_labels
+from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
+from watersmeet._worker.wire import WIRE, Common, spread_labels
 
 FEW, SHORT, LONG = 1, 1, 4
 """MB of nearly nothing, and levels."""

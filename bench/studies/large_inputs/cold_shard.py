@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from bench.measuring.measure import folder_bytes
 from bench.studies.state import rows, update
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore
 
 ROW_BYTES, FILL = 128, 1_000_000
 UPDATES = (100, 50_000)

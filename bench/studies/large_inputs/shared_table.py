@@ -4,7 +4,7 @@ Run by its path: `python bench/studies/large_inputs/shared_table.py [rows] [join
 of the table's rows, with values of 100 characters, comes first; then files that change a tenth of the rows and look up
 as many. A topology with one join runs over them, then one with several, each in a session of its own. Printed:
 CPU-seconds of all processes, and the checkpoint's bytes, and at the end the second topology against the first. With
-`own` each join has a table of its own, as it was before (docs/decisions/0054).
+`own` each join has a table of its own, as it was before (docs/decisions/state.md).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ import watersmeet as wm
 from bench.measuring.measure import Sampler, folder_bytes
 from bench.workloads.datasets import values
 from dev.jars import spark_jars
-from watersmeet._plan.operators.stream_table import StreamTableSpec
-from watersmeet._spark.session.session import session
+from watersmeet._plan.operators.joins import StreamTableNode
+from watersmeet._spark.session import session
 
 COLUMNS = "key long, value string, ts timestamp"
 SHARDS, TASKS, CHANGES = 8, 2, 5
@@ -92,7 +92,7 @@ def measured(rows: int, joins: int) -> dict[str, float]:
 def main(rows: int, joins: int, *, own: bool) -> None:
     """Print both, and the second against the first."""
     if own:
-        StreamTableSpec.borrowed_side = None
+        StreamTableNode.borrowed_side = None
     one, several = measured(rows, 1), measured(rows, joins)
     print(f"{joins} joins against one: " + ", ".join(f"{what} {several[what] / one[what]:.2f}" for what in one))
 

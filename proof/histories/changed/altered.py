@@ -16,7 +16,7 @@ from proof.histories.changed.changes import BlueprintPart, Changed, draw_around,
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS, SOURCES
-from watersmeet._plan.change.change import Change
+from watersmeet._plan.evolve import Change
 
 Sides = tuple[frozenset[Ref], ...]
 

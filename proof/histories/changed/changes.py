@@ -33,14 +33,11 @@ from proof.histories.last_results import (
 )
 from proof.histories.subjects.lent_tables import with_more_joins
 from watersmeet._engine.state.carry import CarriedTables, carry
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.change.change import Change
-from watersmeet._plan.change.compare import compare
-from watersmeet._plan.change.described import described
-from watersmeet._plan.change.lent_tables import lent_as_taken
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.runs import MemoryChunkStore
+from watersmeet._plan.declaration import TableSchema
+from watersmeet._plan.evolve import Change, compare, described, lent_as_taken
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet.topology import Topology
+from watersmeet.api.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from proof.histories.check import first_difference, lines_of
 from proof.histories.draw import draw_blueprint, with_shape
 from proof.histories.kinds.choices import Dice
 from proof.histories.last_results import takes_one_way
-from watersmeet._plan.change.change import Change
+from watersmeet._plan.evolve import Change
 
 KINDS_RENAMED = ("to_table", "stream_aggregate", "cogroup", "table_aggregate")
 TIMED = ("window_aggregate", "window_cogroup")

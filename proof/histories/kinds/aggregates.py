@@ -15,7 +15,7 @@ from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Para
 from proof.oracle.tables.table_map_values import TableMapValues
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 
 OF_STREAMS = ("count", "reduce", "log", "reset")
 OF_TABLES = ("count", "reduce", "log", "set")

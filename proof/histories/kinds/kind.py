@@ -17,7 +17,7 @@ from proof.histories.kinds.functions import Lifts, time_of
 from proof.histories.kinds.shapes import PLAIN, TypeShape
 from proof.oracle.graph import Topology
 from proof.runners.library import as_written
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder
 from watersmeet.io.formats import Format
 
 Params = Mapping[str, Any]

@@ -125,7 +125,7 @@ def _declared(name: str, lasts: Params, names: list[str]) -> list[StoreDeclarati
         elif kind == "list":
             stores.append(ListStore(called, value, ttl=ttl))
         else:
-            stores.append(MapStore(called, entry, value, ttl=ttl))
+            stores.append(MapStore(called, str(entry), value, ttl=ttl))
     return stores
 
 

@@ -25,7 +25,7 @@ from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite
 from proof.histories.kinds.shapes import TypeShape
 from proof.oracle.graph import Node, Topology
 from proof.oracle.semantics import AS_BY_TOPICS, Semantics
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder
 
 KINDS: dict[str, OperatorKind] = {
     **streams.KINDS,
@@ -130,10 +130,12 @@ def is_limited(blueprint: Blueprint) -> bool:
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:
-    """Whether a join that takes null keys stands somewhere below (semantics, section 16)."""
+    """Whether a join that takes null keys stands somewhere below: not of a stream with this table (section 16)."""
     below = {number}
     for place, op in enumerate(blueprint.ops):
-        if below & {ref.op for ref in op.inputs}:
+        kind = KINDS[op.kind]
+        fed = zip(op.inputs, kind.takes, strict=True)
+        if below & {ref.op for ref, takes in fed if "stream" not in kind.gives or takes == "stream"}:
             below.add(place)
     ops = [blueprint.ops[place] for place in below - {number}]
     return any(KINDS[op.kind].relaxes(op.params, blueprint.generation) for op in ops)

@@ -24,7 +24,7 @@ from proof.oracle.windows.window_time import TimeWindowAggregate
 from proof.oracle.windows.window_time import TimeWindows as OracleTimeWindows
 from proof.oracle.windows.window_time import UnlimitedWindows as OracleUnlimitedWindows
 from proof.oracle.windows.windowed import Emission
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 FOLDS = ("count", "reduce", "log", "reset")

@@ -23,9 +23,8 @@ from proof.oracle.windows.wtable_joins import (
     WTableTableJoin,
     WTableWTableJoin,
 )
-from watersmeet.handles.wtable import WTable
-from watersmeet.windows import CalendarWindows, Previous, TimeWindows, UnlimitedWindows
-from watersmeet.windows.calendar_windows import WEEKDAYS
+from watersmeet.api.tables import WTable
+from watersmeet.windows import WEEKDAYS, CalendarWindows, Previous, TimeWindows, UnlimitedWindows
 
 WINDOW = "struct<start:bigint,end:bigint>"
 STEP = 10

@@ -212,6 +212,7 @@ def foreign_key_join(
     topology: Topology, left: Table, right: Table, how: str, foreign_key: ForeignKey, joiner: Joiner
 ) -> Table:
     """Build all stages; the result is an ordinary table source."""
+    right.require_old(force=True)
     send = SubscriptionSend(topology, left, how, foreign_key)
     subscriptions = _passage(topology, send)
     join = SubscriptionJoin(topology, subscriptions, right)

@@ -15,26 +15,28 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.keys.keys import KeyGroups, group_keys
-from watersmeet._engine.rows.columns import (
+from watersmeet._engine.keys import KeyGroups, group_keys
+from watersmeet._engine.row_sizes import Columns, Picked, in_pieces
+from watersmeet._engine.rows import (
+    BEFORE_KEY,
+    HEADERS,
     HELD_KEY,
+    Bools,
+    Int64s,
     bools,
     gather,
     held_keys,
     held_together,
     ints,
     joined,
+    order_by,
     position_columns,
+    ranks,
     valid,
     visible_columns,
 )
-from watersmeet._engine.rows.position import BEFORE_KEY, order_by, ranks
-from watersmeet._engine.rows.sizes import Columns, Picked, in_pieces
-from watersmeet._engine.rows.types import HEADERS
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.operators.spec import Params, TableSchema
+from watersmeet._engine.state.runs import State, Table
+from watersmeet._plan.declaration import Params, TableSchema
 from watersmeet._plan.physical import Operator, Time
 
 P = TypeVar("P", bound=Params)
@@ -43,18 +45,11 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows that end in an operator, which yields them beside its results (law 6).
+    """Rows that end in an operator, which yields them beside its results (law 6)."""
 
-    Parameters
-    ----------
-    reason : why; one of its spec's `drop_reasons`.
-    rows : the rows of a side.
-    at : which of them end.
-    """
-
-    reason: str
-    rows: pa.Table
-    at: Int64s
+    reason: str  # why; one of its declaration's `drop_reasons`
+    rows: pa.Table  # the rows of a side
+    at: Int64s  # which of them end
 
     def __len__(self) -> int:
         return len(self.at)
@@ -62,57 +57,37 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Failed:
-    """Rows that end in an operator since a function raises for them.
+    """Rows that end in an operator since a function raises for them."""
 
-    Parameters
-    ----------
-    rows : the rows of a side.
-    errors : of those of them that end, by their numbers, what was raised.
-    """
-
-    rows: pa.Table
-    errors: Mapping[int, Exception]
+    rows: pa.Table  # the rows of a side
+    errors: Mapping[int, Exception]  # of those of them that end, by their numbers, what was raised
 
 
 @dataclass(frozen=True)
 class OperatorContext:
-    """The facts of the plan that an operator needs.
+    """The facts of the plan that an operator needs."""
 
-    Parameters
-    ----------
-    operator : the operator.
-    slots : path slots of the plan.
-    key : Arrow type of the key.
-    values : Arrow type of the value of each side.
-    headers : whether rows carry headers.
-    extras : name and Arrow type of what sides carry beside key and value.
-    kept : the tables it keeps, with Arrow types.
-    fields : of its results' columns that are structs, the numbers of the fields that are read behind it; all of those
-        that are not named.
-    outlives : whether a record for which a function raises ends, and does not fail the query.
-    lent : the table of another operator that it reads in place of its own.
-    """
-
-    operator: Operator
-    slots: int
-    key: pa.DataType
-    values: tuple[pa.DataType, ...]
-    headers: bool
-    extras: tuple[tuple[str, pa.DataType], ...] = ()
-    kept: tuple[TableSchema, ...] = ()
+    operator: Operator  # the operator
+    slots: int  # path slots of the plan
+    key: pa.DataType  # Arrow type of the key
+    values: tuple[pa.DataType, ...]  # Arrow type of the value of each side
+    headers: bool  # whether rows carry headers
+    extras: tuple[tuple[str, pa.DataType], ...] = ()  # name and Arrow type of what sides carry beside key and value
+    kept: tuple[TableSchema, ...] = ()  # the tables it keeps, with Arrow types
+    # of its results' columns that are structs, the numbers of the fields that are read behind it; all of those that
+    # are not named
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    outlives: bool = False
-    lent: TableSchema | None = None
+    outlives: bool = False  # whether a record for which a function raises ends, and does not fail the query
+    lent: TableSchema | None = None  # the table of another operator that it reads in place of its own
 
     def params(self, kind: type[P]) -> P:
-        """The operator's own parameters, of the class that its spec makes."""
+        """The operator's own parameters, of the class that its declaration makes."""
         params = self.operator.params
         assert isinstance(params, kind), f"{self.operator.stem} has {type(params).__name__}, not {kind.__name__}"
         return params
 
     @property
     def time(self) -> Time:
-        """How the operator goes by time, where it does."""
         assert self.operator.time is not None, f"{self.operator.stem} does not go by time"
         return self.operator.time
 
@@ -135,7 +110,6 @@ class OperatorContext:
 
     @cached_property
     def empty_sides(self) -> tuple[pa.Table, ...]:
-        """A table without rows for each side."""
         return tuple(self.side_schema(side).empty_table() for side in range(len(self.values)))
 
 
@@ -157,9 +131,9 @@ class Events:
         columns = [self._concat(name) for name in position_columns(context.slots)]
         keys = joined([table.column("key") for table in self.tables], context.key)
         lengths = [len(table) for table in self.tables]
-        held = held_together([held_keys(table) for table in self.tables], lengths)
-        order = order_by(columns, held)
-        self.held = None if held is None else held.take(pa.array(order))
+        turns = held_together([held_keys(table) for table in self.tables], lengths)
+        order = order_by(columns, turns)
+        self.held = None if turns is None else turns.take(pa.array(order))
         self.position = [column[order] for column in columns]
         self.side = np.repeat(np.arange(sides), lengths)[order]
         self.own = np.concatenate([np.arange(n, dtype=np.int64) for n in lengths])[order]
@@ -182,6 +156,13 @@ class Events:
         """A column of whole numbers that some sides carry; 0 in rows of the others."""
         parts = [ints(t, name) if name in t.column_names else np.zeros(len(t), dtype=np.int64) for t in self.tables]
         return np.concatenate(parts)[self._order]
+
+    @cached_property
+    def number_of_record(self) -> Int64s:
+        """The number of each row's input record among those of the batch."""
+        root = np.stack(self.position[:3])
+        number: Int64s = np.append(0, np.cumsum((root[:, 1:] != root[:, :-1]).any(axis=0)))[: len(self)]
+        return number
 
     def ranked(self, columns: list[Int64s]) -> list[Int64s]:
         """Columns of positions of all rows with one more, after which integers alone say the order."""
@@ -220,9 +201,9 @@ class Events:
     def _headers(self) -> pa.Array | pa.ChunkedArray:
         return joined([t.column("headers") for t in self.tables], HEADERS)
 
-    def headers(self, of: Int64s, stored: pa.Array | pa.ChunkedArray) -> Picked:
+    def headers(self, of: Int64s, state_headers: pa.Array | pa.ChunkedArray) -> Picked:
         """Headers of rows, by their numbers, and from the number of rows on stored ones; null for -1."""
-        pool = joined([self._headers, stored], HEADERS)
+        pool = joined([self._headers, state_headers], HEADERS)
         return Picked(pool, np.concatenate([self._order, np.arange(len(self), len(pool)), [-1]])[of])
 
 
@@ -248,8 +229,8 @@ class SideValues:
         self.carried = None
         self._old: list[pa.ChunkedArray] = []
         if "old" in batch.column_names:
-            known = len(self._times)
-            self.carried = np.where(valid(batch.column("old")), np.arange(known, known + len(batch)), -1)
+            offset = len(self._times)
+            self.carried = np.where(valid(batch.column("old")), np.arange(offset, offset + len(batch)), -1)
             self._old = [batch.column("old")]
 
     def picked(self, pointers: Int64s) -> Picked:
@@ -275,19 +256,19 @@ class SideValues:
 def failed_rows(events: Events, errors: Mapping[int, Exception]) -> Iterator[Failed]:
     """Rows of events for which a function has raised, by their numbers, side by side."""
     for side, table in enumerate(events.tables):
-        mine = {int(events.own[row]): error for row, error in errors.items() if events.side[row] == side}
-        if mine:
-            yield Failed(table, mine)
+        side_errors = {int(events.own[row]): error for row, error in errors.items() if events.side[row] == side}
+        if side_errors:
+            yield Failed(table, side_errors)
 
 
-def sent(operator: Operator, group: Int64s, rows: Int64s, stands: Bools, stood: Bools) -> tuple[Int64s, Int64s]:
+def sent(operator: Operator, group: Int64s, rows: Int64s, present: Bools, was_present: Bools) -> tuple[Int64s, Int64s]:
     """(rows that know what was before, rows that are sent): with the record cache each group's first and last.
 
     Parameters
     ----------
     group : each row's; of all rows.
     rows : those that give a result, ascending.
-    stands, stood : per row, whether there is a result then, and before: the cache sends no null after null.
+    present, was_present : per row, whether there is a result then, and before: the cache sends no null after null.
     """
     if not operator.cached:
         return rows, rows
@@ -295,14 +276,13 @@ def sent(operator: Operator, group: Int64s, rows: Int64s, stands: Bools, stood: 
     firsts = lasts.copy()
     lasts[group[rows]] = rows
     firsts[group[rows[::-1]]] = rows[::-1]
-    found = np.flatnonzero(lasts >= 0)
-    found = found[stands[lasts[found]] | stood[firsts[found]]]
-    found = found[np.argsort(lasts[found])]
-    return firsts[found], lasts[found]
+    groups = np.flatnonzero(lasts >= 0)
+    groups = groups[present[lasts[groups]] | was_present[firsts[groups]]]
+    groups = groups[np.argsort(lasts[groups])]
+    return firsts[groups], lasts[groups]
 
 
 def silent_rows(rows: pa.Table) -> Bools:
-    """Which rows only say what lookups see."""
     return bools(rows, "silent") if "silent" in rows.column_names else np.zeros(len(rows), dtype=np.bool_)
 
 
@@ -321,21 +301,21 @@ def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: Ta
 
     A delete of a key that is nowhere is not written, so that tombstones leave nothing behind.
     """
-    known = prior >= 0
-    rows = last[(last >= 0) & (known | events.present[last])]
+    exists = prior >= 0
+    rows = last[(last >= 0) & (exists | events.present[last])]
     if not len(rows):
         return
     batch = events.tables[side]
     columns = {name: batch.column(stored_time(batch) if name == "ts" else name) for name in table.schema.names}
-    own = events.own[rows]
-    table.put({name: Picked(column, own) for name, column in columns.items()}, ~events.present[rows])
+    indices = events.own[rows]
+    table.put({name: Picked(column, indices) for name, column in columns.items()}, ~events.present[rows])
 
 
 def keep_rows(inputs: Mapping[int, pa.Table], events: Events, keep: Bools) -> dict[int, pa.Table]:
     """The inputs without the rows that `keep` (one flag per row of `events`) leaves out."""
-    kept = {}
+    tables = {}
     for side in inputs:
         mask = np.zeros(len(events.tables[side]), dtype=np.bool_)
         mask[events.own[(events.side == side) & keep]] = True
-        kept[side] = events.tables[side].filter(pa.array(mask))
-    return kept
+        tables[side] = events.tables[side].filter(pa.array(mask))
+    return tables

@@ -9,43 +9,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from watersmeet.aggregates import AGGREGATES, AnyAggregate
-from watersmeet.aggregates.numbers.count import Count
+from watersmeet.aggregates import AGGREGATES
+from watersmeet.aggregates.declaration import AnyAggregate
+from watersmeet.aggregates.sums import Count
 
 
 @dataclass(frozen=True)
 class Step:
-    """A function of a fold, of (key, value, aggregate); of a merger (key, one aggregate, the other).
+    """A function of a fold, of (key, value, aggregate); of a merger (key, one aggregate, the other)."""
 
-    Parameters
-    ----------
-    function : of Arrow arrays, a row each, which gives an array; or of plain values.
-    plain : whether it is one of plain Python values, called record by record.
-    """
-
-    function: Callable[..., Any]
-    plain: bool
+    function: Callable[..., Any]  # of Arrow arrays, a row each, which gives an array; or of plain values
+    plain: bool  # whether it is one of plain Python values, called record by record
 
 
 @dataclass(frozen=True)
 class FunctionFold:
-    """aggregate, reduce.
+    """aggregate, reduce."""
 
-    Parameters
-    ----------
-    add : the adder.
-    subtract, merge : of tables and of sessions.
-    starts : whether there is an initial value; else the first value is taken as it is (reduce).
-    initial : that value, as Python has it.
-    first : of values that are structs, number of the field that is taken so in place of the whole.
-    """
-
-    add: Step
+    add: Step  # the adder
+    # subtract, merge: of tables and of sessions
     subtract: Step | None = None
     merge: Step | None = None
-    starts: bool = False
-    initial: Any = None
-    first: int | None = None
+    starts: bool = False  # whether there is an initial value; else the first value is taken as it is (reduce)
+    initial: Any = None  # that value, as Python has it
+    first: int | None = None  # of values that are structs, number of the field that is taken so in place of the whole
     arguments: ClassVar[bool] = True
 
     @property
@@ -56,49 +43,36 @@ class FunctionFold:
 
 @dataclass(frozen=True)
 class CogroupFold:
-    """aggregate of several streams that are cogrouped.
+    """aggregate of several streams that are cogrouped."""
 
-    Parameters
-    ----------
-    adders : the adder of each stream.
-    initial : the first aggregate, as Python has it.
-    merge : of sessions.
-    """
-
-    adders: tuple[Step, ...]
-    initial: Any
-    merge: Step | None = None
+    adders: tuple[Step, ...]  # the adder of each stream
+    initial: Any  # the first aggregate, as Python has it
+    merge: Step | None = None  # of sessions
     takes_back: ClassVar[bool] = False
     arguments: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class NamedFold:
-    """Aggregates by name.
+    """Aggregates by name."""
 
-    Parameters
-    ----------
-    fields : name of each result field, and its aggregate, without its arguments.
-    arguments : whether values are structs with an argument for each field; else it is not asked what they are, only
-        whether they are there.
-    alone : whether the result is the one field's value; else a struct of all.
-    takes_back : whether values are subtracted, too: of a grouped table.
-    """
-
+    # name of each result field, and its aggregate, without its arguments
     fields: tuple[tuple[str, AnyAggregate], ...]
+    # whether values are structs with an argument for each field; else it is not asked what they are, only whether
+    # they are there
     arguments: bool = True
-    alone: bool = False
-    takes_back: bool = False
+    alone: bool = False  # whether the result is the one field's value; else a struct of all
+    takes_back: bool = False  # whether values are subtracted, too: of a grouped table
 
     def recorded(self) -> dict[str, Any]:
         """The same as JSON has it, for the checkpoint."""
         return {**self.__dict__, "fields": [[name, *aggregate.recorded()] for name, aggregate in self.fields]}
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> NamedFold:
+    def read(cls, record: Mapping[str, Any]) -> NamedFold:
         """What `recorded` gives, as it was."""
-        fields = tuple((name, AGGREGATES[stem].read(given)) for name, stem, given in said["fields"])
-        return cls(**{**said, "fields": fields})
+        fields = tuple((name, AGGREGATES[stem].read(arguments)) for name, stem, arguments in record["fields"])
+        return cls(**{**record, "fields": fields})
 
 
 COUNT = NamedFold((("count", Count()),), arguments=False, alone=True)
@@ -107,17 +81,11 @@ COUNT = NamedFold((("count", Count()),), arguments=False, alone=True)
 
 @dataclass(frozen=True)
 class Fold:
-    """A fold, and its types.
+    """A fold, and its types."""
 
-    Parameters
-    ----------
-    how : the functions, or the names.
-    text : what `describe` prints of it.
-    state, result : types of what is kept of each key, and of the result made of that.
-    """
-
-    how: FunctionFold | CogroupFold | NamedFold
-    text: str
+    how: FunctionFold | CogroupFold | NamedFold  # the functions, or the names
+    text: str  # what `describe` prints of it
+    # state, result: types of what is kept of each key, and of the result made of that
     state: Any
     result: Any
 

@@ -11,14 +11,15 @@ opens the next slot, with record index times the size of its subtree plus the nu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from watersmeet._plan.declaration import OperatorDeclaration, OperatorSide, Params, Reads, ResultColumns, TableSchema
 from watersmeet._plan.logical import Plan
-from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.spec import Params, Reads, ResultColumns, Spec, SpecSide, SpecSite, TableSchema
-from watersmeet._plan.tables import TableRules
+from watersmeet._plan.nodes import Node, patterns_of
+from watersmeet._plan.operators.tables import keeper_of
 
 TIME_SIDE = -1
 """Side on which an operator gets the times of the sources."""
@@ -31,177 +32,112 @@ def bounds_side(side: int) -> int:
 
 @dataclass(frozen=True)
 class Flow:
-    """Rows of one node, come by one path.
+    """Rows of one node, come by one path."""
 
-    Parameters
-    ----------
-    id : its number in the plan.
-    node : name of its node; the node's step makes the rows out of the parent's.
-    stage : 0 before the first exchange, n behind the operators of level n.
-    parent : the flow it is made of; None for a root.
-    root : the flow at the top of its tree: itself for a root.
-    operator : for a root behind an operator, that operator's id.
-    path : its number below its root (below its flat_map, where one stands between).
-    slot : the path slot its number is added to.
-    fan : size of the subtree, for a flow that opens a slot (flat_map); else 0.
-    entry : for such a flow, its own number in the slot before; else 0.
-    store_path : number of the flow with the store that shows its changes; None: as the operator defines (`visible`).
-    store_slot : slot of that number.
-    carries_old : whether rows carry the old value.
-    suppress : whether null after null is dropped here (a filter that knows the old value), or made silent.
-    drops_null_key : whether records without a key end here, counted.
-    silent : whether rows are among its own that only say what lookups see (`Operator.emits_views`).
-    drops_silent : whether such rows end here.
-    late : whether rows say if they are not the latest change of their key in a versioned table (`Operator.emits_late`).
-    """
-
-    id: int
-    node: str
-    stage: int
-    parent: int | None
-    root: int
-    operator: int | None
-    path: int
-    slot: int
-    fan: int
-    entry: int
+    id: int  # its number in the plan
+    node: str  # name of its node; the node's step makes the rows out of the parent's
+    stage: int  # 0 before the first exchange, n behind the operators of level n
+    parent: int | None  # the flow it is made of; None for a root
+    root: int  # the flow at the top of its tree: itself for a root
+    operator: int | None  # for a root behind an operator, that operator's id
+    path: int  # its number below its root (below its flat_map, where one stands between)
+    slot: int  # the path slot its number is added to
+    fan: int  # size of the subtree, for a flow that opens a slot (flat_map); else 0
+    entry: int  # for such a flow, its own number in the slot before; else 0
+    # number of the flow with the store that shows its changes; None: as the operator defines (`visible`)
     store_path: int | None
-    store_slot: int
-    carries_old: bool
-    suppress: bool
-    drops_null_key: bool
-    silent: bool = False
-    drops_silent: bool = False
+    store_slot: int  # slot of that number
+    carries_old: bool  # whether rows carry the old value
+    suppress: bool  # whether null after null is dropped here (a filter that knows the old value), or made silent
+    drops_null_key: bool  # whether records without a key end here, counted
+    silent: bool = False  # whether rows are among its own that only say what lookups see (`Operator.emits_views`)
+    drops_silent: bool = False  # whether such rows end here
+    # whether rows say if they are not the latest change of their key in a versioned table
     late: bool = False
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A flow's way into one side of an operator, or into a sink.
+    """A flow's way into one side of an operator, or into a sink."""
 
-    Parameters
-    ----------
-    id : its number in the plan.
-    flow : the flow that it carries.
-    path : the number that the operator has below this flow's root: added to the row's slot.
-    target : id of the operator.
-    side : 0 left, 1 right.
-    reads : what the operator says of that side.
-    visible : True when rows also carry the position from which lookups see them (`Operator.shared_root`).
-    stored_ts : True when rows also carry the timestamp that lookups see: that of an unmaterialized join is
-        the maximum of the values present, whatever record caused the change.
-    keeps_time : whether records that end here move stream time all the same.
-    broadcasts_bounds : whether every shard gets the bounds of the rows' timestamps.
-    old : True when rows also carry the old value, since it is not what the target knows from before.
-    silent : True when rows also say whether they are silent.
-    drops_silent : whether silent rows end here.
-    drops_late : whether changes end here that are not the latest of their key in a versioned table, counted.
-    """
-
-    id: int
-    flow: int
-    path: int
-    target: int
-    side: int
-    reads: SpecSide
+    id: int  # its number in the plan
+    flow: int  # the flow that it carries
+    path: int  # the number that the operator has below this flow's root: added to the row's slot
+    target: int  # id of the operator
+    side: int  # 0 left, 1 right
+    reads: OperatorSide  # what the operator says of that side
+    # True when rows also carry the position from which lookups see them (`Operator.shared_root`)
     visible: bool = False
+    # True when rows also carry the timestamp that lookups see: that of an unmaterialized join is the maximum of the
+    # values present, whatever record caused the change
     stored_ts: bool = False
-    keeps_time: bool = False
-    broadcasts_bounds: bool = False
-    old: bool = False
-    silent: bool = False
-    drops_silent: bool = False
+    keeps_time: bool = False  # whether records that end here move stream time all the same
+    broadcasts_bounds: bool = False  # whether every shard gets the bounds of the rows' timestamps
+    old: bool = False  # True when rows also carry the old value, since it is not what the target knows from before
+    silent: bool = False  # True when rows also say whether they are silent
+    drops_silent: bool = False  # whether silent rows end here
+    # whether changes end here that are not the latest of their key in a versioned table, counted
     drops_late: bool = False
 
 
 @dataclass(frozen=True)
 class Time:
-    """How an operator goes by the time of the sources (law 3).
+    """How an operator goes by the time of the sources (law 3)."""
 
-    Parameters
-    ----------
-    every : whether every shard gets every record that moves time; else the latest time of a batch.
-    told_by : names of the sources that send it their times: all that reach it, or an operator that it has one time with
-        (`timing`), as far as partitions have times of their own in both.
-    together : the same without that restriction: told where all partitions have one time.
-    domains : whether source partitions have times of their own.
-    hold_back : how long the operators above can hold a result back, in ms of event time, and one more for each of
-        them that does.
-    idle_after_ms : time moves on with the wall clock when no record has told any for so long; 0: it does not.
-    by_wall : whether it goes by the wall clock, too.
-    wall_ms : the wall clock until its source sends it, in ms.
-    """
-
-    every: bool = False
+    every: bool = False  # whether every shard gets every record that moves time; else the latest time of a batch
+    # names of the sources that send it their times: all that reach it, or an operator that it has one time with
+    # (`timing`), as far as partitions have times of their own in both
     told_by: tuple[str, ...] = ()
-    together: tuple[str, ...] = ()
-    domains: bool = False
+    together: tuple[str, ...] = ()  # the same without that restriction: told where all partitions have one time
+    domains: bool = False  # whether source partitions have times of their own
+    # how long the operators above can hold a result back, in ms of event time, and one more for each of them that
+    # does
     hold_back: int = 0
+    # time moves on with the wall clock when no record has told any for so long; 0: it does not
     idle_after_ms: int = 0
-    by_wall: bool = False
-    wall_ms: int = 0
+    by_wall: bool = False  # whether it goes by the wall clock, too
+    wall_ms: int = 0  # the wall clock until its source sends it, in ms
 
 
 @dataclass(frozen=True)
-class Lent:
-    """A table that an operator reads in the state of another one of its level (`operators.lending`).
+class Loan:
+    """A table that an operator reads in the state of another one of its level (`operators.lending`)."""
 
-    Parameters
-    ----------
-    lender : id of the operator that stores it.
-    side : of both operators, by which the table comes.
-    slot, shift : the path slot, and what is added there, so that the lender's rows have the position that they would
-        have on their way into the borrower.
-    """
-
-    lender: int
-    side: int
+    lender: int  # id of the operator that stores it
+    side: int  # of both operators, by which the table comes
+    # slot, shift: the path slot, and what is added there, so that the lender's rows have the position that they would
+    # have on their way into the borrower
     slot: int
     shift: int
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A stateful operator of a level.
+    """A stateful operator of a level."""
 
-    Parameters
-    ----------
-    id : its number in the plan.
-    node : name of its node.
-    spec : what it answers for; its stem says which engine file runs it.
-    params : its own parameters.
-    level : 1 for the first.
-    emits_old : whether results carry the old result too.
-    emits_visible, emits_stored_ts : whether results say from which position lookups see them, and with
-        which timestamp.
-    emits_views : whether silent rows say what lookups see, wherever that changes; its results themselves are
-        then seen at their own position.
-    shared_root : whether one input record can reach both sides, so that visibility must be told apart
-        from position.
-    slot : path slot that its output continues, or opens.
-    fan : for an operator that opens a slot (many results of one row), size of the subtree below; else 0.
-    time : how it goes by the time of the sources; None: not at all.
-    cached : whether a key has one change per batch, from what it was before to what it is then (`record_cache`).
-    keeps : the tables it keeps.
-    lent : where it reads its table, if another operator stores it; its rows then come to that one's shards.
-    """
-
-    id: int
-    node: str
-    spec: Spec[Any]
-    params: Params
-    level: int
-    emits_old: bool = False
+    id: int  # its number in the plan
+    node: str  # name of its node
+    declaration: type[OperatorDeclaration]  # the class of its declaration; its stem says which engine function runs it
+    params: Params  # its own parameters
+    level: int  # 1 for the first
+    emits_old: bool = False  # whether results carry the old result too
+    # emits_visible, emits_stored_ts: whether results say from which position lookups see them, and with which
+    # timestamp
     emits_visible: bool = False
     emits_stored_ts: bool = False
+    # whether silent rows say what lookups see, wherever that changes; its results themselves are then seen at their
+    # own position
     emits_views: bool = False
+    # whether one input record can reach both sides, so that visibility must be told apart from position
     shared_root: bool = False
-    slot: int = 0
-    fan: int = 0
-    time: Time | None = None
+    slot: int = 0  # path slot that its output continues, or opens
+    fan: int = 0  # for an operator that opens a slot (many results of one row), size of the subtree below; else 0
+    time: Time | None = None  # how it goes by the time of the sources; None: not at all
+    # whether a key has one change per batch, from what it was before to what it is then (`record_cache`)
     cached: bool = False
-    keeps: tuple[TableSchema, ...] = ()
-    lent: Lent | None = None
+    keeps: tuple[TableSchema, ...] = ()  # the tables it keeps
+    # where it reads its table, if another operator stores it; its rows then come to that one's shards
+    lent: Loan | None = None
 
     @property
     def stored(self) -> tuple[TableSchema, ...]:
@@ -214,14 +150,15 @@ class Operator:
         return tuple(table.name for table in self.keeps if table.shown)
 
     @property
-    def emits_late(self) -> bool:
-        """Whether results say if they are not the latest change of their key."""
-        return self.spec.emits_late
-
-    @property
     def stem(self) -> str:
-        """Which engine file runs it."""
-        return self.spec.stem
+        """Which engine function runs it."""
+        return self.declaration.operator_stem or self.declaration.stem
+
+
+def declaration_of(plan: Plan, operator: Operator) -> OperatorDeclaration:
+    node = plan.by_name[operator.node]
+    declarations: tuple[OperatorDeclaration, ...] = (*node.operators, keeper_of(node))
+    return {type(declaration): declaration for declaration in declarations}[operator.declaration]
 
 
 @dataclass(frozen=True)
@@ -229,7 +166,6 @@ class Physical:
     """A plan in levels."""
 
     plan: Plan
-    rules: TableRules
     flows: tuple[Flow, ...]
     edges: tuple[Edge, ...]
     operators: tuple[Operator, ...]
@@ -237,47 +173,42 @@ class Physical:
     levels: int
     slots: int
     ordered_exit: bool
-    store_of: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def node(self, flow: Flow) -> Node:
-        """The node of a flow."""
         return self.plan.by_name[flow.node]
 
-    def site(self, operator: Operator) -> SpecSite[Any]:
-        """Where an operator stands."""
-        return SpecSite(self.plan, self.rules, self.plan.by_name[operator.node])
+    def declaration_of(self, operator: Operator) -> OperatorDeclaration:
+        """The node of an operator, or the declaration that stands before or behind the node's own."""
+        return declaration_of(self.plan, operator)
 
     def reads(self, operator: Operator) -> Reads:
-        """The input of an operator."""
-        return operator.spec.reads(self.site(operator))
+        return self.declaration_of(operator).reads(self.plan)
 
     def results(self, operator: Operator) -> ResultColumns:
         """The results of an operator, and the rows made of them."""
-        return operator.spec.results(self.site(operator), old=operator.emits_old)
+        return self.declaration_of(operator).results(self.plan, old=operator.emits_old)
 
     def stage_flows(self, stage: int) -> tuple[Flow, ...]:
-        """Flows of a stage, parents before children."""
         return tuple(f for f in self.flows if f.stage == stage)
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
         """Edges that send rows from a stage to operators; a borrower's table has none: its lender gets the rows."""
-        mine = (e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
-        return tuple(e for e in mine if not self._is_of_lender(e))
+        edges = (e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
+        return tuple(e for e in edges if not self._is_of_lender(e))
 
     def _is_of_lender(self, edge: Edge) -> bool:
         """Whether the lender of the edge's operator gets the same rows, so that the edge sends none."""
-        lent = self.operators[edge.target].lent
-        return lent is not None and lent.side == edge.side
+        loan = self.operators[edge.target].lent
+        return loan is not None and loan.side == edge.side
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
-        """(flow, sink name) pairs of a stage."""
         pairs = ((self.flows[f], sink) for f, sink in self.sink_edges)
         return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
 
     def host(self, operator: int) -> int:
         """The operator that owns the shards of an operator: its lender, or itself if it has none."""
-        lent = self.operators[operator].lent
-        return operator if lent is None else lent.lender
+        loan = self.operators[operator].lent
+        return operator if loan is None else loan.lender
 
     def lent_table(self, operator: Operator) -> TableSchema | None:
         """The lender's table, as the lender declares it; None if the operator borrows none."""
@@ -290,11 +221,9 @@ class Physical:
         return {edge.id: edge.target for edge in edges if self.operators[edge.target].lent is not None}
 
     def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
-        """Edges into an operator."""
         return tuple(e for e in self.edges if e.target == operator.id)
 
     def time_port(self, operator: Operator) -> int:
-        """Port on which the operator gets the times of the sources."""
         return len(self.edges) + len(self.sink_edges) + operator.id
 
     def bounds_port(self, edge: Edge) -> int:
@@ -309,17 +238,17 @@ class Physical:
     @cached_property
     def holds_back(self) -> bool:
         """Whether any operator keeps results until time lets them go: these say which key they were held under."""
-        timed = (operator.spec.timed(self.site(operator)) for operator in self.operators)
-        return any(each is not None and each.hold is not None for each in timed)
+        timed = (self.declaration_of(operator).timed(self.plan) for operator in self.operators)
+        return any(timing is not None and timing.hold is not None for timing in timed)
 
     @cached_property
     def exits(self) -> tuple[tuple[str, ...], ...]:
         """Sinks by where their rows leave, in the order of `sinks`: those of one topic leave together, in one order."""
-        found: dict[object, list[str]] = {}
+        groups: dict[object, list[str]] = {}
         for name in self.sinks:
             target = self.plan.by_name[name].place
-            found.setdefault(target.topic or (name,), []).append(name)
-        return tuple(map(tuple, found.values()))
+            groups.setdefault(target.topic or (name,), []).append(name)
+        return tuple(map(tuple, groups.values()))
 
     def sink_of(self, port: int) -> int:
         """Number of the sink, in `sinks`, of the rows on a port of `sink_port`."""
@@ -331,7 +260,6 @@ class Physical:
 
     @cached_property
     def timed(self) -> tuple[tuple[Operator, Time], ...]:
-        """The operators that go by time, and how."""
         return tuple((operator, operator.time) for operator in self.operators if operator.time is not None)
 
     @cached_property
@@ -381,5 +309,135 @@ class Physical:
 
     @cached_property
     def roots(self) -> dict[int, Flow]:
-        """Root flow behind each operator."""
         return {f.operator: f for f in self.flows if f.operator is not None}
+
+
+# Which operators read a table in the state of another one (docs/decisions/state.md).
+#
+# Joins of one level that read one table by one key have the same rows of it at every position. So the first of them
+# stores the table, and lends it to the others: they have no rows of it of their own, and their shards are the lender's.
+
+
+def with_lent_tables(physical: Physical, lies: Callable[[Operator], Any] | None = None) -> Physical:
+    """The same plan, tables stored once where that can be.
+
+    Parameters
+    ----------
+    lies : where the rows of an operator's table lie until now: those that lie apart stay apart. None: nowhere yet.
+    """
+    lenders: list[Operator] = []
+    operators = []
+    for operator in physical.operators:
+        loan = None
+        if operator.declaration.borrowed_side is not None:
+            fitting = (lender for lender in lenders if lies is None or lies(lender) == lies(operator))
+            loan = next((match for lender in fitting if (match := _loan(physical, lender, operator)) is not None), None)
+            if loan is None:
+                lenders.append(operator)
+        operators.append(replace(operator, lent=loan))
+    return replace(physical, operators=tuple(operators))
+
+
+def lent_as_recorded(physical: Physical, addresses: Mapping[str, Mapping[str, Sequence[int]]]) -> Physical:
+    """The same plan, tables stored once where a checkpoint has them once, or not yet.
+
+    Parameters
+    ----------
+    addresses : of each node's tables, the labels under which they lie.
+    """
+
+    def lies(operator: Operator) -> tuple[int, ...]:
+        return tuple(addresses.get(operator.node, {}).get(operator.keeps[0].name, ()))
+
+    return with_lent_tables(physical, lies)
+
+
+def _loan(physical: Physical, lender: Operator, borrower: Operator) -> Loan | None:
+    """How the borrower reads the lender's table; None if the two tables differ in rows, level or columns."""
+    side = lender.declaration.borrowed_side
+    pair = lender, borrower
+    alike = [
+        (operator.declaration, operator.level, operator.shared_root, *(replace(t, name="") for t in operator.keeps))
+        for operator in pair
+    ]
+    lender_edges, borrower_edges = (_edges(physical, operator, side) for operator in pair)
+    if (
+        side is None
+        or alike[0] != alike[1]
+        or not borrower_edges
+        or list(map(_rows_of, lender_edges)) != list(map(_rows_of, borrower_edges))
+    ):
+        return None
+    shifts = {
+        (physical.flows[borrower_edge.flow].slot, borrower_edge.path - lender_edge.path)
+        for lender_edge, borrower_edge in zip(lender_edges, borrower_edges, strict=True)
+    }
+    return Loan(lender.id, side, *shifts.pop()) if len(shifts) == 1 else None
+
+
+def _edges(physical: Physical, operator: Operator, side: int | None) -> list[Edge]:
+    return sorted((e for e in physical.inputs_of(operator) if e.side == side), key=lambda edge: edge.flow)
+
+
+def _rows_of(edge: Edge) -> Edge:
+    """The edge without its id, path and target: two edges that are then equal send the same rows."""
+    return replace(edge, id=0, path=0, target=0)
+
+
+# The record cache: of all that a table's key goes through in a batch, one change is sent (docs/semantics, section 4).
+#
+# Section A, row 12. In Kafka Streams a cached store forwards when it is flushed, at a commit or when it is full; here a
+# batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Readers that
+# depend on each change get every one: nothing above a table that a stream looks up is cached.
+
+
+def with_record_cache(physical: Physical) -> Physical:
+    """The same plan with the record cache on, wherever nobody goes by the moment of each change."""
+    # Where one record moves both sides of a join, what is sent is not what was before and is then (KAFKA-6443).
+    entangled = {op.node for op in physical.operators if op.shared_root or _hears_inexact(physical, op)}
+    exact = entangled | _above(physical.plan, entangled)
+
+    def is_cached(operator: Operator) -> bool:
+        return operator.declaration.cacheable and operator.node not in exact
+
+    return replace(physical, operators=tuple(replace(op, cached=is_cached(op)) for op in physical.operators))
+
+
+def _hears_inexact(physical: Physical, operator: Operator) -> bool:
+    loose = physical.plan.rules.loose
+    return any(edge.silent or (edge.old and _node(physical, edge) in loose) for edge in physical.inputs_of(operator))
+
+
+def _node(physical: Physical, edge: Edge) -> str:
+    return physical.flows[edge.flow].node
+
+
+def _above(plan: Plan, entangled: Collection[str]) -> frozenset[str]:
+    """Names of all that tables that streams look up are made of, and of all that the entangled nodes are made of."""
+    names: set[str] = set()
+    for node in reversed(plan.nodes):
+        names.update(node.inputs[side] for side in node.goes_by_moment)
+        if node.name in names or node.name in entangled:
+            names.update(node.inputs)
+    return frozenset(names)
+
+
+# The time domains of a plan, when it is known how its inputs are partitioned.
+
+
+def with_known_domains(topology: Physical, partitions: Mapping[str, int], begins: Collection[str]) -> Physical:
+    """The plan with one time for all partitions wherever an operator's inputs are partitioned differently.
+
+    Law 3: partitions have times of their own only where those of all inputs match. A DataFrame is one partition, and so
+    is what an input begins with. Topics of a pattern may have any numbers of partitions, and others may join them.
+    """
+    physical, plan = topology, topology.plan
+    for operator, time in topology.timed:
+        if not time.domains:
+            continue
+        sources = [s for s in plan.sources if s.name in plan.ancestors[operator.node].union(time.told_by)]
+        counts = {1 if s.origin.topic is None else partitions.get(s.origin.topic) for s in sources}
+        counts |= {1 for s in sources if s.name in begins}
+        if len(counts) > 1 or patterns_of(sources):
+            physical = physical.with_one_domain(operator.node)
+    return physical

@@ -6,23 +6,165 @@ operator by two paths. Called when a topology is built, so that a plan that cann
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
+from watersmeet._plan.declaration import OperatorDeclaration, OperatorSide, Timing
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators import fans_out, keeper_of, operators_of
-from watersmeet._plan.operators.lending import with_lent_tables
-from watersmeet._plan.operators.spec import Spec, SpecSide, SpecSite
-from watersmeet._plan.operators.views import lookups_of
-from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time
-from watersmeet._plan.tables import TableRules, table_rules
-from watersmeet._plan.timing import settle_timing
+from watersmeet._plan.operators.joins import lookups_of
+from watersmeet._plan.operators.tables import keeper_of
+from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time, declaration_of, with_lent_tables
+
+OperatorKey = tuple[str, type[OperatorDeclaration]]
+"""Of an operator: its node, and the class of its declaration."""
+
+
+# Stream time in the plan: which operators need it, how it comes to their shards, how late it runs.
+#
+# Law 3: an operator's time is that of the sources, less what the operators above it can hold back; a source
+# partition has a time of its own where nothing above the operator mixes partitions.
+
+
+def settle_timing(
+    plan: Plan,
+    flows: Sequence[Flow],
+    edges: list[Edge],
+    operators: dict[OperatorKey, Operator],
+) -> None:
+    """Gives operators their time domains and lag, and edges what they tell of time; in place."""
+    by_id = {op.id: op for op in operators.values()}
+    in_place = _in_place(plan, flows, edges, by_id)
+    all_together = _time_groups(plan, flows, edges, by_id.values())
+    told_together = _time_groups(plan, flows, edges, [by_id[number] for number in sorted(in_place)])
+    delayed = _delayed(plan, flows, edges, by_id.values())
+    lags: dict[int, int] = {}
+    # In order of construction, so that those above are known.
+    for key, operator in operators.items():
+        incoming = [edge for edge in edges if edge.target == operator.id]
+        above = _above(flows, incoming)
+        lags[operator.id] = max((_lag_behind(plan, by_id[o], lags) for o in above), default=0)
+        timed = _timed(plan, operator)
+        if operator.time is None or timed is None:
+            continue
+        domains = operator.id in in_place
+        group = all_together[operator.id]
+        told_by = told_together[operator.id] if domains else group
+        time = replace(
+            operator.time,
+            hold_back=lags[operator.id],
+            domains=domains,
+            told_by=_sources_of(plan, [by_id[number].node for number in told_by]),
+            together=_sources_of(plan, [by_id[number].node for number in group]),
+            every=operator.id in delayed or (domains and timed.elsewhere),
+        )
+        operators[key] = replace(operator, time=time)
+        for edge in incoming:
+            edges[edge.id] = replace(
+                edge, keeps_time=timed.dropped_move, broadcasts_bounds=timed.broadcasts_bounds(edge.side)
+            )
+
+
+def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
+    roots = (flows[flows[edge.flow].root].operator for edge in edges)
+    return {operator for operator in roots if operator is not None}
+
+
+def _time_groups(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
+) -> dict[int, frozenset[int]]:
+    """For each of these operators, those that it has one time with.
+
+    A join that holds results back has one time with all that is behind it. Rows that it lets go must come before the
+    records of a later time that they meet there, also where these come in an earlier batch than the record that moves
+    the join's own sources on.
+    """
+    groups = {operator.id: frozenset({operator.id}) for operator in operators}
+    for operator in operators:
+        if _hold(plan, operator) is None:
+            continue
+        group = frozenset().union(*(groups[o] for o in _downstream(flows, edges, operator.id) if o in groups))
+        groups |= dict.fromkeys(group, group)
+    return groups
+
+
+def _delayed(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Collection[Operator]
+) -> frozenset[int]:
+    """Operators that hold results back, and those that get such results.
+
+    They must know before which record these stand, and what time it is there.
+    """
+    holding = (operator.id for operator in operators if _hold(plan, operator) is not None)
+    return frozenset().union(*(_downstream(flows, edges, number) for number in holding))
+
+
+def _downstream(flows: Sequence[Flow], edges: Sequence[Edge], operator: int) -> set[int]:
+    """This operator, and all that its results reach."""
+    reached = {operator}
+    # Operators stand in order of construction, so one pass reaches all.
+    for edge in sorted(edges, key=lambda edge: edge.target):
+        if flows[flows[edge.flow].root].operator in reached:
+            reached.add(edge.target)
+    return reached
+
+
+def _sources_of(plan: Plan, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The sources that move these nodes' time; global tables move none."""
+    names = frozenset[str]().union(*(plan.time_sources[node] for node in nodes))
+    return tuple(s.name for s in plan.sources if s.name in names and s.shape.kind != "global")
+
+
+def _lag_behind(plan: Plan, operator: Operator, lags: dict[int, int]) -> int:
+    """How late what leaves the operator may be: unmatched records wait until window and grace have passed.
+
+    They come behind the last moment of that wait. An operator below waits one moment longer, so that none of its own
+    rows is let go, for want of a partner, in the moment in which one comes.
+    """
+    hold = _hold(plan, operator)
+    return lags[operator.id] + (0 if hold is None else hold + 1)
+
+
+def _hold(plan: Plan, operator: Operator) -> int | None:
+    """How long the operator can hold a result back, in ms; None: it never does."""
+    timed = _timed(plan, operator)
+    return None if timed is None else timed.hold
+
+
+def _timed(plan: Plan, operator: Operator) -> Timing | None:
+    return declaration_of(plan, operator).timed(plan)
+
+
+def _in_place(
+    plan: Plan, flows: Sequence[Flow], edges: Sequence[Edge], operators: Mapping[int, Operator]
+) -> frozenset[int]:
+    """Operators with all rows in the partition of their source, under the key they have there."""
+    ids: set[int] = set()
+    # In order of construction, so that those above are known.
+    for number, operator in operators.items():
+        incoming = [edge for edge in edges if edge.target == number]
+        single = operator.time is None or _one_source_a_side(flows, incoming)
+        if operator.declaration.in_place and single and all(_keeps_partition(plan, flows, e, ids) for e in incoming):
+            ids.add(number)
+    return frozenset(ids)
+
+
+def _keeps_partition(plan: Plan, flows: Sequence[Flow], edge: Edge, in_place: Collection[int]) -> bool:
+    """True where the edge's rows stand in the partition of their source under the key they have there."""
+    flow = flows[edge.flow]
+    while flow.parent is not None:
+        if not plan.by_name[flow.node].keeps_partition:
+            return False
+        flow = flows[flow.parent]
+    return flow.operator is None or flow.operator in in_place
+
+
+def _one_source_a_side(flows: Sequence[Flow], edges: Sequence[Edge]) -> bool:
+    return len({(edge.side, flows[edge.flow].root) for edge in edges}) == len({edge.side for edge in edges})
 
 
 def rewrite(plan: Plan) -> Physical:
-    """The plan in levels."""
     return with_lent_tables(_Rewrite(plan).run())
 
 
@@ -31,30 +173,29 @@ class _Rewrite:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._rules: TableRules = table_rules(plan)
+        self._rules = plan.rules
         self._flows: list[Flow] = []
         self._edges: list[Edge] = []
         self._sink_edges: list[tuple[int, str]] = []
-        self._operators: dict[tuple[str, str], Operator] = {}
+        self._operators: dict[OperatorKey, Operator] = {}
         self._size = cache(self._subtree_size)
         self._reach = cache(self._stages_of)
 
     def run(self) -> Physical:
         for node in self._plan.nodes:
-            specs = self._specs(node)
-            for number, spec in enumerate(specs, start=1):
-                self._add_operator(node, spec, last=number == len(specs))
+            declarations = self._declarations(node)
+            for number, declaration in enumerate(declarations, start=1):
+                self._add_operator(node, declaration, last=number == len(declarations))
         for source in self._plan.sources:
             self._root(source, operator=None, stage=0)
         for key in list(self._operators):
             self._settle_slot(key)
         self._settle_visibility()
         self._settle_stored_ts()
-        settle_timing(self._plan, self._rules, self._flows, self._edges, self._operators)
+        settle_timing(self._plan, self._flows, self._edges, self._operators)
         levels = max((op.level for op in self._operators.values()), default=0)
         return Physical(
             plan=self._plan,
-            rules=self._rules,
             flows=tuple(self._flows),
             edges=tuple(self._edges),
             operators=tuple(self._operators.values()),
@@ -62,67 +203,60 @@ class _Rewrite:
             levels=levels,
             slots=1 + max((f.slot for f in self._flows), default=0),
             ordered_exit=self._needs_order(levels),
-            store_of=self._store_names(),
         )
 
     # -- operators ---------------------------------------------------------------------------------------
 
-    def _specs(self, node: Node) -> tuple[Spec[Any], ...]:
-        """The operators of a node, first to last."""
-        return (*operators_of(node), keeper_of(node)) if node.name in self._rules.kept else operators_of(node)
+    def _declarations(self, node: Node) -> tuple[OperatorDeclaration, ...]:
+        return (*node.operators, keeper_of(node)) if node.name in self._rules.kept else node.operators
 
-    def _site(self, node: Node) -> SpecSite[Any]:
-        return SpecSite(self._plan, self._rules, node)
+    def _operator(self, node: Node, declaration: OperatorDeclaration) -> Operator:
+        return self._operators[node.name, type(declaration)]
 
     def _stages_of(self, name: str) -> frozenset[int]:
         """Stages in which the node's rows stand, behind all its operators."""
         node = self._plan.by_name[name]
-        specs = self._specs(node)
-        if specs:
-            return frozenset({self._operators[(name, specs[-1].stem)].level})
+        declarations = self._declarations(node)
+        if declarations:
+            return frozenset({self._operator(node, declarations[-1]).level})
         return frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
 
-    def _level_of(self, node: Node, spec: Spec[Any]) -> int:
+    def _level_of(self, node: Node, declaration: OperatorDeclaration) -> int:
         """One above the inputs that come in here and the operators of the node before it."""
-        sides = [side for side in range(len(node.inputs)) if spec.side_of(node, side) is not None]
+        sides = [side for side in range(len(node.inputs)) if declaration.side_of(side) is not None]
         above = [s for side in sides for s in self._reach(node.inputs[side])]
-        before = [op.level for (name, _), op in self._operators.items() if name == node.name]
-        return 1 + max(above + before, default=0)
+        levels = [op.level for (name, _), op in self._operators.items() if name == node.name]
+        return 1 + max(above + levels, default=0)
 
-    def _add_operator(self, node: Node, spec: Spec[Any], *, last: bool) -> None:
-        site, name = self._site(node), node.name
-        taken = frozenset(store for op in self._operators.values() for store in op.stores)
-        timed = spec.timed(site)
-        self._operators[(name, spec.stem)] = Operator(
+    def _add_operator(self, node: Node, declaration: OperatorDeclaration, *, last: bool) -> None:
+        plan, name = self._plan, node.name
+        timed = declaration.timed(plan)
+        self._operators[name, type(declaration)] = Operator(
             id=len(self._operators),
             node=name,
-            spec=spec,
-            params=spec.params(site),
-            level=self._level_of(node, spec),
+            declaration=type(declaration),
+            params=declaration.params(plan),
+            level=self._level_of(node, declaration),
             # the last one knows old values; where they are not what was sent before, all send them
             emits_old=name in self._rules.carries_old and (last or name in self._rules.loose),
             emits_views=name in self._rules.split,
-            shared_root=spec.meets(site),
-            fan=1 + self._below(name) if spec.fans_out else 0,
+            shared_root=declaration.meets(plan),
+            fan=1 + self._below(name) if declaration.fans_out else 0,
             time=None if timed is None else Time(by_wall=timed.by_wall),
-            keeps=spec.keeps(site, taken),
+            keeps=declaration.keeps(plan),
         )
-
-    def _store_names(self) -> dict[str, tuple[int, str]]:
-        pairs = ((store, op.id) for op in self._operators.values() for store in op.stores)
-        return {store: (operator, store) for store, operator in pairs}
 
     # -- flows -------------------------------------------------------------------------------------------
 
     def _subtree_size(self, name: str) -> int:
         """Preorder numbers that the node and all below it take in their slot."""
-        return 1 if fans_out(self._plan.by_name[name]) else 1 + self._below(name)
+        return 1 if self._plan.by_name[name].fans_out else 1 + self._below(name)
 
     def _below(self, name: str) -> int:
         return sum(self._size(child.name) for child, _ in self._plan.children[name])
 
     def _root(self, node: Node, *, operator: Operator | None, stage: int) -> None:
-        stored = operator is None or operator.spec.lookups_see_results(self._site(node))
+        looked_up = operator is None or declaration_of(self._plan, operator).lookups_see_results(self._plan)
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -134,19 +268,19 @@ class _Rewrite:
             slot=0,
             fan=0,
             entry=0,
-            store_path=0 if stored else None,
+            store_path=0 if looked_up else None,
             store_slot=0,
             carries_old=operator is not None and operator.emits_old,
             suppress=False,
             drops_null_key=operator is None and node.shape.kind != "stream",
             silent=operator is not None and operator.emits_views,
-            late=operator is not None and operator.emits_late,
+            late=operator is not None and operator.declaration.emits_late,
         )
         self._flows.append(flow)
-        specs = self._specs(node)
-        pending = specs if operator is None else specs[specs.index(operator.spec) + 1 :]
+        operators = [self._operator(node, declaration) for declaration in self._declarations(node)]
+        pending = [candidate for candidate in operators if operator is None or candidate.id > operator.id]
         if pending:
-            self._enter(flow, flow.path, self._operators[(node.name, pending[0].stem)], side=0)
+            self._enter(flow, flow.path, pending[0], side=0)
         else:
             self._descend(flow)
 
@@ -161,19 +295,18 @@ class _Rewrite:
         if child.is_view:
             # A view keeps nothing: the tables behind it stand where it is looked up.
             for join, place in lookups_of(self._plan, child, side):
-                spec, *_ = operators_of(join)
-                self._enter(parent, number, self._operators[(join.name, spec.stem)], place)
+                self._enter(parent, number, self._operator(join, join.operators[0]), place)
             return
-        for spec in operators_of(child):
-            own_side = spec.side_of(child, side)
+        for declaration in child.operators:
+            own_side = declaration.side_of(side)
             if own_side is not None:
-                self._enter(parent, number, self._operators[(child.name, spec.stem)], own_side)
+                self._enter(parent, number, self._operator(child, declaration), own_side)
                 return
         flow = self._step(parent, child, number)
         if child.is_sink:
             self._sink_edges.append((flow.id, child.name))
         elif child.name in self._rules.kept:
-            self._enter(flow, flow.path, self._operators[(child.name, keeper_of(child).stem)], side=0)
+            self._enter(flow, flow.path, self._operator(child, keeper_of(child)), side=0)
         else:
             self._descend(flow)
 
@@ -207,14 +340,18 @@ class _Rewrite:
         return flow
 
     def _relaxed(self, node: Node) -> bool:
-        """True when a join that takes null keys stands somewhere below (docs/semantics, section 16)."""
-        below = [child for child, _ in self._plan.children[node.name]]
+        """True when a join that takes null keys stands below, not of a stream with this table (section 16)."""
+        below = [
+            child
+            for child, side in self._plan.children[node.name]
+            if child.shape.kind != "stream" or side not in (*child.looks_up, *child.goes_by_moment)
+        ]
         return any(child.takes_null_keys or self._relaxed(child) for child in below)
 
     def _enter(self, flow: Flow, path: int, operator: Operator, side: int) -> None:
         node = self._plan.by_name[operator.node]
         fresh = not any(e.target == operator.id for e in self._edges)
-        reads = operator.spec.reads(self._site(node)).sides[side]
+        reads = declaration_of(self._plan, operator).reads(self._plan).sides[side]
         edge = Edge(
             len(self._edges),
             flow.id,
@@ -231,12 +368,12 @@ class _Rewrite:
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
 
-    def _brings_old(self, flow: Flow, side: SpecSide) -> bool:
+    def _brings_old(self, flow: Flow, side: OperatorSide) -> bool:
         return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
 
     # -- what is known only when all flows are there -----------------------------------------------------
 
-    def _settle_slot(self, key: tuple[str, str]) -> None:
+    def _settle_slot(self, key: OperatorKey) -> None:
         """An operator's output continues the deepest slot among its inputs."""
         operator = self._operators[key]
         ins = [self._flows[e.flow].slot for e in self._edges if e.target == operator.id]
@@ -249,11 +386,12 @@ class _Rewrite:
 
     def _lets_go_to_another(self, node: Node) -> bool:
         """True where results are held back and something below goes by time, which asks for their partition."""
-        timed = [spec.timed(self._site(node)) for spec in self._specs(node)]
-        if not any(each is not None and each.hold is not None for each in timed):
+        timed = [declaration.timed(self._plan) for declaration in self._declarations(node)]
+        if not any(timing is not None and timing.hold is not None for timing in timed):
             return False
         below = self._plan.below(node.name)
-        return any(spec.timed(self._site(node)) is not None for node in below for spec in self._specs(node))
+        readers = (declaration for node in below for declaration in self._declarations(node))
+        return any(declaration.timed(self._plan) is not None for declaration in readers)
 
     def _settle_visibility(self) -> None:
         """Marks the edges with rows that must say from where lookups see them, last operators first."""
@@ -282,8 +420,8 @@ class _Rewrite:
     def _is_joined(self, flow: Flow) -> bool:
         """True for a table that is looked up through the inputs of a join."""
         root = self._flows[flow.root]
-        joins = {op.id for op in self._operators.values() if op.spec.computed}
-        return root.operator in joins and flow.store_path == root.store_path
+        computed = self._plan.by_name[root.node].old_values == "computed" and root.node not in self._rules.kept
+        return computed and flow.store_path == root.store_path
 
     def _ask_root(self, flow: Flow, **emits: bool) -> None:
         number = self._flows[flow.root].operator
@@ -308,4 +446,4 @@ class _Rewrite:
                 return True
             flow = self._flows[flow.parent]
         operators = self._operators.values()
-        return any(op.id == flow.operator and op.spec.rekeys for op in operators)
+        return any(op.id == flow.operator and op.declaration.subscribes for op in operators)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import mmap
 import os
+import threading
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
+
+from watersmeet._engine.rows import TOPICS, Topics
+from watersmeet.errors import ConfigError
 
 CACHE, SPOOL = range(2)
 """What there may be to say."""
@@ -71,8 +80,139 @@ def _malloc_trim() -> ctypes._NamedFuncPointer | None:
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def say(what: int, text: str) -> None:
+def say(kind: int, text: str) -> None:
     """Warn, once for all workers of a daemon that has watersmeet imported (`daemon`), else once in each."""
-    if _SAID[what] == 0:
-        _SAID[what] = 1
+    if _SAID[kind] == 0:
+        _SAID[kind] = 1
         warnings.warn(text, stacklevel=1)
+
+
+# Calls that may not come back: each in a thread of its own, which keeps no program from ending, as a pool's would.
+
+T = TypeVar("T")
+
+
+class TookTooLong(Exception):
+    """A call has not come back in time."""
+
+
+def in_background(call: Callable[[], T], name: str) -> Future[T]:
+    """The result or error of a running call.
+
+    Parameters
+    ----------
+    name : of its thread.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # raised where it is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=f"watersmeet: {name}", daemon=True).start()
+    return future
+
+
+def call_with_timeout(seconds: float, call: Callable[[], T], name: str) -> T:
+    """The result or error of a call; its thread is given up if it does not return in time."""
+    future = in_background(call, name)
+    # a call may raise TimeoutError itself, so that of `result` would not tell
+    if not wait([future], seconds).done:
+        raise TookTooLong
+    return future.result()
+
+
+# The Spark task that this process runs; the test driver's own process runs none.
+#
+# Only this file of `_worker` calls Spark.
+
+
+def in_task() -> bool:
+    """Whether this process runs a Spark task."""
+    return TaskContext.get() is not None
+
+
+def partition() -> int:
+    """The number of the task's partition; 0 outside a task."""
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def attempt_id() -> int:
+    """The number of this attempt, unique in the application; 0 outside a task."""
+    context = TaskContext.get()
+    return context.taskAttemptId() if context else 0
+
+
+def tried_before() -> bool:
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() > 0
+
+
+def job_property(name: str) -> str | None:
+    """A property that the driver has set for the job; None where it has not, and outside a task."""
+    context = TaskContext.get()
+    return context.getLocalProperty(name) if context else None
+
+
+# How a task puts the two halves of a client's settings together: one came with its function, one with its job.
+#
+# `_spark/credentials.py` splits them, and says why.
+
+SECRETS_PROPERTY = "watersmeet.kafka.secret"
+"""The job's property with Kafka's half. Tools that redact by name look for the word "secret"."""
+REGISTRIES = "watersmeet.registry.secret"
+"""The job's property with the Schema Registry's half."""
+
+
+def received(half: bytes, name: str = SECRETS_PROPERTY) -> dict[str, Any]:
+    """The settings, in a task, from the half that came with the function."""
+    secret = job_property(name)
+    if secret is None:
+        raise ConfigError(
+            f"The task has no settings for {'Kafka' if name == SECRETS_PROPERTY else 'the Schema Registry'}.",
+            given=f"no property {name} of the job",
+            hint="Start the topology with Topology.start(...): its frames cannot be run by themselves.",
+        )
+    settings: dict[str, Any] = json.loads(combined(half, bytes.fromhex(secret)))
+    return settings
+
+
+def combined(left: bytes, right: bytes) -> bytes:
+    """The bytes of two halves put together, or a half of bytes and the other half."""
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+# The topics of patterns, as the driver tells a batch's tasks: a property of the job, since others may join.
+
+PATTERN_TOPICS_PROPERTY = "watersmeet.topics"
+"""The job's property that has them."""
+
+
+def as_property(topics: Topics) -> str:
+    """The property that `take_topics` reads."""
+    return json.dumps({str(source): list(names) for source, names in topics.items()})
+
+
+def take_topics() -> None:
+    """Know them in this task; without the property nothing changes."""
+    text = job_property(PATTERN_TOPICS_PROPERTY)
+    if text:
+        TOPICS.set({int(source): names for source, names in json.loads(text).items()})
+
+
+# Files and folders that must outlive a loss of power: written through to the disk.
+
+
+def sync(path: Path) -> None:
+    """Return when the disk has what a file holds, or which names a folder has."""
+    if os.name == "nt" and path.is_dir():
+        # Windows opens no folders
+        return
+    place = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)

@@ -2,7 +2,7 @@
 
 Vocabulary: descriptions, which a grouped stream or table evaluates. An aggregate is one class, which says all that is
 asked of it (`declared`); a line in `AGGREGATES` makes it known by its name, and its kernel is found by its stem
-(`_engine.aggregates.kinds`). All leave out records with a null argument, as SQL's aggregates do.
+(`_engine.aggregates.registry`). All leave out records with a null argument, as SQL's aggregates do.
 
 >>> top_k(lambda value: value, k=3)
 wm.top_k(k=3)
@@ -10,25 +10,45 @@ wm.top_k(k=3)
 
 from __future__ import annotations
 
-from watersmeet.aggregates.counted.mode import Mode, mode
-from watersmeet.aggregates.counted.percentile import Percentile, percentile
-from watersmeet.aggregates.declared import AnyAggregate, Function, Use
-from watersmeet.aggregates.lists.collect_list import CollectList, collect_list
-from watersmeet.aggregates.lists.collect_set import CollectSet, collect_set
-from watersmeet.aggregates.lists.count_distinct import CountDistinct, count_distinct
-from watersmeet.aggregates.lists.last_k import LastK, last_k
-from watersmeet.aggregates.lists.top_k import TopBy, TopK, top_k
-from watersmeet.aggregates.numbers.avg import Avg, avg
-from watersmeet.aggregates.numbers.count import Count, count
-from watersmeet.aggregates.numbers.stddev import Stddev, stddev
-from watersmeet.aggregates.numbers.sum import Sum, sum
-from watersmeet.aggregates.own import Aggregate
-from watersmeet.aggregates.picks.booleans import BoolAnd, BoolOr, bool_and, bool_or
-from watersmeet.aggregates.picks.edges import First, Last, first, last
-from watersmeet.aggregates.picks.extremes import Max, Min, max, min
-from watersmeet.aggregates.picks.extremes_by import MaxBy, MinBy, max_by, min_by
-from watersmeet.aggregates.plain import PythonFunction, python
-from watersmeet.names import beside
+from watersmeet.aggregates.collections import (
+    CollectList,
+    CollectSet,
+    CountDistinct,
+    LastK,
+    Mode,
+    Percentile,
+    TopBy,
+    TopK,
+    collect_list,
+    collect_set,
+    count_distinct,
+    last_k,
+    mode,
+    percentile,
+    top_k,
+)
+from watersmeet.aggregates.declaration import AnyAggregate, Function, Use
+from watersmeet.aggregates.extremes import (
+    BoolAnd,
+    BoolOr,
+    First,
+    Last,
+    Max,
+    MaxBy,
+    Min,
+    MinBy,
+    bool_and,
+    bool_or,
+    first,
+    last,
+    max,
+    max_by,
+    min,
+    min_by,
+)
+from watersmeet.aggregates.sums import Avg, Count, Stddev, Sum, avg, count, stddev, sum
+from watersmeet.aggregates.user_defined import Aggregate, PythonFunction, python
+from watersmeet.hints import beside
 
 AGGREGATES: dict[str, type[AnyAggregate]] = {
     each.stem: each
@@ -58,9 +78,9 @@ AGGREGATES: dict[str, type[AnyAggregate]] = {
 }
 """All aggregates by their stems."""
 
-for _each in AGGREGATES.values():
-    if _each.in_agg is not None:
-        beside(_each.name, f"{_each.in_agg}={_each.example()}")
+for _aggregate in AGGREGATES.values():
+    if _aggregate.in_agg is not None:
+        beside(_aggregate.name, f"{_aggregate.in_agg}={_aggregate.example()}")
 
 __all__ = [
     "AGGREGATES",

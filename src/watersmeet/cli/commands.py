@@ -8,35 +8,108 @@ zsh, fish.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
 
-from watersmeet._spark.metrics.as_json import drops_as_json, metrics_as_json
-from watersmeet._spark.query import leases
-from watersmeet._spark.serving.remote import TableServerAddress
+from watersmeet._spark.checkpoint import lease as leases
+from watersmeet._spark.metrics import exporters
+from watersmeet._spark.metrics.exporters import at
+from watersmeet._spark.metrics.metrics import drops_as_json, metrics_as_json, metrics_of_json
+from watersmeet._spark.serving.client import TableServerAddress
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
-from watersmeet.cli.checkpoints import check_started
-from watersmeet.cli.dashboard import dashboard
-from watersmeet.cli.doctor import doctor
-from watersmeet.cli.init import init
+from watersmeet.api.topology import plan_change
 from watersmeet.cli.mcp_server import made_server
-from watersmeet.cli.numbers import drop_lines, metric_lines, numbers, span
-from watersmeet.cli.run import run
-from watersmeet.cli.shared import AS_JSON, BATCH, MASTER, examples, of_served_query, with_errors_as_text
-from watersmeet.cli.top import status_lines
-from watersmeet.cli.topologies import check_named, made_topology
+from watersmeet.cli.run import doctor, run
+from watersmeet.cli.topologies import (
+    AS_JSON,
+    BATCH,
+    MASTER,
+    check_named,
+    check_started,
+    drop_lines,
+    examples,
+    made_topology,
+    metric_lines,
+    numbers,
+    of_served_query,
+    span,
+    with_errors_as_text,
+)
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
-from watersmeet.topology import plan_change
+
+# The command `init`: a new project that runs at once.
+
+FILES = ("README.md", "topology.py", "test_topology.py", "run.toml", "compose.yaml")
+
+
+@click.command(epilog=examples("watersmeet init orders", "cd orders && python -m pytest"))
+@click.argument("name")
+@with_errors_as_text
+def init(name: str) -> None:
+    """Make a project in the new folder NAME: a topology, its test, a configuration, a Kafka for trials."""
+    folder = Path(name)
+    if not re.fullmatch(r"[A-Za-z][\w-]*", folder.name):
+        raise ConfigError(
+            f"The name of a project has letters, digits, - and _, and begins with a letter: {folder.name!r:.80}.",
+            hint="For example: watersmeet init orders.",
+        )
+    if folder.exists():
+        raise ConfigError(f"{name!r} is there already.", hint="Name a folder that does not exist.")
+    folder.mkdir(parents=True)
+    project = files("watersmeet.cli") / "project"
+    for file in FILES:
+        text = (project / f"{file}.txt").read_text(encoding="utf-8")
+        (folder / file).write_text(re.sub(r"\bNAME\b", folder.name, text), encoding="utf-8")
+    click.echo(f"{name}: {', '.join(FILES)}\nNext: cd {name}, then python -m pytest, and read README.md.")
+
+
+# Output of the command `top`: the numbers of a running query, as its page shows them.
+
+
+def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a status: how the query is, then the numbers that `watersmeet metrics` says, too."""
+    current = metrics_of_json(status)
+    state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
+    yield f"{status['query']}: {state}, {current.batches:,} batches, checkpoint {status['checkpoint']}"
+    if status["reason"] is not None:
+        yield f"reason: {status['reason']}"
+    lag_ms = max(current.stream_time_lag_ms.values(), default=None)
+    parts = [f"lag {current.total_lag:,} records"]
+    parts += [] if lag_ms is None else [f"{lag_ms / 1_000:,.1f} s behind the clock"]
+    parts += [] if current.batch is None else [f"{current.batch.rate:,.0f} records/s in the last batch"]
+    yield "; ".join(parts)
+    if current.restarts or current.last_error is not None:
+        error = current.last_error
+        last = "" if error is None else f"; last error at {at(error.at_ms)}: {error.error}: {error.reason}"
+        yield f"restarts: {current.restarts:,}{last}"
+    yield from metric_lines(current)
+    for letters in status["dead_letters"]:
+        records = "not counted" if letters["records"] is None else f"{letters['records']:,}"
+        yield f"dead letters in {letters['topic']}: {records}"
+
+
+# The command `dashboard`: what Grafana and Prometheus read to show the numbers of queries.
+
+
+@click.command(
+    epilog=examples("watersmeet dashboard > watersmeet.json", "watersmeet dashboard --alerts > watersmeet-alerts.yaml")
+)
+@click.option("--alerts", is_flag=True, help="Rules of alerts for Prometheus, in place of the dashboard.")
+def dashboard(alerts: bool) -> None:
+    """Print a dashboard for Grafana, of the numbers that --metrics-port serves."""
+    click.echo(exporters.alerts() if alerts else exporters.dashboard(), nl=False)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,18 +133,18 @@ for _command in (dashboard, doctor, init, run):
 def describe(topology: str, master: str | None, as_json: bool) -> None:
     """Say what TOPOLOGY is: nodes, levels, stores, and where its functions run."""
     check_named(topology)
-    made = made_topology(topology, session(master=master))
+    loaded_topology = made_topology(topology, session(master=master))
     if not as_json:
-        click.echo(made.describe(), nl=False)
+        click.echo(loaded_topology.describe(), nl=False)
         return
-    plan = made.plan
+    plan = loaded_topology.plan
     operators = [
-        {"node": each.node, "operator": each.stem, "level": each.level, "stores": list(each.stores)}
-        for each in made.physical.operators
+        {"node": operator.node, "operator": operator.stem, "level": operator.level, "stores": list(operator.stores)}
+        for operator in loaded_topology.physical.operators
     ]
     nodes = [{"name": node.name, "kind": node.stem, "inputs": list(node.inputs)} for node in plan.nodes]
-    said = {"application": plan.application, "generation": plan.generation.value, "nodes": nodes}
-    click.echo(json.dumps({**said, "levels": made.physical.levels, "operators": operators}, indent=2))
+    summary = {"application": plan.application, "generation": plan.generation.value, "nodes": nodes}
+    click.echo(json.dumps({**summary, "levels": loaded_topology.physical.levels, "operators": operators}, indent=2))
 
 
 @main.command(epilog=examples("watersmeet draw shop.topologies:orders -o orders.svg"))
@@ -82,9 +155,15 @@ def describe(topology: str, master: str | None, as_json: bool) -> None:
 @with_errors_as_text
 def draw(topology: str, form: str, output: Any, master: str | None) -> None:
     """Draw TOPOLOGY."""
+    suffix = Path(output.name).suffix
+    if suffix not in ("", ".svg", ".mmd", ".md", ".txt") and output.name != "<stdout>":
+        raise ConfigError(
+            f"--output {output.name} names a file of another kind than {form}, which is a text.",
+            hint=f"--output {Path(output.name).stem}.svg, which a browser shows and converts.",
+        )
     check_named(topology)
-    made = made_topology(topology, session(master=master))
-    output.write(made.to_svg() if form == "svg" else made.to_mermaid())
+    loaded_topology = made_topology(topology, session(master=master))
+    output.write(loaded_topology.to_svg() if form == "svg" else loaded_topology.to_mermaid())
 
 
 @main.command(epilog=examples("watersmeet diff /data/orders shop.topologies:orders"))
@@ -118,10 +197,10 @@ def diff(
     connection = None if kafka is None else Kafka(kafka)
     check_started(checkpoint)
     check_named(topology)
-    made = made_topology(topology, session(master=master))
+    loaded_topology = made_topology(topology, session(master=master))
     change = plan_change(
         checkpoint,
-        made,
+        loaded_topology,
         kafka=connection,
         shards=shards,
         tasks=tasks,
@@ -142,11 +221,11 @@ def diff(
 def stores(checkpoint: str, batch: int | None, master: str | None, as_json: bool) -> None:
     """List the stores of CHECKPOINT: rows, bytes, columns."""
     check_started(checkpoint)
-    found = stores_of(session(master=master), checkpoint, batch=batch)
+    listing = stores_of(session(master=master), checkpoint, batch=batch)
     if as_json:
-        said = [{**vars(store), "schema": store.schema.jsonValue()} for store in found]
-        click.echo(json.dumps(said, indent=2))
-    for store in () if as_json else found:
+        entries = [{**vars(store), "schema": store.schema.jsonValue()} for store in listing]
+        click.echo(json.dumps(entries, indent=2))
+    for store in () if as_json else listing:
         click.echo(f"{store.name}: {store.rows} rows, {store.bytes} bytes, {store.schema.simpleString()}")
 
 
@@ -160,7 +239,7 @@ def stores(checkpoint: str, batch: int | None, master: str | None, as_json: bool
 @click.argument("store")
 @BATCH
 @click.option("--key", "keys", multiple=True, help="Rows of this key alone (a struct as JSON); may be given again.")
-@click.option("--limit", type=int, default=20, show_default=True, help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many rows.")
 @MASTER
 @AS_JSON
 @with_errors_as_text
@@ -170,8 +249,8 @@ def state(
     """Show rows of a STORE of CHECKPOINT; with --json a line for each."""
     check_started(checkpoint)
     spark = session(master=master)
-    wanted = key_values(spark, checkpoint, store, keys) if keys else None
-    rows = read_state(spark, checkpoint, store, batch=batch, keys=wanted).limit(limit)
+    values = key_values(spark, checkpoint, store, keys) if keys else None
+    rows = read_state(spark, checkpoint, store, batch=batch, keys=values).limit(limit)
     if as_json:
         for row in rows.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) AS line").collect():
             click.echo(row["line"])
@@ -193,13 +272,19 @@ def why(checkpoint: str, topology: str, table: str, key: str, form: str, master:
     check_started(checkpoint)
     check_named(topology)
     spark = session(master=master)
-    made = made_topology(topology, spark)
-    (wanted,) = key_values(spark, checkpoint, table, [key])
-    found = made.why(spark, checkpoint=checkpoint, table=table, key=wanted)
+    loaded_topology = made_topology(topology, spark)
+    (value,) = key_values(spark, checkpoint, table, [key])
+    explanation = loaded_topology.why(spark, checkpoint=checkpoint, table=table, key=value)
     if as_json:
-        click.echo(found.as_json())
+        click.echo(explanation.as_json())
     else:
-        click.echo(found.to_svg() if form == "svg" else found.to_mermaid() if form == "mermaid" else str(found))
+        click.echo(
+            explanation.to_svg()
+            if form == "svg"
+            else explanation.to_mermaid()
+            if form == "mermaid"
+            else str(explanation)
+        )
 
 
 @main.command(epilog=examples("watersmeet metrics /data/orders --json"))
@@ -209,10 +294,10 @@ def why(checkpoint: str, topology: str, table: str, key: str, form: str, master:
 @with_errors_as_text
 def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
     """Say the numbers of CHECKPOINT since it began: records, times, tables, drops, as of its last batch."""
-    now, counted = numbers(checkpoint, master)
+    current, counted = numbers(checkpoint, master)
     if as_json:
-        click.echo(json.dumps(counted | (metrics_as_json(now) if now else {}), indent=2))
-    for line in () if as_json else (span(counted), *(metric_lines(now) if now else ())):
+        click.echo(json.dumps(counted | (metrics_as_json(current) if current else {}), indent=2))
+    for line in () if as_json else (span(counted), *(metric_lines(current) if current else ())):
         click.echo(line)
 
 
@@ -223,11 +308,11 @@ def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
 @with_errors_as_text
 def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
     """Say which records were dropped since CHECKPOINT began, by operator and reason."""
-    now, counted = numbers(checkpoint, master)
-    found = now.drops if now else {}
+    current, counted = numbers(checkpoint, master)
+    counts = current.drops if current else {}
     if as_json:
-        click.echo(json.dumps(counted | {"drops": drops_as_json(found)}, indent=2))
-    for line in () if as_json else (span(counted), *(drop_lines(found) if found else ["nothing was dropped"])):
+        click.echo(json.dumps(counted | {"drops": drops_as_json(counts)}, indent=2))
+    for line in () if as_json else (span(counted), *(drop_lines(counts) if counts else ["nothing was dropped"])):
         click.echo(line)
 
 
@@ -243,8 +328,8 @@ def top(url: str, token: str | None, tls_roots: str | None, every: float, once: 
     once = once or as_json or not sys.stdout.isatty()
     with suppress(KeyboardInterrupt):
         while True:
-            said = address.json("status")
-            text = json.dumps(said, indent=2) if as_json else "\n".join(status_lines(said))
+            status = address.json("status")
+            text = json.dumps(status, indent=2) if as_json else "\n".join(status_lines(status))
             if not once:
                 click.clear()
             click.echo(text)
@@ -284,7 +369,3 @@ def reset(checkpoint: Path, yes: bool) -> None:
         shutil.rmtree(checkpoint)
     finally:
         lease.release()
-
-
-if __name__ == "__main__":
-    main(prog_name="watersmeet")

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from watersmeet._spark.serving.remote import TableServerAddress
-from watersmeet._spark.serving.stores import to_json
-from watersmeet.errors import ConfigError, WatersmeetError
-from watersmeet.extras import installing, missing
+from watersmeet._spark.serving.client import TableServerAddress
+from watersmeet._spark.serving.replica import to_json
+from watersmeet.errors import ConfigError, WatersmeetError, installing, missing
 from watersmeet.versions import own_version
 
 if TYPE_CHECKING:
@@ -39,11 +38,11 @@ def made_server(address: TableServerAddress) -> MCPServer[Any]:
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.types import ToolAnnotations
 
-    said = address.json("tables")
+    catalog = address.json("tables")
     server: MCPServer[Any] = MCPServer(
-        f"watersmeet {said['query']}", version=own_version(), instructions=_INSTRUCTIONS, log_level="WARNING"
+        f"watersmeet {catalog['query']}", version=own_version(), instructions=_INSTRUCTIONS, log_level="WARNING"
     )
-    for tool in _Reads(address, ToolError).tools(with_why=bool(said["why"])):
+    for tool in _Reads(address, ToolError).tools(with_why=bool(catalog["why"])):
         server.add_tool(
             tool,
             description=tool.__doc__,
@@ -61,8 +60,15 @@ class _Reads:
 
     def tools(self, *, with_why: bool) -> list[Callable[..., str]]:
         """The functions; their names, signatures and docstrings are those of the tools."""
-        found: list[Callable[..., str]] = [self.describe, self.tables, self.get, self.range, self.metrics, self.drops]
-        return [*found, self.dead_letters, *([self.why] if with_why else [])]
+        functions: list[Callable[..., str]] = [
+            self.describe,
+            self.tables,
+            self.get,
+            self.range,
+            self.metrics,
+            self.drops,
+        ]
+        return [*functions, self.dead_letters, *([self.why] if with_why else [])]
 
     def describe(self) -> str:
         """Describe the query: its topology (inputs, operators, levels, outputs), whether it runs, and its error."""
@@ -80,10 +86,10 @@ class _Reads:
         Keys are JSON: numbers, text, structs as objects, bytes as Base64, times as ISO 8601. Of a windowed table,
         window_from and window_to (ISO 8601, or ms since 1970) choose the windows that begin between them.
         """
-        asked = [("key", _as_text(key)) for key in keys]
-        if not asked:
+        key_parameters = [("key", _as_text(key)) for key in keys]
+        if not key_parameters:
             raise self._refusal("keys=[] names no key.\nHint: range(table) reads all keys.")
-        return self._rows(table, [*asked, *_given(window_from=window_from, window_to=window_to)])
+        return self._rows(table, [*key_parameters, *_parameters(window_from=window_from, window_to=window_to)])
 
     def range(
         self, table: str, first: Any = None, last: Any = None, limit: int = 100, after: list[Any] | None = None
@@ -94,12 +100,14 @@ class _Reads:
         rows, the answer has "next": give it as after to read on.
         """
         ends = [(name, _as_text(key)) for name, key in (("from", first), ("to", last)) if key is not None]
-        behind = None if after is None else to_json(after)
-        return self._rows(table, [*ends, *_given(limit=str(limit), after=behind)])
+        cursor = None if after is None else to_json(after)
+        return self._rows(table, [*ends, *_parameters(limit=str(limit), after=cursor)])
 
     def metrics(self) -> str:
         """Say the query's numbers since its start: records, rates, lag, latency, tables, times of the last batch."""
-        return json.dumps({name: each for name, each in self._status().items() if name not in ("picture", "versions")})
+        return json.dumps(
+            {name: value for name, value in self._status().items() if name not in ("picture", "versions")}
+        )
 
     def drops(self) -> str:
         """Say how many records were dropped, by operator and reason, and how many became dead letters."""
@@ -118,8 +126,8 @@ class _Reads:
         return self._text(f"why/{quote(table, safe='')}/{quote(_as_text(key), safe='')}", (), WHY_SECONDS)
 
     def _status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._text("status"))
-        return found
+        status: dict[str, Any] = json.loads(self._text("status"))
+        return status
 
     def _rows(self, table: str, query: Sequence[tuple[str, str]]) -> str:
         return self._text(f"tables/{quote(table, safe='')}", query)
@@ -136,5 +144,5 @@ def _as_text(key: Any) -> str:
     return key if isinstance(key, str) else to_json(key)
 
 
-def _given(**options: str | None) -> list[tuple[str, str]]:
+def _parameters(**options: str | None) -> list[tuple[str, str]]:
     return [(name, value) for name, value in options.items() if value is not None]

@@ -2,41 +2,320 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+import os
+import re
+import tomllib
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from watersmeet._spark.metrics.as_json import drops_as_json
+from watersmeet._plan.declaration import RAISED
+from watersmeet._spark.machine import SessionConfig, checked_brokers, checks, configured_master
+from watersmeet._spark.metrics.metrics import Metrics, drops_as_json
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.restarts import Restarts
-from watersmeet._spark.serving.stores import servable_columns
+from watersmeet._spark.query.start import StartOptions
+from watersmeet._spark.serving.access import Access
+from watersmeet._spark.serving.replica import servable_columns
+from watersmeet._spark.serving.server import MAX_BYTES, check_served
+from watersmeet._spark.serving.servers import check_packages
+from watersmeet._spark.session import at_hand
 from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet.cli.checkpoints import check_startable
-from watersmeet.cli.numbers import drop_lines
-from watersmeet.cli.run_options import POLICIES, RunOptions, read_config
-from watersmeet.cli.shared import AS_JSON, MASTER, examples, with_errors_as_text
-from watersmeet.cli.topologies import made_topology
-from watersmeet.errors import ConfigError
-from watersmeet.io.policies import policies_of_run
+from watersmeet._worker.wire import DEAD_LETTER
+from watersmeet._worker.writers import kafka_client
+from watersmeet.api.topology import Topology
+from watersmeet.cli.topologies import (
+    AS_JSON,
+    MASTER,
+    check_connected,
+    check_named,
+    check_startable,
+    drop_lines,
+    examples,
+    made_topology,
+    with_errors_as_text,
+)
+from watersmeet.errors import ConfigError, SourceError
+from watersmeet.io.endpoints import DeadLetter, Policies, policies_of_run
+from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
-from watersmeet.topology import Topology
+
+# The options of `run`: those of `Topology.start`, `wm.Kafka`, `Query.serve` and the policies, from a file of TOML.
+#
+# All of them are checked before Spark starts. Options of the command line win over those of the file.
+
+POLICIES = ("on_undecodable", "on_error", "on_drop")
+_TOP = ("topology", "checkpoint", "master")
+_RUN_OPTIONS_TABLES = ("start", "kafka", "policies", "serve", "spark")
+_SIDES = ("consumer", "producer", "source")
+_VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\})")
+_LETTER = "dead-letter:"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """All options of one start.
+
+    Parameters
+    ----------
+    topology : `module:name`.
+    checkpoint : the folder.
+    master : of Spark.
+    restart : how often within an hour a failure that may pass is followed by another start.
+    start : options of `Topology.start`.
+    kafka : those of `wm.Kafka`; none of them: no connection.
+    policies : by option, for bad records, in place of those of the topology's builder.
+    serve : options of `Query.serve`.
+    spark : Spark's settings.
+    """
+
+    topology: str = ""
+    checkpoint: str = ""
+    master: str | None = None
+    restart: int = 0
+    start: Mapping[str, Any] = field(default_factory=dict)
+    kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    policies: Mapping[str, str] = field(default_factory=dict)
+    serve: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def with_given(self, **options: Any) -> RunOptions:
+        """These, and in place of them the options that the command line gives; of tables each of them."""
+        changed: dict[str, Any] = {}
+        for name, value in options.items():
+            if isinstance(value, Mapping):
+                overrides = {option: of for option, of in value.items() if of is not None}
+                changed[name] = {**_beside(getattr(self, name), overrides), **overrides}
+            else:
+                changed[name] = getattr(self, name) if value in (None, "") else value
+        return RunOptions(**{**self.__dict__, **changed})
+
+    @property
+    def connection(self) -> Kafka | None:
+        """The connection to Kafka."""
+        if not self.kafka:
+            return None
+        if "bootstrap_servers" not in self.kafka:
+            raise ConfigError(
+                "kafka.bootstrap_servers is missing.", hint='bootstrap_servers = "host:9092" in [kafka], or --kafka.'
+            )
+        return Kafka(**self.kafka)
+
+    @property
+    def run_policies(self) -> Policies:
+        """The policies, read."""
+        return Policies(**{name: policy(name, text) for name, text in self.policies.items()}).check()
+
+    def check(self) -> None:
+        """Raise unless all of it fits; Spark is not needed to know.
+
+        Raises
+        ------
+        ConfigError, TopologyError : an option that others need is missing, or a value does not fit.
+        """
+        StartOptions(kafka=self.connection, **self.start)
+        if type(self.restart) is not int or self.restart < 0:
+            raise ConfigError(
+                f"The number of restarts must be 0 or more: restart={self.restart!r:.40}.",
+                hint="--restart 5, or restart = 5 in the file of --config: five within an hour.",
+            )
+        _ = self.run_policies
+        if self.serve:
+            check_packages()
+            if "address" not in self.serve:
+                raise ConfigError("serve.address is missing.", hint='address = "127.0.0.1:8815", or --serve.')
+            check_served(self.serve.get("tables", ["all"]), self.serve.get("max_bytes", MAX_BYTES))
+            read = {name: self.serve.get(name) for name in ("flight_port", "token", "tls")}
+            Access.of(self.serve["address"], read["flight_port"], read["token"], read["tls"])
+        check_named(self.topology)
+
+
+def _beside(read: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the file that the command line does not exclude: a run that ends does not wait."""
+    excluded = ("trigger", "idle_after") if options.get("available_now") else ()
+    return {name: value for name, value in read.items() if name not in excluded}
+
+
+def policy(option: str, text: str) -> Any:
+    """A policy: "fail", "skip", or "dead-letter:TOPIC"."""
+    if str(text).startswith(_LETTER):
+        return DeadLetter(text.removeprefix(_LETTER))
+    if text in ("fail", "skip") and not (option == "on_drop" and text == "fail"):
+        return text
+    words = '"skip"' if option == "on_drop" else '"fail", "skip"'
+    raise ConfigError(f"Unknown policy {option}={text!r:.80}.", hint=f'Take {words} or "{_LETTER}TOPIC".')
+
+
+def read_config(path: Path) -> RunOptions:
+    """The options in a file.
+
+    Raises
+    ------
+    ConfigError : it cannot be read, or has an unknown name, a variable that is not set, or a value of another kind.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"--config={str(path)!r} cannot be read: {error.strerror}.", hint="Name a file of TOML, such as run.toml."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is not TOML: {error}.", hint="A text stands in quotes; a table begins with its name in brackets."
+        ) from None
+    _check_names(path, "", document, (*_TOP, "restart", *_RUN_OPTIONS_TABLES))
+    settings = {name: _filled(path, name, value) for name, value in document.items()}
+    for name in _TOP:
+        if not isinstance(settings.get(name, ""), str):
+            raise ConfigError(
+                f"{name} in {path} must be a text, not {_kind(settings[name])}.", hint="Put it into quotes."
+            )
+    for name in _RUN_OPTIONS_TABLES:
+        if not isinstance(settings.get(name, {}), dict):
+            raise _no_table(path, name, settings[name])
+    for name, names in _options_by_table().items():
+        _check_names(path, f"{name}.", settings.get(name, {}), names)
+    _check_kafka(path, settings.get("kafka", {}))
+    _check_values(path, "spark", settings.get("spark", {}))
+    _check_kinds(path, "start", settings.get("start", {}), Topology.start)
+    spark = {name: _spark_text(value) for name, value in settings.get("spark", {}).items()}
+    return RunOptions(**{**settings, "spark": spark})
+
+
+def _options_by_table() -> dict[str, list[str]]:
+    start = set(inspect.signature(Topology.start).parameters) - {"self", "spark", "checkpoint", "kafka"}
+    serve = set(inspect.signature(Query.serve).parameters) - {"self"}
+    return {"start": sorted(start), "serve": sorted(serve), "policies": list(POLICIES)}
+
+
+def _check_names(path: Path, table: str, names: Iterable[str], options: Iterable[str]) -> None:
+    for name in names:
+        if name not in options:
+            raise _unknown(path, table + name, options)
+
+
+def _unknown(path: Path, name: str, options: Iterable[str]) -> ConfigError:
+    names, last = list(options), name.rpartition(".")[2]
+    near = get_close_matches(last.replace("-", "_"), names, n=1)
+    cure = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}."
+    return ConfigError(f"Unknown option {name} in {path}.", hint=cure)
+
+
+def _check_kafka(path: Path, settings: Mapping[str, Any]) -> None:
+    """Any name may be a setting of a client; one that is nearly an option of our own is a slip."""
+    options = [
+        parameter for parameter in inspect.signature(Kafka.__init__).parameters if parameter not in ("self", "options")
+    ]
+    for name in settings:
+        if name not in options and get_close_matches(name.replace("-", "_"), options, n=1, cutoff=0.8):
+            raise _unknown(path, f"kafka.{name}", options)
+    for side in _SIDES:
+        if not isinstance(settings.get(side, {}), dict):
+            raise _no_table(path, f"kafka.{side}", settings[side])
+        _check_values(path, f"kafka.{side}", settings.get(side, {}))
+    _check_values(path, "kafka", {name: value for name, value in settings.items() if name not in _SIDES})
+
+
+def _check_values(path: Path, table: str, settings: Mapping[str, Any]) -> None:
+    """A name with dots is a table in a table, and its setting would be lost."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            raise ConfigError(
+                f"{table}.{name} in {path} is a table, not a value.",
+                hint=f'A name with dots stands in quotes: "{_whole_name(name, value)}" = ...',
+            )
+
+
+def _whole_name(name: str, value: Any) -> str:
+    if not isinstance(value, dict) or not value:
+        return name
+    first, inner = next(iter(value.items()))
+    return f"{name}.{_whole_name(first, inner)}"
+
+
+def _no_table(path: Path, name: str, value: object) -> ConfigError:
+    return ConfigError(f"{name} in {path} must be a table, not {_kind(value)}.", hint=f"Write [{name}].")
+
+
+def _kind(value: object) -> str:
+    """The type of a value, which may be a secret itself."""
+    return f"a value of type {type(value).__name__}"
+
+
+def _check_kinds(path: Path, table: str, options: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    for name, value in options.items():
+        kinds = str(parameters[name].annotation).split(" | ")
+        if (isinstance(value, bool) and "bool" not in kinds) or (kinds == ["bool"] and not isinstance(value, bool)):
+            expected = "true or false" if kinds == ["bool"] else "a number or a text"
+            raise ConfigError(f"{table}.{name} in {path} must be {expected}: {value!r:.40}.", hint="Without quotes.")
+
+
+def _spark_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _filled(path: Path, name: str, value: Any) -> Any:
+    """A value with the variables of the environment and the contents of files in it."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda match: _variable(path, name, match), value)
+    if isinstance(value, list):
+        return [_filled(path, name, item) for item in value]
+    if isinstance(value, dict) and set(value) == {"file"}:
+        return _content(path, name, str(_filled(path, name, value["file"])))
+    if isinstance(value, dict):
+        return {key: _filled(path, f"{name}.{key}", item) for key, item in value.items()}
+    return value
+
+
+def _variable(path: Path, name: str, match: re.Match[str]) -> str:
+    if match[1] is None:
+        return "$"
+    if match[1] not in os.environ:
+        raise ConfigError(
+            f"{name} in {path} needs the variable {match[1]}, which is not set.",
+            hint=f"Set it before the start: export {match[1]}=...; a plain dollar sign is $$.",
+        )
+    return os.environ[match[1]]
+
+
+def _content(path: Path, name: str, file: str) -> str:
+    try:
+        return (path.parent / file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(
+            f"{name} in {path} names the file {file!r}, which cannot be read: {reason}.",
+            hint="A relative path begins at the folder of the configuration.",
+        ) from None
+
 
 _POLICY = "fail, skip or dead-letter:TOPIC, in place of what the builder says."
-_EXAMPLES = (
+_RUN_EXAMPLES = (
     "watersmeet run shop.topologies:orders --checkpoint /data/orders --kafka localhost:9092",
     "watersmeet run --config run.toml",
     "watersmeet run --config run.toml --available-now --on-undecodable skip",
     "watersmeet run --config run.toml --metrics-port 9400 --serve 127.0.0.1:8815 --table open-orders",
     "watersmeet run --config run.toml --restart 5",
 )
-_OF_START = ("available_now", "shards", "tasks", "trigger", "explain", "evolve", "metrics_port", "progress")
-_TABLES = "With --evolve: compute this stored table anew, and send only rows that differ; may be repeated."
+_REFUSED = ("undecodable", "invalid_timestamp", "negative_timestamp", DEAD_LETTER, RAISED)
+"""Why an input's records are refused."""
+_OF_START = (
+    *("available_now", "shards", "tasks", "trigger", "explain", "evolve", "allow_changed_functions", "metrics_port"),
+    "progress",
+)
+_RUN_TABLES = "With --evolve: compute this stored table anew, and send only rows that differ; may be repeated."
 
 
-@click.command(epilog=examples(*_EXAMPLES))
+@click.command(epilog=examples(*_RUN_EXAMPLES))
 @click.argument("topology", required=False)
 @click.option(
     "--config",
@@ -53,7 +332,10 @@ _TABLES = "With --evolve: compute this stored table anew, and send only rows tha
 @click.option(
     "--evolve", is_flag=True, default=None, help="Continue although the topology has changed; `diff` lists the effects."
 )
-@click.option("--replace", multiple=True, metavar="STORE", help=_TABLES)
+@click.option(
+    "--allow-changed-functions", is_flag=True, default=None, help="Keep what functions that have changed left in state."
+)
+@click.option("--replace", multiple=True, metavar="STORE", help=_RUN_TABLES)
 @click.option("--metrics-port", metavar="[HOST:]PORT", help="Serve the query's numbers to Prometheus there.")
 @click.option("--progress", is_flag=True, default=None, help="Show how far the query is, in a line of the terminal.")
 @click.option(
@@ -67,29 +349,60 @@ _TABLES = "With --evolve: compute this stored table anew, and send only rows tha
 @MASTER
 @AS_JSON
 @with_errors_as_text
-def run(topology: str | None, config: Path | None, as_json: bool, **given: Any) -> None:
+def run(topology: str | None, config: Path | None, as_json: bool, **arguments: Any) -> None:
     """Run TOPOLOGY until it ends; Ctrl-C ends it behind the batch under way. Says at the end what was dropped.
 
-    All options are checked before Spark starts.
+    All options are checked before Spark starts. Exit code 1 also if all records of an input were refused.
     """
     options = (RunOptions() if config is None else read_config(config)).with_given(
         topology=topology,
-        checkpoint=given["checkpoint"],
-        master=given["master"],
-        restart=given["restart"],
-        start={"replace": list(given["replace"]) or None, **{name: _port(name, given[name]) for name in _OF_START}},
-        kafka={"bootstrap_servers": given["kafka"]},
-        policies={name: given[name] for name in POLICIES},
-        serve={"address": given["address"], "tables": list(given["tables"]) or None},
+        checkpoint=arguments["checkpoint"],
+        master=arguments["master"],
+        restart=arguments["restart"],
+        start={
+            "replace": list(arguments["replace"]) or None,
+            **{name: _port(name, arguments[name]) for name in _OF_START},
+        },
+        kafka={"bootstrap_servers": arguments["kafka"]},
+        policies={name: arguments[name] for name in POLICIES},
+        serve={"address": arguments["address"], "tables": list(arguments["tables"]) or None},
     )
-    for name, shown in (("topology", "argument TOPOLOGY"), ("checkpoint", "option --checkpoint")):
+    for name, label in (("topology", "argument TOPOLOGY"), ("checkpoint", "option --checkpoint")):
         if not getattr(options, name):
-            raise click.UsageError(f"Missing {shown}, or {name} = ... in the file of --config.")
+            raise click.UsageError(f"Missing {label}, or {name} = ... in the file of --config.")
     options.check()
     check_startable(options.checkpoint)
-    drops = Restarts(options.restart).run(starting(options))
+    if not options.kafka:
+        check_connected(options.topology)
+    start, queries = starting(options), deque[Query](maxlen=1)
+
+    def started() -> Query:
+        queries.append(start())
+        return queries[0]
+
+    drops = Restarts(options.restart).run(started)
     for line in [json.dumps({"drops": drops_as_json(drops)})] if as_json else drop_lines(drops):
         click.echo(line)
+    check_accepted(queries[0].metrics())
+
+
+def check_accepted(metrics: Metrics) -> None:
+    """Raise if an input had records and each of them was refused.
+
+    Raises
+    ------
+    SourceError : so it was.
+    """
+    for source, count in metrics.consumed.items():
+        refused = {
+            reason: drops for (node, reason), drops in metrics.drops.items() if node == source and reason in _REFUSED
+        }
+        if 0 < count <= sum(refused.values()):
+            raise SourceError(
+                f"All {count:,} records of the input {source!r} were refused: {', '.join(sorted(refused))}.",
+                hint="Compare its format with the topic's; docs/bad_records.md says how to see why it is refused. "
+                "Correct the format, and read them again with a new checkpoint.",
+            )
 
 
 def _port(name: str, value: Any) -> Any:
@@ -101,13 +414,13 @@ def starting(options: RunOptions) -> Callable[[], Query]:
     kafka = options.connection
     spark = session(master=options.master, kafka=kafka is not None, config=dict(options.spark) or None)
     with policies_of_run(options.run_policies):
-        made = made_topology(options.topology, spark)
+        topology = made_topology(options.topology, spark)
     serve = dict(options.serve)
     if serve:
-        serve["tables"] = _tables(made, serve.get("tables"))
+        serve["tables"] = _tables(topology, serve.get("tables"))
 
     def started() -> Query:
-        query = made.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
+        query = topology.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
         if serve:
             try:
                 query.serve(**serve)
@@ -119,14 +432,93 @@ def starting(options: RunOptions) -> Callable[[], Query]:
     return started
 
 
-def _tables(topology: Topology, named: list[str] | None) -> list[str]:
+def _tables(topology: Topology, names: list[str] | None) -> list[str]:
     """The tables that a reader can ask: those that are named, or all that are kept under a name of the user's."""
     stores = columns_of_stores(topology.physical)
-    for name in named or ():
+    for name in names or ():
         servable_columns(stores, name)
-    found = named or [name for name, shown in stores.items() if shown.by_key]
-    if not found:
+    tables = names or [name for name, columns in stores.items() if columns.by_key]
+    if not tables:
         raise ConfigError(
             "--serve needs a table, and the topology keeps none.", hint="Name one: table(..., store=...)."
         )
-    return found
+    return tables
+
+
+# The command `doctor`: each check of the machine that a session makes, as a list.
+
+Result = tuple[str, str | ConfigError]
+
+
+_DOCTOR_EXAMPLES = (
+    "watersmeet doctor",
+    "watersmeet doctor --kafka localhost:9092",
+    "watersmeet doctor --config run.toml",
+)
+
+
+@click.command(epilog=examples(*_DOCTOR_EXAMPLES))
+@click.option("--kafka", metavar="SERVERS", help="Ask these Kafka brokers, too, such as localhost:9092.")
+@click.option("--config", type=click.Path(path_type=Path), help="The file of `run`: its Kafka, its settings of Spark.")
+@MASTER
+@AS_JSON
+@with_errors_as_text
+def doctor(kafka: str | None, config: Path | None, master: str | None, as_json: bool) -> None:
+    """Check this machine: Python, PySpark, Java, memory and folders. No JVM of Spark is started.
+
+    Exit code 1: a check has failed.
+    """
+    options = (RunOptions() if config is None else read_config(config)).with_given(
+        master=master or configured_master() or "local[*]", kafka={"bootstrap_servers": kafka}
+    )
+    checks_by_name = checks(SessionConfig.of(str(options.master), (), options.spark))
+    connection = options.connection
+    if connection is not None:
+        checks_by_name |= of_kafka(connection)
+    results = [(name, _result(check)) for name, check in checks_by_name.items()]
+    if as_json:
+        click.echo(json.dumps([_as_json(result) for result in results], indent=2))
+    for line in () if as_json else [line for result in results for line in _lines(result)]:
+        click.echo(line)
+    if any(isinstance(result, ConfigError) for _, result in results):
+        raise click.exceptions.Exit(1)
+
+
+def of_kafka(kafka: Kafka) -> dict[str, Callable[[], str]]:
+    """By name, the checks of what reads and writes Kafka."""
+
+    def client() -> str:
+        return f"confluent-kafka {kafka_client.client().__version__}, which writes"
+
+    def connector() -> str:
+        jars = at_hand()
+        return f"{len(jars)} jars in {jars[0].parent}" if jars else "wm.session(kafka=True) will fetch it"
+
+    return {"Kafka client": client, "Spark's Kafka connector": connector, "Kafka": lambda: checked_brokers(kafka)}
+
+
+def _result(check: Callable[[], str]) -> str | ConfigError:
+    try:
+        return check()
+    except ConfigError as error:
+        return error
+    except Exception as error:  # the other checks are told all the same; its text may have a secret
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return ConfigError(
+            f"The check itself has failed: {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}.",
+            hint="This tells nothing of the machine; the other checks hold.",
+        )
+
+
+def _lines(result: Result) -> list[str]:
+    name, outcome = result
+    if isinstance(outcome, str):
+        return [f"ok    {name}: {outcome}"]
+    return [f"FAIL  {name}: {outcome.message}", f"      Hint: {outcome.hint}"]
+
+
+def _as_json(result: Result) -> dict[str, object]:
+    name, outcome = result
+    if isinstance(outcome, str):
+        return {"check": name, "ok": True, "found": outcome}
+    return {"check": name, "ok": False, "found": outcome.message, "hint": outcome.hint}

@@ -6,71 +6,134 @@ A module may make its topology when it is imported, which needs a session; so be
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
+import click
+
+from watersmeet._spark.checkpoint.folders import Folder, on_this_machine
+from watersmeet._spark.checkpoint.record import not_started, started_in
+from watersmeet._spark.functions import is_others
+from watersmeet._spark.machine import default_settings
+from watersmeet._spark.metrics.exporters import at
+from watersmeet._spark.metrics.lifetime import read
+from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
+from watersmeet._spark.session import path_on_this_machine
+from watersmeet.api.topology import Topology, checkpoint_folder
 from watersmeet.errors import ConfigError, WatersmeetError
-from watersmeet.topology import Topology
+from watersmeet.session import session
 
 _HINT = "Name a module that can be imported from here and a Topology in it: package.module:topology."
 
 
-def check_named(named: str) -> None:
+def check_named(reference: str) -> None:
     """Raise unless `module:name` can be a topology; nothing is imported.
 
     Raises
     ------
     ConfigError : the module or the name is not there, the module is not Python, or the name is a constant or a class.
     """
-    module, colon, name = named.partition(":")
+    module, colon, name = reference.partition(":")
     if not (module and colon and name):
-        raise _unknown(named, "it must be module:name")
+        raise _unknown(reference, "it must be module:name")
     with _from_here():
-        source = _source(named, module)
+        source = _source(reference, module)
     if source is None or module in sys.modules:
         return
-    bound = _bound(named, module, source)
+    bound = _bound(reference, module, source)
     if bound is None:
         return
     if name not in bound:
         near = get_close_matches(name, bound, n=1)
-        has = ", ".join(each for each in bound if not each.startswith("_")) or "nothing"
-        raise _unknown(named, f"the module {module!r} has no {name!r}", near[0] if near else None, has)
+        has = ", ".join(candidate for candidate in bound if not candidate.startswith("_")) or "nothing"
+        raise _unknown(reference, f"the module {module!r} has no {name!r}", near[0] if near else None, has)
     if bound[name] is not None:
-        raise _no_topology(named, str(bound[name]))
+        raise _no_topology(reference, str(bound[name]))
 
 
-def made_topology(named: str, spark: Any) -> Topology:
+def check_connected(reference: str) -> None:
+    """Raise if the topology reads a Kafka topic for which it has no connection; nothing is imported.
+
+    Raises
+    ------
+    ConfigError : the function reads one, or the module, if it makes one topology.
+    """
+    module, _, name = reference.partition(":")
+    with _from_here():
+        source = _source(reference, module) or ""
+    body = ast.parse(source).body
+    function = next(
+        (definition for definition in body if isinstance(definition, ast.FunctionDef) and definition.name == name), None
+    )
+    if function is None and source.count("StreamsBuilder(") != 1:
+        return
+    plain = ast.Assign | ast.AnnAssign | ast.Expr | ast.Return
+    for statement in body if function is None else function.body:
+        # what stands under a condition may not be run
+        topics = filter(None, map(_topic, ast.walk(statement) if isinstance(statement, plain) else ()))
+        if topic := next(topics, None):
+            raise ConfigError(
+                f"{reference} reads the Kafka topic {topic!r}, and --kafka is left out.",
+                hint='Add --kafka host:9092, or bootstrap_servers = "host:9092" in [kafka] of the file of --config.',
+            )
+
+
+def _topic(node: ast.AST) -> str | None:
+    """The topic that a call of a builder reads: `builder.stream("orders", key=...)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return None
+    reads = node.func.attr in ("stream", "table", "global_table")
+    has_formats = any(keyword.arg in ("key", "value") for keyword in node.keywords)
+    first = node.args[0]
+    return str(first.value) if reads and has_formats and isinstance(first, ast.Constant) else None
+
+
+def made_topology(reference: str, spark: Any) -> Topology:
     """The topology that `module:name` stands for.
 
     Raises
     ------
     ConfigError : unknown module or name, or it is not a topology.
     """
-    module, _, name = named.partition(":")
-    there = _imported(named, module)
-    if not hasattr(there, name):
-        has = ", ".join(each for each, of in vars(there).items() if isinstance(of, Topology)) or "none"
-        raise _unknown(named, f"the module {module!r} has no {name!r}; topologies in it: {has}")
-    found = getattr(there, name)
-    if callable(found):
-        first = next(iter(inspect.signature(found).parameters.values()), None)
+    module, _, name = reference.partition(":")
+    namespace = _imported(reference, module)
+    if not hasattr(namespace, name):
+        has = ", ".join(variable for variable, of in vars(namespace).items() if isinstance(of, Topology)) or "none"
+        raise _unknown(reference, f"the module {module!r} has no {name!r}; topologies in it: {has}")
+    topology = getattr(namespace, name)
+    if callable(topology):
+        parameters = inspect.signature(topology).parameters.values()
+        by_place = [argument for argument in parameters if argument.kind in _BY_PLACE]
+        first = next(iter(parameters), None)
         # others have a value of their own, which the session would take the place of
         wants = first is not None and (first.default is first.empty or first.name == "spark")
-        found = found(spark) if wants else found()
-    if isinstance(found, Topology):
-        return found
-    raise _no_topology(named, type(found).__name__)
+        required = [str(argument) for argument in by_place if argument.default is argument.empty]
+        if len(required) > 1:
+            raise ConfigError(
+                f"{reference} is a function of {len(required)} arguments: {', '.join(required)}.",
+                hint="Name a function of the Spark session or of nothing; give others a default.",
+            )
+        topology = topology(spark) if wants else topology()
+    if isinstance(topology, Topology):
+        return topology
+    raise _no_topology(reference, type(topology).__name__)
 
 
-def _imported(named: str, module: str) -> Any:
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _imported(reference: str, module: str) -> Any:
     try:
         with _from_here():
             return importlib.import_module(module)
@@ -80,11 +143,11 @@ def _imported(named: str, module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # a module that this one imports
-        raise _unknown(named, error) from error
+        raise _unknown(reference, error) from error
     except ValueError as error:
         if module:
             raise
-        raise _unknown(named, error) from error
+        raise _unknown(reference, error) from error
 
 
 @contextmanager
@@ -97,17 +160,17 @@ def _from_here() -> Iterator[None]:
         sys.path.remove("")
 
 
-def _source(named: str, module: str) -> str | None:
+def _source(reference: str, module: str) -> str | None:
     """The text of a module; None where it has none, as one that is compiled."""
-    first, *rest = module.split(".")
+    first, *submodules = module.split(".")
     try:
         spec = importlib.util.find_spec(first)
-        for number, _ in enumerate(rest, start=2):
+        for number, _ in enumerate(submodules, start=2):
             spec = _submodule(spec, ".".join(module.split(".")[:number]))
     except (ValueError, ImportError):
         return None
     if spec is None:
-        raise _unknown(named, f"there is no module {module!r} here")
+        raise _unknown(reference, f"there is no module {module!r} here")
     read = getattr(spec.loader, "get_source", None)
     try:
         return None if read is None else read(module)
@@ -123,24 +186,24 @@ def _submodule(package: ModuleSpec | None, module: str) -> ModuleSpec | None:
     return PathFinder.find_spec(module, folders)
 
 
-def _bound(named: str, module: str, source: str) -> Mapping[str, str | None] | None:
+def _bound(reference: str, module: str, source: str) -> Mapping[str, str | None] | None:
     """The names of a module, each with the type of its value if that can be no topology; None: it may have others."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
         raise ConfigError(
-            f"The module {module!r} of {named} is not Python: {error.msg}, line {error.lineno}.",
+            f"The module {module!r} of {reference} is not Python: {error.msg}, line {error.lineno}.",
             hint=f"Correct it: python -m py_compile shows the line. {(error.text or '').strip():.80}",
         ) from None
-    found: dict[str, str | None] = {}
+    bindings: dict[str, str | None] = {}
     for node in _statements(tree.body):
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
             return None
-        for name, what in _names(node):
-            found[name] = what if name not in found else None
+        for name, kind in _names(node):
+            bindings[name] = kind if name not in bindings else None
     opaque = {"__getattr__", "globals", "setattr", "exec"}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | found.keys()
-    return None if used & opaque else found
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | bindings.keys()
+    return None if used & opaque else bindings
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -164,29 +227,218 @@ def _names(node: ast.stmt) -> Iterator[tuple[str, str | None]]:
         yield from ((alias.asname or alias.name.split(".")[0], None) for alias in node.names)
     elif isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        whole = [each for each in targets if isinstance(each, ast.Name)]
+        name_targets = [target for target in targets if isinstance(target, ast.Name)]
         constant = type(node.value.value).__name__ if isinstance(node.value, ast.Constant) else None
-        yield from ((each.id, constant) for each in whole)
-        yield from ((name, None) for each in targets if each not in whole for name in _stored(each))
+        yield from ((target.id, constant) for target in name_targets)
+        yield from (
+            (name, None) for target in targets if target not in name_targets for name in _assigned_names(target)
+        )
     else:
-        own = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
-        yield from ((name, None) for each in own for name in _stored(each))
+        expressions = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        yield from ((name, None) for expression in expressions for name in _assigned_names(expression))
 
 
-def _stored(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            yield each.id
+def _assigned_names(node: ast.AST) -> Iterator[str]:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            yield child.id
 
 
-def _unknown(named: str, why: object, near: str | None = None, has: str | None = None) -> ConfigError:
-    meant = f" Did you mean {named.partition(':')[0]}:{near}?" if near else ""
+def _unknown(reference: str, reason: object, near: str | None = None, has: str | None = None) -> ConfigError:
+    module, _, name = reference.partition(":")
+    meant = f" Did you mean {module}:{near}?" if near else ""
+    if module.endswith(".py"):
+        module = module.removesuffix(".py").replace(os.sep, ".")
+        meant = f" A module has no .py: {module}:{name or 'topology'}."
     names = f" Names in it: {has:.200}." if has else ""
-    return ConfigError(f"Unknown topology {named}: {why}.", hint=f"{_HINT}{meant}{names}")
+    return ConfigError(f"Unknown topology {reference}: {reason}.", hint=f"{_HINT}{meant}{names}")
 
 
-def _no_topology(named: str, kind: str) -> ConfigError:
+def _no_topology(reference: str, kind: str) -> ConfigError:
     return ConfigError(
-        f"{named} is not a topology: its type is {kind}.",
+        f"{reference} is not a topology: its type is {kind}.",
         hint="Name a Topology (what StreamsBuilder.build returns), or a function that returns one.",
     )
+
+
+# Checkpoints that a command names, looked at before Spark starts if they lie on this machine.
+
+_OF_QUERIES = frozenset({"watersmeet", "offsets", "commits", "metadata", "state", "sources"})
+
+
+def check_started(checkpoint: str) -> None:
+    """Raise where a folder of this machine is not the checkpoint of a topology.
+
+    Raises
+    ------
+    ConfigError : no topology was started with it.
+    """
+    folder = on_this_machine(checkpoint)
+    if folder is not None:
+        started_in(folder)
+    elif _must_be_here(checkpoint):
+        raise not_started(Folder(None, checkpoint))  # type: ignore[arg-type]
+
+
+def check_startable(checkpoint: str) -> None:
+    """Raise where a query cannot start with a folder of this machine: it is a file, or has other things in it.
+
+    Raises
+    ------
+    ConfigError : so it is.
+    """
+    path = path_on_this_machine(checkpoint_folder(checkpoint))
+    folder = None if path is None else Path(path)
+    if folder is None or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ConfigError(f"The checkpoint {checkpoint!r} is a file.", hint="Name a folder, a new one or the query's.")
+    names = {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")} - {"lost+found"}
+    if names and not names & _OF_QUERIES:
+        raise ConfigError(
+            f"The checkpoint {checkpoint!r} is a folder with other files in it: {', '.join(sorted(names)):.80}.",
+            hint="Name a folder of the query's own: it need not exist yet.",
+        )
+
+
+def _must_be_here(checkpoint: str) -> bool:
+    """Whether a path is one of this machine, since Spark knows no other file system."""
+    scheme = checkpoint.rpartition(":")[0]
+    elsewhere = {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys()
+    of_spark = any("defaultFS" in name for name in default_settings())
+    return path_on_this_machine(checkpoint) is not None and (scheme == "file" or not (elsewhere or of_spark))
+
+
+# Output of the commands `metrics` and `drops`: the numbers in a checkpoint, as lines.
+
+Drops = Mapping[tuple[str, str], int]
+
+
+def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[str, Any]]:
+    """The numbers of a checkpoint, None before its first batch; and which batches they are of.
+
+    Raises
+    ------
+    ConfigError : no topology was started with it.
+    """
+    check_started(checkpoint)
+    # one of this machine is read without a Spark
+    folder = on_this_machine(checkpoint) or Folder(session(master=master), checkpoint)
+    lifetime = read(started_in(folder))
+    if lifetime is None:
+        return None, {"first_batch": None, "last_batch": None, "batches": 0}
+    totals, metrics = lifetime.totals, lifetime.totals.metrics(active=False, at_ms=lifetime.at_ms)
+    return metrics, {"first_batch": totals.first, "last_batch": totals.last, "batches": totals.batches}
+
+
+def drop_lines(drops: Drops) -> Iterator[str]:
+    """A line for each operator and reason."""
+    for (node, reason), count in sorted(drops.items()):
+        yield f"dropped {count:,} at {node}: {reason}"
+
+
+def metric_lines(metrics: Metrics) -> Iterator[str]:
+    """A line for each source, operator, table and sink, then drops, the last batch and memory."""
+    for source, count in metrics.consumed.items():
+        lateness = metrics.record_lateness_max_ms.get(source, 0) / 1_000
+        time = metrics.stream_time_ms.get(source)
+        note = "" if time is None else f"; stream time {at(time)}, records at most {lateness:,.3f} s behind it"
+        yield f"source {source}: {count:,} records{note}"
+        yield from _latency_line(source, metrics)
+    for topic, partitions in metrics.lag.items():
+        yield f"lag of {topic}: " + ", ".join(f"{lag:,} in partition {part}" for part, lag in partitions.items())
+    for name, operator in metrics.operators.items():
+        pending = f"; {metrics.held[name]:,} held" if name in metrics.held else ""
+        yield f"operator {name}: {operator.processed:,} in, {operator.forwarded:,} out{pending}"
+    for name, table in metrics.tables.items():
+        yield f"table {name}: {table.rows:,} rows, {table.bytes:,} bytes"
+    for sink, written in metrics.produced.items():
+        yield f"sink {sink}: {written:,} records"
+    yield from drop_lines(metrics.drops)
+    if metrics.batch is not None:
+        yield _batch_line(metrics.batch)
+    if metrics.driver_bytes:
+        yield "driver: " + ", ".join(f"{size / 1e6:,.1f} MB {part}" for part, size in metrics.driver_bytes.items())
+    yield (
+        f"memory: {metrics.worker_bytes / 1e6:,.1f} MB of the largest worker, "
+        f"{metrics.state_bytes / 1e6:,.1f} MB of stores"
+    )
+
+
+def _latency_line(source: str, metrics: Metrics) -> Iterator[str]:
+    latency = metrics.latency.get(source)
+    half, most = (None, None) if latency is None else (latency.quantile(0.5), latency.quantile(0.99))
+    if half is not None and most is not None:
+        yield f"latency of {source}: half within {half:,.3f} s, 99 percent within {most:,.3f} s"
+
+
+def _batch_line(batch: BatchMetrics) -> str:
+    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in (*batch.seconds.items(), *batch.writes.items()))
+    return f"batch {batch.number}: {batch.records:,} records, began {at(batch.started_ms)}, seconds: {parts}"
+
+
+def span(counts: Mapping[str, Any]) -> str:
+    """Which batches were counted.
+
+    >>> span({"first_batch": 0, "last_batch": 41, "batches": 42})
+    'batches 0 to 41'
+    >>> span({"first_batch": 7, "last_batch": 41, "batches": 34})
+    'batches 7 to 41, one of them not counted'
+    >>> span({"first_batch": None, "last_batch": None, "batches": 0})
+    'no batch was counted yet'
+    """
+    first, last = counts["first_batch"], counts["last_batch"]
+    if first is None:
+        return "no batch was counted yet"
+    missing = last - first + 1 - counts["batches"]
+    suffix = {0: "", 1: ", one of them not counted"}.get(missing, f", {missing} of them not counted")
+    return f"batches {first} to {last}{suffix}"
+
+
+# Options and the form of errors that all commands share.
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON in place of text.")
+BATCH = click.option(
+    "--batch", type=click.IntRange(0), help="As this batch has left it; else the last that was committed."
+)
+MASTER = click.option(
+    "--master", help="Where Spark runs; by default the master of spark-submit, or all cores of this machine."
+)
+
+
+def of_served_query(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the address of a query that serves its tables, and what it asks of its readers."""
+    token = click.option(
+        "--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN."
+    )
+    roots = click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
+    return click.argument("url")(token(roots(command)))
+
+
+def with_errors_as_text(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which ends with an error of watersmeet as a text and exit code 1."""
+
+    @functools.wraps(command)
+    def ran(*args: Any, **options: Any) -> None:
+        try:
+            command(*args, **options)
+        except WatersmeetError as error:
+            raise click.ClickException(str(error)) from error
+        except Exception as error:
+            if text := _own_lines(error):
+                raise click.ClickException(text) from error
+            raise
+
+    return ran
+
+
+def _own_lines(error: Exception) -> str:
+    """An exception of the user's module, with the lines of the user alone; empty: it has none."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_others(frame.filename)]
+    lines = "".join(traceback.format_list(own))
+    return f"{type(error).__name__}: {error}\n{lines}".rstrip() if own else ""
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: its examples, one a line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

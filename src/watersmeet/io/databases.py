@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from watersmeet.errors import ConfigError, TopologyError
-from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
-from watersmeet.names import answering
+from watersmeet.hints import answering
+from watersmeet.io.endpoints import KeyTexts, Names, SinkTarget
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend
@@ -202,8 +202,8 @@ class DatabaseTable(TableTarget):
         parts = urlsplit(self.url)
         user, _, password = parts.netloc.rpartition("@")[0].partition(":")
         host, _, port = _host_and_port(parts)
-        named = {"user": user, "password": password, "host": host, "port": port, "dbname": parts.path.lstrip("/")}
-        return {name: unquote(text) for name, text in named.items() if text} | dict(parse_qsl(parts.query))
+        parameters = {"user": user, "password": password, "host": host, "port": port, "dbname": parts.path.lstrip("/")}
+        return {name: unquote(text) for name, text in parameters.items() if text} | dict(parse_qsl(parts.query))
 
 
 def check_name(name: Any, dialect: Dialect) -> None:
@@ -227,10 +227,12 @@ def check_name(name: Any, dialect: Dialect) -> None:
 
 
 def _set_columns(target: TableTarget, key: str | Sequence[str] | None, value: str | None) -> None:
-    given: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    for name in (*(given or ()), *(() if value is None else (value,))):
+    if key is not None and not isinstance(key, str | list | tuple):
+        raise TopologyError(f"key= takes names of columns: key={key!r:.80}.", hint='key="order_id", or a list of names')
+    columns: Any = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    for name in (*(columns or ()), *(() if value is None else (value,))):
         check_name(name, target.dialect)
-    object.__setattr__(target, "key", given)
+    object.__setattr__(target, "key", columns)
     object.__setattr__(target, "value", value)
 
 
@@ -259,13 +261,13 @@ def _check_url(url: Any) -> Dialect:
     except ValueError:
         parts = None
     dialect = None if parts is None else _DIALECTS.get(parts.scheme)
-    shown = _url_suffix(url)
+    suffix = _url_suffix(url)
     if parts is None or dialect is None:
-        what = f"watersmeet cannot write to the database of this address{shown}."
-        raise ConfigError(what, hint=_meant(url) or f"Write {_URLS}")
+        message = f"watersmeet cannot write to the database of this address{suffix}."
+        raise ConfigError(message, hint=_meant(url) or f"Write {_URLS}")
     if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
-        why = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
-        raise ConfigError(f"SQLite needs a file, {why}{shown}.", hint=_meant(url) or f"Write {_URLS}")
+        reason = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
+        raise ConfigError(f"SQLite needs a file, {reason}{suffix}.", hint=_meant(url) or f"Write {_URLS}")
     if dialect == "postgresql" and not _is_whole(parts):
         # a part of the password would be taken for something else, and shown
         raise ConfigError(
@@ -282,10 +284,10 @@ def _url_suffix(url: Any) -> str:
 
 def _meant(url: Any) -> str | None:
     """The hint for a file's address that lacks slashes."""
-    found = re.fullmatch(r"(?:sqlite:(?://)?)?([\w.-]+\.(?:db|sqlite3?))", url) if isinstance(url, str) else None
-    if found is None:
+    match = re.fullmatch(r"(?:sqlite:(?://)?)?([\w.-]+\.(?:db|sqlite3?))", url) if isinstance(url, str) else None
+    if match is None:
         return None
-    return f"Write 'sqlite:///{found[1]}' for the file {found[1]!r} of this folder, four slashes for a whole path."
+    return f"Write 'sqlite:///{match[1]}' for the file {match[1]!r} of this folder, four slashes for a whole path."
 
 
 def _is_whole(parts: SplitResult) -> bool:
@@ -301,6 +303,6 @@ def _host_and_port(parts: SplitResult) -> tuple[str, str, str]:
     """(host, colon, port); an address of version 6 stands in brackets."""
     host = parts.netloc.rpartition("@")[2]
     if host.startswith("["):
-        inner, _, rest = host[1:].partition("]")
-        return inner, rest[:1], rest[1:]
+        inner, _, suffix = host[1:].partition("]")
+        return inner, suffix[:1], suffix[1:]
     return host.partition(":")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json as texts
 import re
-from dataclasses import dataclass, replace
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from dataclasses import field as own_field
 from typing import Any, Literal, get_args
 
-from watersmeet.errors import TopologyError
-from watersmeet.names import answered, answering
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.hints import answered, answering
+from watersmeet.windows import Duration, duration_ms
 
 FormatName = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json"]
 FORMAT_HINT = (
@@ -17,6 +21,7 @@ FORMAT_HINT = (
 )
 SCHEMA_HINT = 'Name fields and types: wm.json("id long, name string"), or give a StructType.'
 _MOST_DIGITS = 38
+MissingColumns = Literal["error", "null"]
 
 
 @answering
@@ -30,17 +35,19 @@ class Format:
         4 or 8 bytes big-endian), "boolean" (one byte), "uuid" (its text), or "json". Those with parameters of their own
         are made by functions: `watersmeet.decimal`, `watersmeet.time_windowed`, `watersmeet.session_windowed`.
     schema : of json: a schema in DDL ("id long, name string") or a Spark type; a sink needs none.
+    missing_columns : of json: see `json`.
     """
 
     kind: str
     schema: Any = None
+    missing_columns: MissingColumns = own_field(default="error", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FormatName):
             raise _no_format(self.kind)
         if self.kind != "json" and self.schema is not None:
-            what = f"The format {self.kind!r} takes no schema."
-            raise TopologyError(what, given=repr(self.schema), hint="Leave it out.")
+            message = f"The format {self.kind!r} takes no schema."
+            raise TopologyError(message, given=repr(self.schema), hint="Leave it out.")
         if self.schema is not None and not is_schema(self.schema):
             raise TopologyError(f"This is not a schema: {self.schema!r:.200}.", hint=SCHEMA_HINT)
 
@@ -68,6 +75,11 @@ class Format:
         """Whether a value, read as JSON, names the transaction of a database that it belongs to."""
         return False
 
+    @property
+    def takes_stored(self) -> bool:
+        """Whether a value may need that of the row which a table has stored."""
+        return False
+
     def of_topic(self, topic: str, part: str) -> Format:
         """The same of a topic's keys or values, where that makes a difference."""
         return self
@@ -88,11 +100,6 @@ class Format:
     def placed_by(self) -> Format | None:
         """Of keys, the format of what within them decides a record's partition; None: all of it does."""
         return None
-
-    @property
-    def drop_reasons(self) -> tuple[str, ...]:
-        """Why a source drops records of the format that are well-formed."""
-        return ()
 
     def __str__(self) -> str:
         if self.schema is None:
@@ -127,39 +134,11 @@ class WrappingFormat(Format):
         return False
 
     def of_topic(self, topic: str, part: str) -> Format:
-        """As of each format: that of what is within."""
         return replace(self, inner=self.inner.of_topic(topic, part))
 
     @property
     def unreadable(self) -> tuple[str, str, str] | None:
-        """As of each format: that of what is within."""
         return self.inner.unreadable
-
-
-@dataclass(frozen=True)
-class PlacedFormat(WrappingFormat):
-    """Values beside the partitions that a partitioner gives them: structs of `value` and `partition`.
-
-    Workers take the partition off again before they write the value (`_worker/formats/placed.py`).
-
-    Parameters
-    ----------
-    by_type : whether the format of the value follows from its type; else it is `inner`.
-    """
-
-    kind: str = "placed"
-    by_type: bool = False
-
-    def __post_init__(self) -> None:
-        """Nothing is to be checked: nobody writes it down."""
-
-    @property
-    def field(self) -> str | None:
-        """As of each format."""
-        return "value"
-
-    def __str__(self) -> str:
-        return f"placed({'by type' if self.by_type else self.inner})"
 
 
 @dataclass(frozen=True)
@@ -172,8 +151,8 @@ class DecimalFormat(Format):
 
     def __post_init__(self) -> None:
         digits: tuple[Any, Any] = (self.precision, self.scale)
-        whole = {type(number) for number in digits} == {int}
-        if not whole or not 1 <= self.precision <= _MOST_DIGITS or not 0 <= self.scale <= self.precision:
+        integral = {type(number) for number in digits} == {int}
+        if not integral or not 1 <= self.precision <= _MOST_DIGITS or not 0 <= self.scale <= self.precision:
             raise TopologyError(
                 f"A decimal needs 1 to {_MOST_DIGITS} digits, and not more of them behind the point.",
                 given=f"decimal({self.precision!r}, {self.scale!r})",
@@ -185,19 +164,26 @@ class DecimalFormat(Format):
 
 
 @answered
-def json(schema: Any = None) -> Format:
-    """The format of JSON texts, read strictly (decision 13); a source needs their schema, a sink takes what comes.
+def json(schema: Any = None, *, missing_columns: MissingColumns = "error") -> Format:
+    """The format of JSON texts, read strictly; a source needs their schema, a sink takes what comes.
+
+    Of Kafka Connect's `{"schema": ..., "payload": ...}` the payload is read. The text null is a null.
 
     Parameters
     ----------
     schema : the fields in DDL ("id long, name string"), or a Spark type such as a StructType.
+    missing_columns : of a record with Connect's schema, where this has no such column: "error" refuses the record,
+        "null" reads null, as of events from before the column was added.
 
     Examples
     --------
     >>> str(json("id long, name string"))
     'json(id long, name string)'
     """
-    return Format("json", schema)
+    if missing_columns not in get_args(MissingColumns):
+        hint = '"error": a record without the column is refused; "null": the column is null.'
+        raise TopologyError(f"Unknown missing_columns={missing_columns!r} of a format.", hint=hint)
+    return Format("json", schema, missing_columns=missing_columns)
 
 
 @answered
@@ -220,18 +206,20 @@ def decimal(precision: int, scale: int = 0) -> Format:
     return DecimalFormat(precision=precision, scale=scale)
 
 
-def _no_format(given: Any) -> TopologyError:
+def _no_format(value: Any) -> TopologyError:
     """The error for what is no format."""
-    called = getattr(given, "__name__", "") if callable(given) else ""
-    if called in _MADE:
-        return TopologyError(f"Unknown format: wm.{called} is a function.", hint=f"Call it: {_MADE[called]}.")
-    if hasattr(given, "simpleString"):
-        kind = f"{type(given).__name__}: {given.simpleString():.160}"
+    function_name = getattr(value, "__name__", "") if callable(value) else ""
+    if function_name in _MADE:
+        return TopologyError(
+            f"Unknown format: wm.{function_name} is a function.", hint=f"Call it: {_MADE[function_name]}."
+        )
+    if hasattr(value, "simpleString"):
+        kind = f"{type(value).__name__}: {value.simpleString():.160}"
         return TopologyError(f"Unknown format: a {kind}.", hint="It is the schema of one: wm.json(schema).")
-    name = str(given).lower() if isinstance(given, str) else called
+    name = str(value).lower() if isinstance(value, str) else function_name
     near = _CALLED.get(name, name)
     first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else _of_types(name)
-    return TopologyError(f"Unknown format {given!r:.160}.", hint=first + FORMAT_HINT)
+    return TopologyError(f"Unknown format {value!r:.160}.", hint=first + FORMAT_HINT)
 
 
 def _of_types(name: str) -> str:
@@ -268,6 +256,575 @@ _CALLED = {
 """Formats by the names of SQL and Python."""
 
 
-def is_schema(given: Any) -> bool:
+def is_schema(value: Any) -> bool:
     """Whether it is a schema by its looks: a text, or a type of Spark's."""
-    return (isinstance(given, str) and bool(given.strip())) or hasattr(given, "simpleString")
+    return (isinstance(value, str) and bool(value.strip())) or hasattr(value, "simpleString")
+
+
+# The connection to a Schema Registry.
+
+_HARMLESS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
+_URL = re.compile(r"https?://[^@\s]+")
+
+
+@answering
+@dataclass(frozen=True, init=False, repr=False)
+class SchemaRegistry:
+    """The connection to a Schema Registry. Its repr shows no secrets.
+
+    Parameters
+    ----------
+    url : "https://host:8081", several with commas between them; no user or password in it.
+    username, password : of HTTP's basic authentication.
+    options : settings of confluent-kafka's `SchemaRegistryClient` by its names, with dots or underscores:
+        `ssl_ca_location`, `ssl_certificate_location`, `ssl_key_location`, `bearer_auth_...`, `timeout` (s, default 30),
+        `max_retries` (default 3).
+
+    Raises
+    ------
+    ConfigError : the address is none.
+
+    Examples
+    --------
+    >>> SchemaRegistry("http://localhost:8081", username="ann", password="canary")
+    SchemaRegistry('http://localhost:8081', basic.auth.user.info=...)
+    """
+
+    url: str
+    options: Mapping[str, Any]
+
+    def __init__(self, url: str, *, username: str | None = None, password: str | None = None, **options: Any) -> None:
+        # the address itself is not shown: a user may have put a password there
+        if not all(_URL.fullmatch(address.strip()) for address in str(url).split(",")):
+            bare = re.fullmatch(r"[\w.-]+:\d+", str(url))
+            if bare:
+                raise ConfigError(
+                    f"The address of a Schema Registry must begin with http:// or https://: {url!r}.",
+                    hint=f"wm.SchemaRegistry('http://{url}').",
+                )
+            raise ConfigError(
+                "The address of a Schema Registry must be a URL without a user or a password.",
+                hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
+            )
+        settings = {name.replace("_", "."): value for name, value in options.items()}
+        if (username is None) != (password is None):
+            raise ConfigError(
+                f"The {'password' if password is None else 'username'} is missing.",
+                given=f"only {'username' if password is None else 'password'}=",
+                hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
+            )
+        if username is not None:
+            settings["basic.auth.user.info"] = f"{username}:{password}"
+        object.__setattr__(self, "url", url)
+        object.__setattr__(self, "options", settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of confluent-kafka's client; they may hold secrets."""
+        return {"timeout": 30, **self.options, "url": self.url}
+
+    def __repr__(self) -> str:
+        settings = [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(self.options.items())]
+        return f"SchemaRegistry({', '.join([repr(self.url), *settings])})"
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+
+# Formats with a schema in a language of its own, alone or with a Schema Registry.
+
+SubjectNameStrategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+_REGISTRY = 'registry=wm.SchemaRegistry("http://host:8081")'
+_EXAMPLES = {
+    "avro": 'wm.avro({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]})',
+    "json_schema": 'wm.json_schema({"type": "object", "properties": {"amount": {"type": "number"}}})',
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaFormat(Format):
+    """A format with a schema, as `wm.avro` gives it.
+
+    Parameters
+    ----------
+    kind : "avro", "protobuf" or "json_schema".
+    schema : as text; None: a source takes the registry's, a sink makes one of the type of what it writes.
+    registry : it has the schemas by the number before each value; None: values have no such number.
+    subject_name_strategy : what subjects are called by.
+    auto_register : whether a start registers a sink's schema that the registry does not have.
+    version : of the subject, which a source reads by; None: the latest.
+    subject : its name, where no strategy says it.
+    topic, part : of which topic's keys or values.
+    id : of a sink, the number in front of each value, known from the start on.
+    validate : of JSON Schema, whether each value is looked at by all that the schema says.
+    """
+
+    registry: SchemaRegistry | None = None
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy"
+    auto_register: bool = True
+    version: int | None = None
+    subject: str | None = None
+    topic: str = ""
+    part: str = ""
+    id: int | None = None
+    validate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.subject_name_strategy not in get_args(SubjectNameStrategy):
+            raise TopologyError(
+                f"Unknown subject_name_strategy={self.subject_name_strategy!r:.80}.",
+                given=f"subject_name_strategy={self.subject_name_strategy!r}",
+                hint=f"Take one of {', '.join(map(repr, get_args(SubjectNameStrategy)))}.",
+            )
+        if self.schema is None and self.registry is None:
+            raise TopologyError(
+                f"The format {self.kind!r} needs a schema, or a registry that has it.",
+                given=f"wm.{self.kind}() without either",
+                hint=f"{_EXAMPLES[self.kind]}, or wm.{self.kind}({_REGISTRY}).",
+            )
+        if self.version is not None and (self.registry is None or self.schema is not None or not _counts(self.version)):
+            raise TopologyError(
+                f"version must be the number of a schema in the registry: version={self.version!r:.80}.",
+                given=f"version={self.version!r}" + (" and a schema" if self.schema is not None else ""),
+                hint=f"wm.{self.kind}({_REGISTRY}, version=1)",
+            )
+
+    # what a source's is of is known of each by itself
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __str__(self) -> str:
+        return self.kind
+
+    def of_topic(self, topic: str, part: str) -> SchemaFormat:
+        """The same of a topic's keys or values."""
+        return replace(self, topic=topic, part=part)
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        if self.schema is not None or self.subject_of(None) is not None:
+            return None
+        message = "The registry is asked for a subject's schema"
+        hint = f'Name it: wm.{self.kind}(registry=..., subject="shop.Order"); or give the schema.'
+        return message, f"{self.kind} with {self.subject_name_strategy!r}, and without a schema", hint
+
+    def subject_of(self, record: str | None) -> str | None:
+        """The subject of a schema; None where a name is needed and it has none.
+
+        Parameters
+        ----------
+        record : the full name of what the schema describes, if it has one.
+        """
+        if self.subject is not None:
+            return self.subject
+        if self.subject_name_strategy == "TopicNameStrategy":
+            return f"{self.topic}-{self.part}"
+        if record is None:
+            return None
+        return record if self.subject_name_strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
+
+
+@answered
+def avro(
+    schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    version: int | None = None,
+    subject: str | None = None,
+) -> Format:
+    """The format of Avro values: with a registry as Confluent's serializers write them, else the bare values.
+
+    Parameters
+    ----------
+    schema : in Avro's JSON, as text or as Python has it. Left out, a source reads by the registry's, and a sink
+        writes by one made of its type.
+    registry : where schemas are found by the number that stands in front of each value.
+    subject_name_strategy : what a sink's subject is called by: its topic, its record, or both.
+    auto_register : whether a start registers a sink's schema that the registry does not have; else it is refused.
+    version : of the subject, which a source reads by; None: the latest when the topology is built.
+    subject : its name, in place of the one that the strategy says.
+
+    Raises
+    ------
+    TopologyError : neither a schema nor a registry, or they do not fit each other.
+
+    Examples
+    --------
+    >>> str(avro('"string"'))
+    'avro'
+    """
+    _check_registry("avro", registry)
+    text = None if schema is None else _json_text(schema, "avro")
+    return SchemaFormat("avro", text, registry, subject_name_strategy, auto_register, version, subject)
+
+
+@answered
+def json_schema(
+    schema: str | Mapping[str, Any] | None = None,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    version: int | None = None,
+    subject: str | None = None,
+    validate: bool = False,
+) -> Format:
+    """The format of JSON with a JSON Schema: with a registry as Confluent's serializers write it, else the bare texts.
+
+    The schema makes the type: an object with properties is a struct, one with `additionalProperties` alone a map,
+    "integer" a long, "number" a double, a string with the format "date" or "date-time" a date or a timestamp. The type,
+    required fields, nulls and enums are always checked.
+
+    Parameters
+    ----------
+    schema : of draft 7 or 2020-12, as text or as Python has it. Left out, a source reads by the registry's, and a sink
+        writes by one made of its type.
+    registry : where schemas are found by the number that stands in front of each value.
+    subject_name_strategy : what a sink's subject is called by: its topic, its schema's title, or both.
+    auto_register : whether a start registers a sink's schema that the registry does not have; else it is refused.
+    version : of the subject, which a source reads by; None: the latest when the topology is built.
+    subject : its name, in place of the one that the strategy says.
+    validate : whether the package jsonschema looks at each value by all that the schema says (lengths, patterns,
+        limits), which takes many times as long as reading it. A source looks by the schema that it reads by.
+
+    Raises
+    ------
+    TopologyError : neither a schema nor a registry, or they do not fit each other.
+
+    Examples
+    --------
+    >>> str(json_schema({"type": "object", "properties": {"id": {"type": "integer"}}}))
+    'json_schema'
+    """
+    _check_registry("json_schema", registry)
+    if schema is not None and not isinstance(schema, Mapping) and not str(schema).lstrip().startswith("{"):
+        message = "A JSON Schema is an object."
+        raise TopologyError(message, given=f"{schema!r:.200}", hint=_EXAMPLES["json_schema"])
+    text = None if schema is None else _json_text(schema, "json_schema")
+    return SchemaFormat(
+        "json_schema",
+        text,
+        registry,
+        subject_name_strategy,
+        auto_register,
+        version,
+        subject,
+        validate=validate,
+    )
+
+
+@answered
+def protobuf(
+    message: Any,
+    *,
+    registry: SchemaRegistry | None = None,
+    subject_name_strategy: SubjectNameStrategy = "TopicNameStrategy",
+    auto_register: bool = True,
+    subject: str | None = None,
+) -> Format:
+    """The format of Protobuf messages: with a registry as Confluent's serializers write them, else the bare messages.
+
+    Parameters
+    ----------
+    message : a generated class of messages, or a descriptor of them; it goes to the workers as its files' descriptors.
+    registry : where files are found by the number that stands in front of each message.
+    subject_name_strategy : what a sink's subject is called by: its topic, its message, or both.
+    auto_register : whether a start registers a sink's file that the registry does not have; else it is refused.
+    subject : its name, in place of the one that the strategy says.
+
+    Raises
+    ------
+    TopologyError : it is no message.
+
+    Examples
+    --------
+    >>> from google.protobuf.timestamp_pb2 import Timestamp
+    >>> str(protobuf(Timestamp))
+    'protobuf'
+    """
+    _check_registry("protobuf", registry)
+    described = getattr(message, "DESCRIPTOR", message)
+    if not hasattr(described, "full_name") or not hasattr(described, "nested_types"):
+        hint = "wm.protobuf(Order), where Order is a class that protoc made."
+        raise TopologyError(
+            f"wm.protobuf takes a class of messages, and not {message!r:.120}.", given=repr(message)[:200], hint=hint
+        )
+    files: dict[str, bytes] = {}
+    _collect(described.file, files)
+    text = texts.dumps(
+        {"message": described.full_name, "files": [b64encode(content).decode() for content in files.values()]}
+    )
+    return SchemaFormat("protobuf", text, registry, subject_name_strategy, auto_register, subject=subject)
+
+
+def _collect(file: Any, files: dict[str, bytes]) -> None:
+    """The descriptors of a file, behind those of the files that it needs."""
+    for dependency in file.dependencies:
+        _collect(dependency, files)
+    files.setdefault(file.name, file.serialized_pb)
+
+
+def _json_text(schema: Any, kind: str) -> str:
+    try:
+        if isinstance(schema, str):
+            # a name such as string is a schema too
+            return texts.dumps(texts.loads(schema) if schema.lstrip()[:1] in '{["' else schema)
+        return texts.dumps(schema)
+    except (TypeError, ValueError) as error:
+        excerpt = f"{schema!r:.200}: {error}"
+        raise TopologyError("The schema cannot be read as JSON.", given=excerpt, hint=_EXAMPLES[kind]) from None
+
+
+def _counts(version: Any) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and version > 0
+
+
+def _check_registry(kind: str, registry: object) -> None:
+    if not isinstance(registry, SchemaRegistry | None):
+        raise TopologyError(
+            f"The registry of wm.{kind} must be a wm.SchemaRegistry: registry={type(registry).__name__}.",
+            hint=f"wm.{kind}({_REGISTRY})",
+        )
+
+
+# Debezium's change events as formats: the envelope of a changed row, and its key.
+
+EventTime = Literal["source", "record"]
+UnavailableColumns = Literal["error", "stored"]
+_ROW_HINT = 'Name the table\'s columns: wm.debezium("id long, first_name string, email string").'
+_KEY_HINT = 'Name the columns of the primary key: wm.debezium_key("id long").'
+
+
+@dataclass(frozen=True)
+class DebeziumFormat(WrappingFormat):
+    """Values of a topic that Debezium writes; see `debezium`.
+
+    Parameters
+    ----------
+    inner : the format of a row, which is that of the envelope around it.
+    tombstones : whether a null value deletes.
+    time : what a record's time is.
+    documents : whether a row is a text of its own within the envelope.
+    unavailable_columns : what columns are that the database did not send.
+    """
+
+    kind: str = "debezium"
+    inner: Format = field(default_factory=json)
+    tombstones: bool = False
+    time: EventTime = "source"
+    documents: bool = False
+    unavailable_columns: UnavailableColumns = "error"
+
+    def __post_init__(self) -> None:
+        if self.time not in get_args(EventTime):
+            hint = '"source": when the database made the change; "record": the time of the Kafka record.'
+            raise TopologyError(f"Unknown time={self.time!r} of a change.", given=f"time={self.time!r}", hint=hint)
+        if self.unavailable_columns not in get_args(UnavailableColumns):
+            hint = '"error": a record without the value is refused; "stored": a table keeps its value.'
+            raise TopologyError(f"Unknown unavailable_columns={self.unavailable_columns!r} of a format.", hint=hint)
+        _check(self.inner, _ROW_HINT)
+        if self.documents and isinstance(self.inner, SchemaFormat):
+            message, hint = (
+                "Documents within an envelope are read with a schema of JSON.",
+                "Have events written as JSON.",
+            )
+            raise TopologyError(message, given=str(self), hint=hint)
+
+    @property
+    def gives_time(self) -> bool:
+        return self.time == "source"
+
+    @property
+    def names_transactions(self) -> bool:
+        return not isinstance(self.inner, SchemaFormat)
+
+    @property
+    def takes_stored(self) -> bool:
+        return self.unavailable_columns == "stored"
+
+    @property
+    def unwritable(self) -> str | None:
+        return "Debezium's events are read, and written by Debezium alone."
+
+    def __str__(self) -> str:
+        flags = {"tombstones": self.tombstones, "record time": self.time == "record", "documents": self.documents}
+        flags["stored columns"] = self.takes_stored
+        return f"debezium({', '.join((str(self.inner), *(name for name, flag in flags.items() if flag)))})"
+
+
+@dataclass(frozen=True)
+class DebeziumKeyFormat(WrappingFormat):
+    """Keys of a topic that Debezium writes; see `debezium_key`."""
+
+    kind: str = "debezium_key"
+    inner: Format = field(default_factory=json)
+
+    def __post_init__(self) -> None:
+        _check(self.inner, _KEY_HINT)
+
+    @property
+    def unwritable(self) -> str | None:
+        return "Debezium's keys are read, and written by Debezium alone."
+
+    def __str__(self) -> str:
+        return f"debezium_key({self.inner})"
+
+
+@answered
+def debezium(
+    row: Any,
+    *,
+    tombstones: bool = False,
+    time: EventTime = "source",
+    documents: bool = False,
+    missing_columns: MissingColumns = "error",
+    unavailable_columns: UnavailableColumns = "error",
+) -> Format:
+    """The format of Debezium's change events in JSON or Avro, read as rows of the table that they tell of.
+
+    A value is the row as it is after the change (`after` of the events c, r and u), or null where the row was deleted
+    (d). So `builder.table` has the database's table. Events come as Kafka Connect's JsonConverter writes them, with
+    their schema or without. Truncations (t), messages (m) and an update that does not tell its row are refused by the
+    topic's `on_undecodable`: a table has no operation for the one, and would have a wrong row by the other.
+
+    Parameters
+    ----------
+    row : of JSON the columns that are wanted, in DDL ("id long, first_name string"), or a StructType; types are those
+        of docs/debezium.md: without the events' schema those that Debezium writes (dates as days, say). Or the format
+        of events in Avro, such as `wm.avro(registry=...)`: all columns of its schema.
+    tombstones : whether a null value, which Debezium writes behind each deletion, is one more deletion. By default it
+        ends there, and is no drop, since the event d before it has deleted the row.
+    time : a record's event time: "source" is when the database made the change (`source.ts_ms`), "record" the time
+        of the Kafka record.
+    documents : whether `after` is a text of JSON itself, as the connector for MongoDB writes it.
+    missing_columns : of an event with its schema, where this has no such column: see `json`.
+    unavailable_columns : of an update that does not send a large value that it has not changed (PostgreSQL): "error"
+        refuses the record, "stored" has `builder.table` keep the value of its row.
+
+    Examples
+    --------
+    >>> str(debezium("id long, first_name string"))
+    'debezium(json(id long, first_name string))'
+    """
+    if isinstance(row, Format) and missing_columns != "error":
+        given, hint = f"missing_columns={missing_columns!r}", 'Name the columns: wm.debezium("id long", ...).'
+        raise TopologyError(
+            f"wm.debezium takes missing_columns= with columns, not with {row!s:.120}.", given=given, hint=hint
+        )
+    inner = row if isinstance(row, Format) else json(row, missing_columns=missing_columns)
+    options: dict[str, Any] = {"documents": documents, "unavailable_columns": unavailable_columns}
+    return DebeziumFormat(inner=inner, tombstones=tombstones, time=time, **options)
+
+
+@answered
+def debezium_key(columns: Any) -> Format:
+    """The format of the keys of Debezium's change events, in JSON with their schema or without, or in Avro.
+
+    Parameters
+    ----------
+    columns : of the primary key, in DDL or as a StructType, or the format of keys in Avro. A key of one column is that
+        column's value, one of several is a struct of them.
+
+    Examples
+    --------
+    >>> str(debezium_key("id long"))
+    'debezium_key(json(id long))'
+    """
+    return DebeziumKeyFormat(inner=columns if isinstance(columns, Format) else json(columns))
+
+
+def _check(inner: Format, hint: str) -> None:
+    if not isinstance(inner, SchemaFormat) and (inner.kind != "json" or inner.schema is None):
+        raise TopologyError(
+            f"wm.debezium takes JSON or Avro with a schema, and not {inner!s:.120}.", given=str(inner), hint=hint
+        )
+
+
+# Formats of windowed keys, as Kafka Streams' serializers of them write them.
+
+_SIZE_HINT = 'wm.time_windowed("long", size="5 minutes"): the size of the windows, which the bytes do not tell.'
+
+
+@dataclass(frozen=True)
+class WindowedFormat(WrappingFormat):
+    """Keys of windows; see `time_windowed` and `session_windowed`.
+
+    Parameters
+    ----------
+    kind : "time_windowed" or "session_windowed".
+    inner : the format of the key within.
+    size_ms : of time windows; None: not known, and not needed to write them.
+    """
+
+    size_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inner, WindowedFormat):
+            message = "The key within a windowed key is not windowed itself."
+            raise TopologyError(message, given=str(self), hint='wm.time_windowed("long", size="5 minutes")')
+        if self.size_ms is not None and self.size_ms < 1:
+            raise TopologyError(
+                f"size must be 1 ms or more: size={self.size_ms} ms.", given=f"size={self.size_ms} ms", hint=_SIZE_HINT
+            )
+
+    @property
+    def placed_by(self) -> Format | None:
+        """As of each format: all windows of a key lie in one partition."""
+        return self.inner
+
+    @property
+    def field(self) -> str | None:
+        return "key"
+
+    @property
+    def unreadable(self) -> tuple[str, str, str] | None:
+        if self.kind == "time_windowed" and self.size_ms is None:
+            return "Keys of time windows are read with the windows' size", f"{self} without a size", _SIZE_HINT
+        return super().unreadable
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.inner}{'' if self.size_ms is None else f', {self.size_ms} ms'})"
+
+
+@answered
+def time_windowed(key: Format | FormatName, size: Duration | None = None) -> Format:
+    """The format of keys of time windows: the key's bytes, and the window's start as 8 bytes big-endian.
+
+    So Kafka Streams' `TimeWindowedSerializer` writes them. Here they are structs of `key`, `start` and `end` (times in
+    ms), as windowed aggregates have them. A sink places a record by the key within, as Kafka Streams does.
+
+    Parameters
+    ----------
+    key : the format of the key within.
+    size : of the windows, to read them; windows of another size are refused. A sink needs none.
+
+    Examples
+    --------
+    >>> str(time_windowed("long", size="5 minutes"))
+    'time_windowed(long, 300000 ms)'
+    """
+    size_ms = None if size is None else duration_ms(size, "size")
+    return WindowedFormat("time_windowed", inner=Format.of(key), size_ms=size_ms)
+
+
+@answered
+def session_windowed(key: Format | FormatName) -> Format:
+    """The format of keys of sessions: the key's bytes, the session's end, and its start, as 8 bytes big-endian each.
+
+    So Kafka Streams' `SessionWindowedSerializer` writes them; else as `time_windowed`.
+
+    Parameters
+    ----------
+    key : the format of the key within.
+
+    Examples
+    --------
+    >>> str(session_windowed("string"))
+    'session_windowed(string)'
+    """
+    return WindowedFormat("session_windowed", inner=Format.of(key))

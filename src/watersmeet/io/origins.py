@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from watersmeet.errors import TopologyError
-from watersmeet.io.dataframes import Rows
-from watersmeet.io.inputs import Origin
-from watersmeet.io.outputs import Output, OwnOutput, SinkTarget
-from watersmeet.io.topic_names import TopicPattern
+from watersmeet.hints import option_refused
+from watersmeet.io.endpoints import Origin, Output, OwnOutput, Rows, SinkTarget
+from watersmeet.io.kafka import TopicPattern
 from watersmeet.io.topics import PatternTopics, Topic, TopicSink
-from watersmeet.names import option_refused
 
 
 def origin_of(source: Any, options: Mapping[str, Any]) -> Origin:
@@ -64,29 +62,29 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
     )
 
 
-def described(given: Any) -> str:
+def described(value: Any) -> str:
     """A wrong argument for an input or an output, as a text of one line."""
-    kind = type(given)
+    kind = type(value)
     if kind.__module__.startswith("pandas"):
         return f"a {kind.__name__} of pandas"
     if kind.__name__ in ("DataFrame", "RDD", "PipelinedRDD", "Topic"):
         return f"a {kind.__name__}"
-    return f"{'a list: ' if kind is list else ''}{given!r:.160}"
+    return f"{'a list: ' if kind is list else ''}{value!r:.160}"
 
 
-def reading(given: Any) -> str:
+def reading(source: Any) -> str:
     """How what was given in place of a stream or a table is read, as the arguments of `stream` or `table`."""
-    if isinstance(given, str):
-        return f"{given!r}, key=..., value=..."
-    return "frame, name=..., key=..., timestamp=..." if hasattr(given, "isStreaming") else "..."
+    if isinstance(source, str):
+        return f"{source!r}, key=..., value=..."
+    return "frame, name=..., key=..., timestamp=..." if hasattr(source, "isStreaming") else "..."
 
 
-def _refuse_more(given: Any, options: Mapping[str, Any]) -> None:
+def _refuse_more(endpoint: Any, options: Mapping[str, Any]) -> None:
     if options:
-        named, kind = ", ".join(f"{name}=" for name in sorted(options)), type(given).__name__
+        names, kind = ", ".join(f"{name}=" for name in sorted(options)), type(endpoint).__name__
         raise TopologyError(
-            f"Give {named} to the {kind} itself.",
-            hint=f"Give them to {_kind_of(type(given))}(...).",
+            f"Give {names} to the {kind} itself.",
+            hint=f"Give them to {_kind_of(type(endpoint))}(...).",
         )
 
 
@@ -95,13 +93,13 @@ def _kind_of(kind: type) -> str:
     return f"wm.{kind.__name__}" if kind.__module__.startswith("watersmeet.") else kind.__name__
 
 
-def _source_hint(given: Any) -> str:
-    kind = type(given)
-    if kind.__module__.startswith("pandas") or (isinstance(given, list) and given and not isinstance(given[0], str)):
+def _source_hint(source: Any) -> str:
+    kind = type(source)
+    if kind.__module__.startswith("pandas") or (isinstance(source, list) and source and not isinstance(source[0], str)):
         return "Make a DataFrame of Spark's first: builder.stream(spark.createDataFrame(rows), name=..., key=..., ...)."
     if kind.__module__ == "re":
-        return f"A pattern of names: builder.stream(wm.TopicPattern({given.pattern!r:.120}), ...)."
-    if isinstance(given, list | tuple | set):
+        return f"A pattern of names: builder.stream(wm.TopicPattern({source.pattern!r:.120}), ...)."
+    if isinstance(source, list | tuple | set):
         return "Read each topic by itself, then merge: one.merge(other)."
     if kind.__name__ in ("KStream", "KTable", "WTable"):
         return "A table becomes a stream by to_stream(), a stream a table by to_table(); what is written is not read."
@@ -113,22 +111,22 @@ def _source_hint(given: Any) -> str:
     )
 
 
-def _sink_hint(given: Any) -> str:
-    kind = type(given).__name__
+def _sink_hint(target: Any) -> str:
+    kind = type(target).__name__
     if kind in ("KStream", "KTable", "WTable"):
         return "Write each to a topic, stream.to('topic'), or bring them together first: one.merge(other).to('topic')."
     if kind == "Topic":
-        return f"A Topic is an input: stream.to('{given.name}'), or wm.TopicSink('{given.name}')."
+        return f"A Topic is an input: stream.to('{target.name}'), or wm.TopicSink('{target.name}')."
     if kind == "Kafka":
         return "The connection is given at the start, kafka=wm.Kafka(...); an output is a topic: stream.to('topic')."
-    if kind == "Rows" or hasattr(given, "isStreaming"):
+    if kind == "Rows" or hasattr(target, "isStreaming"):
         return (
             "A DataFrame is an input. Files are written by wm.Writer('parquet', path=...), tables by wm.CatalogTable."
         )
-    if isinstance(given, type) and issubclass(given, Output | SinkTarget):
-        return f"This is the class: make an output of it, stream.to({_kind_of(given)}(...), name=...)."
-    if callable(given):
-        name = getattr(given, "__name__", "function").replace("<lambda>", "function")
+    if isinstance(target, type) and issubclass(target, Output | SinkTarget):
+        return f"This is the class: make an output of it, stream.to({_kind_of(target)}(...), name=...)."
+    if callable(target):
+        name = getattr(target, "__name__", "function").replace("<lambda>", "function")
         return f"A function of batches: stream.to(wm.ForeachBatch({name}), name=...)."
     return "stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name=...)."
 
@@ -144,9 +142,9 @@ _SHOWN = {
 
 
 def _make(kind: Callable[..., T], first: Any, options: Mapping[str, Any]) -> T:
-    known = list(inspect.signature(kind).parameters)[1:]
-    foreign = sorted(set(options) - set(known))
+    parameters = list(inspect.signature(kind).parameters)[1:]
+    foreign = sorted(set(options) - set(parameters))
     if foreign:
-        what, method = _SHOWN[kind]  # type: ignore[index]
-        raise option_refused(what, foreign[0], options[foreign[0]], method, known)
+        subject, method = _SHOWN[kind]  # type: ignore[index]
+        raise option_refused(subject, foreign[0], options[foreign[0]], method, parameters)
     return kind(first, **options)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from watersmeet.errors import TopologyError
-from watersmeet.io.formats import FORMAT_HINT, Format, FormatName, PlacedFormat
-from watersmeet.io.inputs import Origin
-from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
-from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
-from watersmeet.io.topic_names import StartingOffsets, check_offsets, check_topic, matches
-from watersmeet.names import answering
+from watersmeet.hints import answering
+from watersmeet.io.endpoints import (
+    KeyTexts,
+    Names,
+    OnError,
+    OnInvalidTimestamp,
+    OnUndecodable,
+    Origin,
+    Policies,
+    Rows,
+    SinkTarget,
+)
+from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
+from watersmeet.io.kafka import StartingOffsets, check_offsets, check_topic, is_number, matches
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend
+
 
 Delivery = Literal["exactly_once", "at_least_once"]
 OnInvalidPartition = Literal["fail", "modulo", "key"]
@@ -86,10 +96,6 @@ class Topic(Origin):
         return self.headers
 
     @property
-    def drop_reasons(self) -> tuple[str, ...]:
-        return () if self.value is None else Format.of(self.value).drop_reasons
-
-    @property
     def policies(self) -> Policies:
         return Policies(self.on_undecodable, self.on_error, on_invalid_timestamp=self.on_invalid_timestamp)
 
@@ -111,31 +117,31 @@ class Topic(Origin):
         check_topic(self.name)
 
     def _check_timestamp(self) -> None:
-        given: Any = self.timestamp
-        if isinstance(given, str) or (given is not None and type(given).__name__ == "Column"):
-            field = given if isinstance(given, str) else "at"
+        timestamp: Any = self.timestamp
+        if isinstance(timestamp, str) or (timestamp is not None and type(timestamp).__name__ == "Column"):
+            field = timestamp if isinstance(timestamp, str) else "at"
             raise TopologyError(
-                f"The timestamp of a topic is a function of its records: timestamp={given!r:.80}.",
+                f"The timestamp of a topic is a function of its records: timestamp={timestamp!r:.80}.",
                 hint=f"timestamp=lambda value: value[{field!r}], a timestamp, or a long of milliseconds since 1970.",
             )
-        if given is None and self.on_invalid_timestamp is not None:
+        if timestamp is None and self.on_invalid_timestamp is not None:
             raise TopologyError(
                 f"on_invalid_timestamp={self.on_invalid_timestamp!r} needs timestamp=, a function that returns the "
                 "time of a record.",
                 hint="Give timestamp=lambda value: value['at'] too, or leave on_invalid_timestamp out.",
             )
 
-    def _set_format(self, part: str, given: Any) -> None:
-        if given is None:
+    def _set_format(self, part: str, spec: Any) -> None:
+        if spec is None:
             raise TopologyError(
                 f"The topic {self.name!r} needs a format for its {part}s: {part}=None.",
                 hint=f"Give it, {part}='long'. {FORMAT_HINT}",
             )
-        form = Format.of(given).of_topic(self.name, part)
+        form = Format.of(spec).of_topic(self.name, part)
         if form.unreadable is not None:
-            what, found, hint = form.unreadable
-            what = f"{what}, which the topic {self.name!r} needs for its {part}s."
-            raise TopologyError(what, given=f"{part}={found}", hint=hint)
+            message, detail, hint = form.unreadable
+            message = f"{message}, which the topic {self.name!r} needs for its {part}s."
+            raise TopologyError(message, given=f"{part}={detail}", hint=hint)
         object.__setattr__(self, part, form)
 
 
@@ -160,10 +166,10 @@ class PatternTopics(Topic):
         return topic is not None and matches(self.name, topic)
 
     def _check_name(self) -> None:
-        given = self.starting_offsets
-        if given is not None and not isinstance(given, str):
+        offsets = self.starting_offsets
+        if offsets is not None and not isinstance(offsets, str):
             raise TopologyError(
-                f"starting_offsets={given!r:.120} belongs to the partitions of one topic, and wm.TopicPattern("
+                f"starting_offsets={offsets!r:.120} belongs to the partitions of one topic, and wm.TopicPattern("
                 f"{self.name!r:.120}) reads several.",
                 hint='starting_offsets="earliest" or "latest"; or read each topic by its name.',
             )
@@ -240,14 +246,6 @@ class TopicSink(SinkTarget):
         return self.feedback
 
     @property
-    def written_formats(self) -> Mapping[str, Format | FormatName | None]:
-        """The formats of what is in the topic; None: by type."""
-        value = self.value
-        if isinstance(value, PlacedFormat):
-            value = None if value.by_type else value.inner
-        return {"key": self.key, "value": value}
-
-    @property
     def claim(self) -> tuple[str, str]:
         return ("topic", self.name)
 
@@ -258,24 +256,198 @@ class TopicSink(SinkTarget):
                 functions.check_written(form, kind, f"{part}s of the output {self.name!r}")
 
     def _check_partitioner(self) -> None:
-        given: Any = self.on_invalid_partition
-        if given is not None and given not in get_args(OnInvalidPartition):
+        policy: Any = self.on_invalid_partition
+        if policy is not None and policy not in get_args(OnInvalidPartition):
             raise TopologyError(
-                f"Unknown on_invalid_partition={given!r:.80}.",
+                f"Unknown on_invalid_partition={policy!r:.80}.",
                 hint='Take "fail", "modulo" or "key".',
             )
-        if given is not None and self.partitioner is None:
+        if policy is not None and self.partitioner is None:
             raise TopologyError(
-                f"on_invalid_partition={given!r} has no effect without partitioner=.",
+                f"on_invalid_partition={policy!r} has no effect without partitioner=.",
                 hint="Give partitioner=lambda key, value: ... too, or leave on_invalid_partition out.",
             )
 
     def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
-        before, now = keys()
-        if before != now:
+        first, second = keys()
+        if first != second:
             raise TopologyError(
                 f"Two outputs of the topic {self.name!r} write their keys differently: records of one key would "
                 "have no order.",
-                given=f"{self.name!r}: keys of {before}, and of {now}",
+                given=f"{self.name!r}: keys of {first}, and of {second}",
                 hint="Give both the same type of key (select_key) and the same key=...; or write to two topics.",
             )
+
+
+# The bootstrap of an input: a table's snapshot, or an input's history, and where to continue in its topic.
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@answering
+@dataclass(frozen=True, eq=False)
+class Snapshot(Origin):
+    """A table as of some moment, with which a KTable begins; and from where its topic goes on.
+
+    At the first start the rows are copied into the checkpoint's folder. They are changes of the table like any others,
+    the first records of the first batch: before everything that is read from anywhere but global tables. They do not
+    move stream time. Where a key has several rows, those with a later timestamp come later.
+
+    Parameters
+    ----------
+    frame : a static DataFrame.
+    key : a column name, several names (the key is then a struct of them), or a Column; of the type of the table's keys.
+    value : likewise, of the type of its values; None: a struct of all columns but key and timestamp.
+    timestamp : a column name or a Column: a timestamp, or milliseconds since 1970 as a long; None: the beginning of
+        1970, so that in a versioned table every change is newer.
+    starting_offsets : of a topic, the first offset to be read of each partition, all of which are named; or
+        "earliest" or "latest".
+    starting_timestamp : of a topic, in place of offsets: records from this moment on are read, a datetime with a time
+        zone or milliseconds since 1970.
+
+    Examples
+    --------
+    >>> frame = spark.read.parquet("/snapshots/customers")  # doctest: +SKIP
+    >>> wm.Snapshot(frame, key="id", starting_offsets={0: 1200, 1: 1187})  # doctest: +SKIP
+    """
+
+    frame: Any = field(repr=False)
+    key: Any
+    value: Any = field(default=None, kw_only=True)
+    timestamp: Any = field(default=None, kw_only=True)
+    starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
+    starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
+
+    order: ClassVar[None] = None
+    is_snapshot: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        # its own checks: a DataFrame, a key
+        Rows(self.frame, self.key, self.value, "none" if self.timestamp is None else self.timestamp)
+        _check_bootstrap_options(self)
+
+
+@answering
+@dataclass(frozen=True, eq=False)
+class Backfill(Origin):
+    """The history of an input, in files or wherever a DataFrame reads it; and from where its topic goes on.
+
+    At the first start the rows are copied into the checkpoint's folder, in their order. A start with
+    `available_now=True` processes them, in batches of a million, and ends; what lives (topics, streaming DataFrames)
+    waits until then. The next start goes on with it.
+
+    Parameters
+    ----------
+    frame : a static DataFrame.
+    key, value, timestamp, order : as of `Rows`; key and value of the types of the input.
+    starting_offsets, starting_timestamp : as of `Snapshot`.
+
+    Examples
+    --------
+    >>> frame = spark.read.parquet("/history/orders")  # doctest: +SKIP
+    >>> wm.Backfill(frame, key="id", timestamp="at", starting_offsets="earliest")  # doctest: +SKIP
+    """
+
+    frame: Any = field(repr=False)
+    key: Any
+    timestamp: Any = field(kw_only=True)
+    value: Any = field(default=None, kw_only=True)
+    order: Any = field(default=None, kw_only=True)
+    starting_offsets: StartingOffsets | None = field(default=None, kw_only=True)
+    starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
+
+    is_snapshot: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        Rows(self.frame, self.key, self.value, self.timestamp, self.order)
+        _check_bootstrap_options(self)
+
+
+Bootstrap = Snapshot | Backfill
+"""What an input may begin with."""
+
+
+def goes_on(bootstrap: Bootstrap) -> bool:
+    """Whether it says from where a topic goes on."""
+    return bootstrap.starting_offsets is not None or bootstrap.starting_timestamp is not None
+
+
+def check_bootstrap(bootstrap: Any, kind: str, origin: Origin, name: str) -> None:
+    """Raise unless an input can begin with it.
+
+    Parameters
+    ----------
+    kind : "stream" or "table".
+    origin, name : the input's.
+
+    Raises
+    ------
+    TopologyError : it is something else, or does not say from where a topic goes on.
+    """
+    if not isinstance(bootstrap, Snapshot if kind == "table" else Backfill) and not isinstance(bootstrap, Backfill):
+        raise TopologyError(
+            f"A {kind} cannot begin with bootstrap={type(bootstrap).__name__}: a table takes a Snapshot or a Backfill, "
+            "a stream a Backfill.",
+            given=f"bootstrap={type(bootstrap).__name__}, of the {kind} {name!r}",
+            hint='bootstrap=wm.Snapshot(frame, key="id", ...), bootstrap=wm.Backfill(frame, key="id", timestamp="at")',
+        )
+    if origin.topic is not None and not goes_on(bootstrap):
+        raise TopologyError(
+            f"The bootstrap of {name!r} needs starting_offsets= or starting_timestamp=: where to continue in the "
+            "topic.",
+            given=f"the bootstrap of {name!r}",
+            hint="starting_offsets={0: 1200, 1: 1187}, or starting_timestamp=.",
+        )
+    if goes_on(bootstrap) and origin.topic is None:
+        raise TopologyError(
+            f"The bootstrap of {name!r} takes no offsets: its input is a DataFrame, not a topic.",
+            given=f"the bootstrap of {name!r}",
+            hint="Leave starting_offsets= and starting_timestamp= out.",
+        )
+
+
+def check_types(bootstrap_types: tuple[Any, Any], input_types: tuple[Any, Any], name: str) -> None:
+    """Raise unless the types of key and value that an input begins with are those of the input.
+
+    Raises
+    ------
+    TopologyError : they are others.
+    """
+    for part, actual, expected in zip(("key", "value"), bootstrap_types, input_types, strict=True):
+        if actual.simpleString() != expected.simpleString():
+            raise TopologyError(
+                f"The {part}s of the bootstrap have another type than the {part}s of its input {name!r}.",
+                given=f"the bootstrap of {name!r} has {actual.simpleString()}; the input {expected.simpleString()}",
+                hint=f"Name or make a column of the input's type: {part}=F.col(...).cast(...).",
+            )
+
+
+def _check_bootstrap_options(bootstrap: Bootstrap) -> None:
+    if bootstrap.frame.isStreaming:
+        raise TopologyError(
+            "bootstrap= takes a static DataFrame, and this one is streaming.",
+            given="a streaming DataFrame",
+            hint="Read it with spark.read, not spark.readStream.",
+        )
+    if bootstrap.starting_offsets is not None and bootstrap.starting_timestamp is not None:
+        raise TopologyError(
+            "Give either starting_offsets= or starting_timestamp=, not both.",
+            given="starting_offsets= and starting_timestamp=",
+            hint="Leave one of them out.",
+        )
+    if bootstrap.starting_offsets is not None:
+        check_offsets(bootstrap.starting_offsets)
+    if bootstrap.starting_timestamp is not None:
+        object.__setattr__(bootstrap, "starting_timestamp", _milliseconds(bootstrap.starting_timestamp))
+
+
+def _milliseconds(timestamp: Any) -> int:
+    if is_number(timestamp):
+        return int(timestamp)
+    if isinstance(timestamp, datetime) and timestamp.tzinfo is not None:
+        return (timestamp - _EPOCH) // timedelta(milliseconds=1)
+    raise TopologyError(
+        f"starting_timestamp must be a datetime with a time zone, or milliseconds since 1970, not {timestamp!r:.80}.",
+        given=f"starting_timestamp={timestamp!r}",
+        hint="datetime(2026, 1, 31, tzinfo=timezone.utc)",
+    )

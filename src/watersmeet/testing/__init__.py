@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.names import missing
+from watersmeet.hints import missing
 
 if TYPE_CHECKING:
-    from watersmeet.testing.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+    from watersmeet.testing.driver import TopologyTestDriver
+    from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
 

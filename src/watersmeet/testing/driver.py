@@ -30,30 +30,81 @@ The methods of Kafka Streams' own driver are there as well::
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, Literal
 
-from watersmeet._engine.rows.topic_slots import TOPICS
-from watersmeet._plan.dead_letters import dropped_source, invalid_timestamp_source, raised_source, undecodable_source
-from watersmeet._plan.logical import Plan
+from watersmeet._engine.rows import TOPICS
+from watersmeet._plan.logical import Plan, dropped_source, invalid_timestamp_source, raised_source, undecodable_source
 from watersmeet._plan.nodes import SourceNode
-from watersmeet._spark.functions.functions import session
-from watersmeet._spark.session.check import check_session
+from watersmeet._spark.functions import session
+from watersmeet._spark.session import check_session
+from watersmeet.api.topology import Topology, check_topology
 from watersmeet.errors import TopologyError
-from watersmeet.names import answering
-from watersmeet.testing.bounded_run import BoundedRun, Drops
-from watersmeet.testing.entry_stores import EntryStore, entries_of
-from watersmeet.testing.feedback import Feedback
-from watersmeet.testing.in_process import LocalRun, NotInProcess, local
-from watersmeet.testing.piped import Header, Inlet, Piped
-from watersmeet.testing.stores import Entry, KeyValueStore, VersionedKeyValueStore, WindowStore
+from watersmeet.hints import answering
+from watersmeet.testing.runs import BoundedRun, Drops_bounded_run, Header, Inlet, LocalRun, NotInProcess, Piped, local
+from watersmeet.testing.stores import Entry, EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
-from watersmeet.topology import Topology, check_topology
 from watersmeet.windows import Duration, duration_ms
+
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+
+
+# Outputs that come back as inputs, in the test driver: behind all that was piped before, as in Kafka Streams'.
+
+ROUNDS = 1_000
+Records = Callable[[str, str], Sequence[Any]]
+"""All records of an output, in a case."""
+
+
+class Feedback:
+    """The records that have come back so far.
+
+    Parameters
+    ----------
+    plan : of the topology.
+
+    Attributes
+    ----------
+    rounds : so often results may come back and cause others.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.rounds = ROUNDS
+        self._inputs = {source.place.topic: source.input for source in plan.sources if source.place.topic}
+        fed = (sink for sink in plan.sinks if sink.target.feeds_back)
+        # a topic that a pattern matches is piped into under its own name
+        self._outputs = {sink.output: self._inputs.get(sink.target.topic, sink.target.topic) for sink in fed}
+        self.done: Counter[tuple[str, str]] = Counter()
+
+    def pipe(self, records: Records, pipe: Callable[..., None], cases: Sequence[str]) -> bool:
+        """Pipe what has not come back yet; False: there is nothing.
+
+        Parameters
+        ----------
+        records : of an output and a case, all of them.
+        pipe : the driver's.
+        """
+        progress = False
+        for case in cases:
+            for output, to in self._outputs.items():
+                results = records(output, case)
+                for record in results[self.done[(case, output)] :]:
+                    pipe(to, record.key, record.value, ts=record.ts, headers=record.headers or (), case=case)
+                    progress = True
+                self.done[(case, output)] = len(results)
+        return progress
+
+    def endless(self) -> TopologyError:
+        """The error of results that go on coming back."""
+        return TopologyError(
+            f"feedback=True brings results back without end: after {self.rounds} rounds new ones still come.",
+            given=", ".join(f"output {output!r} as input {to!r}" for output, to in self._outputs.items()),
+            hint="Filter what is written with feedback=True, so that a record at some point causes none.",
+        )
 
 
 @answering
@@ -77,13 +128,12 @@ class TopologyTestDriver:
         check_topology(topology, "TopologyTestDriver({})")
         if spark is not None:
             check_session(spark, "TopologyTestDriver(topology, spark)")
-        given: object = shards
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        count: object = shards
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise TopologyError(
                 f"The number of shards must be 1 or more: shards={shards!r}.", hint="Leave it out, or shards=2."
             )
         headers = topology.plan.headers
-        self._placed = {sink.output for sink in topology.plan.sinks if sink.target.is_placed}
         self._feedback = Feedback(topology.plan)
         self._outputs: dict[str, list[str]] = {}
         for sink in topology.plan.sinks:
@@ -105,7 +155,7 @@ class TopologyTestDriver:
             self._run, self._why_spark = LocalRun(ready), ready.asked
         self._cases: dict[str, list[Piped]] = defaultdict(list)
         self._ran: Counter[str] = Counter()
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._read_positions: Counter[tuple[str, str]] = Counter()
         self._results: dict[tuple[int, str], list[Any]] | None = None
         self._wall_clock_ms, self._by_wall = initial_wall_clock_ms, physical.by_wall
         self._closed = False
@@ -121,7 +171,8 @@ class TopologyTestDriver:
         ----------
         input : name of an input of the topology, or of a topic that a `TopicPattern` matches.
         key, value : Python values of its types; None for null. A struct is a dict, a Row or a tuple; an int does for
-            a double. The bytes of a topic's key or value may be given instead, and are decoded as in production.
+            a double; a timestamp has a zone. The bytes of a topic's key or value may be given instead, and are
+            decoded as in production.
         ts : event time in ms.
         headers : (name, bytes or None) pairs.
         case : name of an independent case.
@@ -132,17 +183,33 @@ class TopologyTestDriver:
         SourceError : bytes are not of the input's format, and its policy is to fail.
         """
         self._check_open()
+        self._put(input, key, value, ts=ts, headers=headers, case=case)
+
+    def _put(
+        self,
+        input: str,
+        key: Any,
+        value: Any,
+        *,
+        ts: int,
+        headers: Sequence[Header],
+        case: str,
+        zoned: bool = True,
+    ) -> None:
         inlet, before = self._inlet(input), self._cases[case]
-        before.append(inlet.of_topic(input, inlet.record(key, value, ts, headers, len(before), input)))
+        record = inlet.record(key, value, ts, headers, len(before), input, zoned=zoned)
+        before.append(inlet.of_topic(input, record))
         self._results = None
 
     def _inlet(self, name: str) -> Inlet:
         inlet = self._inlets.get(name)
         if inlet is None or inlet.source.origin.pattern is not None:
-            by_pattern = (each for each in self._inlets.values() if each.source.origin.pattern is not None)
-            inlet = next((each for each in by_pattern if each.source.origin.reads(name)), None)
+            by_pattern = (
+                candidate for candidate in self._inlets.values() if candidate.source.origin.pattern is not None
+            )
+            inlet = next((candidate for candidate in by_pattern if candidate.source.origin.reads(name)), None)
         if inlet is None:
-            raise TopologyError(f"Unknown input {name!r}.", hint=_known("Inputs", _names_taken(self._inlets)))
+            raise TopologyError(f"Unknown input {name!r}.", hint=_listing("Inputs", _names_taken(self._inlets)))
         return inlet
 
     def read(self, output: str, *, case: str = "", limit: int | None = None) -> list[TestRecord]:
@@ -161,14 +228,14 @@ class TopologyTestDriver:
             are then taken back, so that the driver goes on as if they had not been.
         """
         records = self._records(output, case)
-        start = self._seen[(case, output)]
+        start = self._read_positions[(case, output)]
         end = len(records) if limit is None else min(start + limit, len(records))
-        self._seen[(case, output)] = end
-        return self._test_records(output, records[start:end])
+        self._read_positions[(case, output)] = end
+        return self._test_records(records[start:end])
 
     def queue_size(self, output: str, *, case: str = "") -> int:
         """How many records of an output have not been read yet."""
-        return len(self._records(output, case)) - self._seen[(case, output)]
+        return len(self._records(output, case)) - self._read_positions[(case, output)]
 
     @property
     def runs_in(self) -> Literal["process", "spark"]:
@@ -181,7 +248,7 @@ class TopologyTestDriver:
         return self._why_spark
 
     @property
-    def drops(self) -> Drops:
+    def drops(self) -> Drops_bounded_run:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return self._run.drops
 
@@ -212,19 +279,19 @@ class TopologyTestDriver:
             )
         stores = run.topology.stores
         if name not in stores:
-            raise TopologyError(f"Unknown store {name!r}.", hint=_known("Stores", stores))
-        kept = stores[name]
+            raise TopologyError(f"Unknown store {name!r}.", hint=_listing("Stores", stores))
+        store = stores[name]
 
         def read() -> list[Entry]:
             self._check_open()
             self._all_results()
-            return run.entries(kept, list(self._cases).index(case)) if case in self._cases else []
+            return run.entries(store, list(self._cases).index(case)) if case in self._cases else []
 
-        if kept.of_entries:
-            return entries_of(kept, read)
-        if kept.versioned:
-            return VersionedKeyValueStore(kept, read)
-        return WindowStore(kept, read) if kept.times else KeyValueStore(kept, read)
+        if store.of_entries:
+            return entries_of(store, read)
+        if store.versioned:
+            return VersionedKeyValueStore(store, read)
+        return WindowStore(store, read) if store.times else KeyValueStore(store, read)
 
     def _all_results(self) -> Mapping[tuple[int, str], list[Any]]:
         if self._results is None:
@@ -234,10 +301,10 @@ class TopologyTestDriver:
     def _records(self, output: str, case: str) -> list[Any]:
         self._check_open()
         if output not in self._outputs:
-            raise TopologyError(f"Unknown output {output!r}.", hint=_known("Outputs", self._outputs))
-        return self._found(self._all_results(), output, case)
+            raise TopologyError(f"Unknown output {output!r}.", hint=_listing("Outputs", self._outputs))
+        return self._select_results(self._all_results(), output, case)
 
-    def _found(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[Any]:
+    def _select_results(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[Any]:
         if case not in self._cases:
             return []
         number = list(self._cases).index(case)
@@ -245,29 +312,24 @@ class TopologyTestDriver:
         # those of several sinks of a topic, in its one order
         return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("position"))
 
-    def _test_records(self, output: str, records: Sequence[Any]) -> list[TestRecord]:
-        placed = output in self._placed
-        parts = [(r.value["value"], r.value["partition"]) if placed else (r.value, None) for r in records]
-        return [
-            TestRecord(r.key, value, r.ts, r.headers, r.step, r.position, partition)
-            for r, (value, partition) in zip(records, parts, strict=True)
-        ]
+    def _test_records(self, records: Sequence[Any]) -> list[TestRecord]:
+        return [TestRecord(r.key, r.value, r.ts, r.headers, r.step, r.position, r.partition) for r in records]
 
     def _run_all(self) -> dict[tuple[int, str], list[Any]]:
         results = self._run_new()
         for _ in range(self._feedback.rounds):
-            before, shown = Counter(self._feedback.done), partial(self._records_of, results)
-            if not self._feedback.pipe(shown, self.pipe, list(self._cases)):
+            previous, reader = Counter(self._feedback.done), partial(self._records_of, results)
+            if not self._feedback.pipe(reader, partial(self._put, zoned=False), list(self._cases)):
                 return results
             try:
                 results = self._run_new()
             except Exception:
-                self._feedback.done = before
+                self._feedback.done = previous
                 raise
         raise self._feedback.endless()
 
     def _records_of(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[TestRecord]:
-        return self._test_records(output, self._found(results, output, case))
+        return self._test_records(self._select_results(results, output, case))
 
     def _run_new(self) -> dict[tuple[int, str], list[Any]]:
         TOPICS.set({each.number: each.topics for each in self._inlets.values() if each.topics})
@@ -280,6 +342,8 @@ class TopologyTestDriver:
                 del records[self._ran[case] :]
             raise
         self._ran = Counter({case: len(records) for case, records in self._cases.items()})
+        for inlet in self._inlets.values():
+            inlet.warn()
         return results
 
     # -- as Kafka Streams names it ---------------------------------------------------------------------------
@@ -298,6 +362,8 @@ class TopologyTestDriver:
         """
         self._inlet(topic)
         start = self._wall_clock_ms if start_ts is None else start_ts
+        if type(start) is not int:
+            raise TopologyError(f"start_ts= takes a time in ms since 1970: start_ts={start!r:.80}.", hint="start_ts=0")
         return TestInputTopic(self, topic, case, start, duration_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, *, case: str = "") -> TestOutputTopic:
@@ -309,7 +375,7 @@ class TopologyTestDriver:
         case : name of an independent case.
         """
         if topic not in self._outputs:
-            raise TopologyError(f"Unknown output {topic!r}.", hint=_known("Outputs", self._outputs))
+            raise TopologyError(f"Unknown output {topic!r}.", hint=_listing("Outputs", self._outputs))
         return TestOutputTopic(self, topic, case)
 
     def advance_wall_clock_time(self, advance: Duration) -> None:
@@ -323,6 +389,8 @@ class TopologyTestDriver:
         """
         self._check_open()
         wall = self._wall_clock_ms + duration_ms(advance, "advance")
+        if wall < self._wall_clock_ms:
+            raise TopologyError(f"The wall clock moves forward: advance={advance!r}.", hint='advance="5 minutes"')
         if self._by_wall and isinstance(self._run, LocalRun):
             self._all_results()
             self._results = self._run.show_wall_clock(wall)
@@ -347,16 +415,13 @@ class TopologyTestDriver:
             raise TopologyError("The test driver is closed.", hint="Make another: TopologyTestDriver(topology).")
 
 
-__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
-
-
 def _inlets(plan: Plan) -> dict[str, Inlet]:
     """The inputs that records are piped into, by their names."""
     ends_later = dropped_source(plan) is not None
 
     def keeps(source: SourceNode) -> bool:
         later = (raised_source(plan, source), invalid_timestamp_source(plan, source))
-        return ends_later or any(each is not None for each in later)
+        return ends_later or any(node is not None for node in later)
 
     return {
         s.input: Inlet(n, s, undecodable_source(plan, s), keeps(s))
@@ -367,19 +432,19 @@ def _inlets(plan: Plan) -> dict[str, Inlet]:
 
 def _names_taken(inlets: Mapping[str, Inlet]) -> list[str]:
     """The names of inputs; of one with a pattern, the names that it takes."""
-    patterns = {name: each.source.origin.pattern for name, each in inlets.items()}
+    patterns = {name: inlet.source.origin.pattern for name, inlet in inlets.items()}
     return [name if pattern is None else f"topics that match {pattern!r}" for name, pattern in patterns.items()]
 
 
-def _refuse_wall(topology: Topology, why: str) -> None:
+def _refuse_wall(topology: Topology, reason: str) -> None:
     """Raise where a run by Spark, which is one batch of all records, would have no place for what the clock shows."""
     if topology.physical.by_wall:
         raise TopologyError(
             "Timers by the wall clock need a driver in this process, and this one runs on Spark.",
-            given=f"TopologyTestDriver(topology, ...); {why}",
+            given=f"TopologyTestDriver(topology, ...); {reason}",
             hint="Give the driver no session: TopologyTestDriver(topology).",
         )
 
 
-def _known(what: str, names: Iterable[str]) -> str:
-    return f"{what}: {', '.join(names) or 'none'}."
+def _listing(subject: str, names: Iterable[str]) -> str:
+    return f"{subject}: {', '.join(names) or 'none'}."

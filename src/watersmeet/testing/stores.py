@@ -6,29 +6,54 @@ of text, and of integers that are not negative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType
+from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
+from pyspark.sql.types import DataType, StructField, StructType
 
-from watersmeet._engine.aggregates.of_plan import fold_of
-from watersmeet._engine.keys.keybytes import encode_keys
+from watersmeet._engine.aggregates.registry import fold_of
+from watersmeet._engine.keys import encode_keys
 from watersmeet._engine.operator import OperatorContext
-from watersmeet._engine.operators.processors.live_entries import lasting
-from watersmeet._engine.rows.columns import stacked
+from watersmeet._engine.operators.process_state import lasting
+from watersmeet._engine.rows import stacked
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time.times import REACH
-from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
-from watersmeet._plan.operators.spec import TableSchema
-from watersmeet._plan.operators.stream_versioned_table import AsOfParams
-from watersmeet._plan.operators.versioned_table import VersionedParams
-from watersmeet._spark.formats.values import Unfit, fitted
-from watersmeet._worker.formats.arrow_types import spark_type
+from watersmeet._engine.time import REACH
+from watersmeet._plan.declaration import TableSchema
+from watersmeet._plan.operators.aggregates import AggregateParams
+from watersmeet._plan.operators.joins import AsOfParams
+from watersmeet._plan.operators.processors import ProcessParams
+from watersmeet._plan.operators.tables import VersionedParams
+from watersmeet._spark.formats import Unfit, fitted
+from watersmeet._worker.formats.arrow_types import arrow_schema, spark_type
 from watersmeet.errors import TopologyError
-from watersmeet.testing.values import arrow_rows, python_rows
+from watersmeet.hints import answering
+
+# Python values as Arrow's columns and back, as Spark takes and collects them.
+
+Columns = Sequence[tuple[str, DataType]]
+"""Names and types."""
+
+
+def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
+    """The rows as columns, of the types of the workers."""
+    schema = _schema(columns)
+    return LocalDataToArrowConversion.convert(rows, schema, False).cast(arrow_schema(schema))
+
+
+def python_rows(rows: pa.Table, columns: Columns) -> list[tuple[Any, ...]]:
+    """The columns' values as Spark collects them, row by row."""
+    schema = _schema(columns)
+    table = rows.select(schema.names).cast(arrow_schema(schema))
+    return [tuple(row) for row in ArrowTableToRowsConversion.convert(table, schema)]
+
+
+def _schema(columns: Columns) -> StructType:
+    return StructType([StructField(name, kind, True) for name, kind in columns])
+
 
 _KINDS = {
     ("key",): (),
@@ -129,11 +154,11 @@ class StoredTable:
         )
         order = encode_keys(table.column("key")).to_pylist()
         times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(pairs)
-        found = (
+        entries = (
             Entry((at, *when), key, when, value, known_from)
             for at, when, (key, value) in zip(order, times, pairs, strict=True)
         )
-        return sorted(found, key=lambda entry: entry.order)
+        return sorted(entries, key=lambda entry: entry.order)
 
     def order_of(self, key: Any) -> bytes:
         """The bytes of a key that was given.
@@ -143,25 +168,25 @@ class StoredTable:
         TopologyError : it is not of the keys' type.
         """
         try:
-            given = fitted(key, self.key, "key", nullable=False)
+            value = fitted(key, self.key, "key", nullable=False)
         except Unfit as error:
             raise TopologyError(
                 f"A key of the store {self.schema.name!r} has another type.",
                 given=error.fault,
                 hint=f"Its keys are of the type {self.key.simpleString():.200}.",
             ) from None
-        column = arrow_rows([(given,)], (("key", self.key),)).column("key")
+        column = arrow_rows([(value,)], (("key", self.key),)).column("key")
         return bytes(encode_keys(column)[0].as_py())
 
 
 def stores_of(contexts: Iterable[OperatorContext]) -> dict[str, StoredTable]:
     """The stores of a topology, by name, of its operators' contexts."""
-    found: dict[str, StoredTable] = {}
+    stores: dict[str, StoredTable] = {}
     for context in contexts:
         for schema in context.kept:
             if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
-                found.setdefault(schema.name, StoredTable(context, schema))
-    return found
+                stores.setdefault(schema.name, StoredTable(context, schema))
+    return stores
 
 
 @dataclass(frozen=True)
@@ -191,6 +216,7 @@ class DriverStore:
         return len(self._rows())
 
 
+@answering
 class KeyValueStore(DriverStore):
     """A store with a row for each key; made by `TopologyTestDriver.get_store`."""
 
@@ -201,8 +227,8 @@ class KeyValueStore(DriverStore):
         ------
         TopologyError : the key is not of the keys' type.
         """
-        wanted = self.kept.order_of(key)
-        return next((entry.value for entry in self._rows() if entry.order[0] == wanted), None)
+        order = self.kept.order_of(key)
+        return next((entry.value for entry in self._rows() if entry.order[0] == order), None)
 
     def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
         """(key, value) of the keys between the two, both included, in order; None: no limit (KIP-763).
@@ -224,6 +250,7 @@ class KeyValueStore(DriverStore):
         return self.range()
 
 
+@answering
 class VersionedKeyValueStore(KeyValueStore):
     """A store that has the past of its keys, too (KIP-889); made by `TopologyTestDriver.get_store`."""
 
@@ -241,17 +268,18 @@ class VersionedKeyValueStore(KeyValueStore):
         """
         if as_of is None:
             return super().get(key)
-        wanted = self.kept.order_of(key)
-        mine = [entry for entry in self.read() if entry.order[0] == wanted]
-        valid = [entry for entry in mine if entry.times[0] <= as_of]
-        known = valid and (as_of >= valid[-1].known_from or valid[-1] is mine[-1])
-        return valid[-1].value if known else None
+        order = self.kept.order_of(key)
+        versions = [entry for entry in self.read() if entry.order[0] == order]
+        valid = [entry for entry in versions if entry.times[0] <= as_of]
+        available = valid and (as_of >= valid[-1].known_from or valid[-1] is versions[-1])
+        return valid[-1].value if available else None
 
     def _rows(self) -> list[Entry]:
         last = {entry.order[0]: entry for entry in self.read()}
         return [entry for entry in last.values() if entry.value is not None]
 
 
+@answering
 class WindowStore(DriverStore):
     """A store with a row for each key and window, or session; made by `TopologyTestDriver.get_store`.
 
@@ -267,9 +295,9 @@ class WindowStore(DriverStore):
         ------
         TopologyError : the key is not of the keys' type.
         """
-        wanted = self.kept.order_of(key)
-        mine = (entry for entry in self.read() if entry.order[0] == wanted)
-        return [(_window(e), e.value) for e in mine if e.times[-1] >= from_ts and e.times[0] <= to_ts]
+        order = self.kept.order_of(key)
+        entries = (entry for entry in self.read() if entry.order[0] == order)
+        return [(_window(e), e.value) for e in entries if e.times[-1] >= from_ts and e.times[0] <= to_ts]
 
     def all(self) -> list[tuple[tuple[Any, Any], Any]]:
         """((key, window), value) of all rows, in order."""
@@ -278,3 +306,44 @@ class WindowStore(DriverStore):
 
 def _window(entry: Entry) -> Any:
     return entry.times[0] if len(entry.times) == 1 else entry.times
+
+
+# The maps and lists of processors under test, to be read as they are after all records that have been piped.
+
+
+class EntryStore(DriverStore):
+    """A processor's map or list; made by `TopologyTestDriver.get_store`."""
+
+    def get(self, key: Any) -> Any:
+        """The key's map, a dictionary in the order of its keys, or its list; empty where there is none.
+
+        Raises
+        ------
+        TopologyError : the key is not of the store's type.
+        """
+        order = self.kept.order_of(key)
+        return self._assemble([entry for entry in self._rows() if entry.order[0] == order])
+
+    def all(self) -> list[tuple[Any, Any]]:
+        """(key, map or list) of all keys that have one, in order."""
+        groups: dict[bytes, list[Entry]] = {}
+        for entry in self._rows():
+            groups.setdefault(entry.order[0], []).append(entry)
+        return [(entries[0].key, self._assemble(entries)) for entries in groups.values()]
+
+    def _assemble(self, entries: list[Entry]) -> Any:
+        return {entry.times[0]: entry.value for entry in entries}
+
+
+class ListEntries(EntryStore):
+    """The same of lists."""
+
+    def _assemble(self, entries: list[Entry]) -> Any:
+        return [entry.value for entry in entries]
+
+
+def entries_of(table: StoredTable, read: Callable[[], list[Entry]]) -> EntryStore:
+    """A processor's map or list."""
+    params = table.context.params(ProcessParams)
+    kinds = {store.name: store.kind for store in params.stores}
+    return (ListEntries if kinds[table.schema.name] == "list" else EntryStore)(table, read)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from watersmeet.errors import TopologyError
-from watersmeet.names import answering
+from watersmeet.hints import answering
 
 Header = tuple[str, bytes | None]
 _MISSING: Any = object()

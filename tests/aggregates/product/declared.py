@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.aggregates.declared import AnyAggregate, Function, OfOne, Types, Use, check_number
-from watersmeet.names import answered_as
+from watersmeet.aggregates.declaration import AnyAggregate, Function, OfOne, Types, Use, check_number
+from watersmeet.hints import answered_as
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.aggregates.product.declared import Product as Declared
-from watersmeet._engine.aggregates.kernels.bag import Bag
-from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
+from watersmeet._engine.aggregates.kernel import AggregateKernel, Bag, KernelTypes
 
 
 def kernel(how: Declared, kept: KernelTypes) -> AggregateKernel:
@@ -34,13 +33,13 @@ class Product(AggregateKernel):
         """See `AggregateKernel`."""
         return pa.repeat(pa.scalar(1, pa.int64()), count)
 
-    def add(self, kept: pa.Array, values: pa.Array) -> pa.Array:
+    def add(self, states: pa.Array, values: pa.Array) -> pa.Array:
         """See `AggregateKernel`."""
-        return self._rest(pc.multiply(kept, pc.coalesce(values, pa.scalar(1, pa.int64()))))
+        return self._rest(pc.multiply(states, pc.coalesce(values, pa.scalar(1, pa.int64()))))
 
-    def merge(self, kept: pa.Array, other: pa.Array) -> pa.Array:
+    def merge(self, left: pa.Array, right: pa.Array) -> pa.Array:
         """See `AggregateKernel`."""
-        return self._rest(pc.multiply(kept, other))
+        return self._rest(pc.multiply(left, right))
 
     def _rest(self, numbers: pa.Array) -> pa.Array:
         return pc.subtract(numbers, pc.multiply(pc.divide(numbers, self._modulo), self._modulo))

@@ -34,7 +34,7 @@ ROWS: list[Row] = [
     ("grouped.agg(top=wm.top_k(k=3, by=lambda v: v['marks']))", "top_k .. by .. map", "wm.top_k(k=3, by="),
     ("grouped.agg(top=wm.max_by(lambda v: v['page']))", "max_by .. by", "by=lambda value:"),
     ("grouped.agg(top=wm.max_by(lambda v: v['page'], by=lambda v: v['marks']))", "max_by .. by .. map", "field"),
-    ("grouped.agg(top=wm.max_by(lambda v: v['page'], by='user'))", "by of 'top' .. 'user'", "value['user']"),
+    ("grouped.agg(top=wm.max_by(lambda v: v['page'], by='user'))", "max_by .. by='user'", "value['user']"),
     ("grouped.agg(middle=wm.percentile(lambda v: v['user']))", "percentile .. p", "p=0.5"),
     ("grouped.agg(middle=wm.percentile(lambda v: v['user'], 50))", "p=50", "p=0.5"),
     ("grouped.agg(middle=wm.percentile(lambda v: v['page'], 0.5))", "percentile .. string", "cast"),
@@ -71,7 +71,7 @@ ROWS: list[Row] = [
     ("grouped.aggregate(lambda x: 0, lambda v, n: n + 1)", "initializer .. 1 argument", "lambda: 0"),
     ("grouped.aggregate(lambda: 0, lambda k, v, n, m: n)", "aggregator .. 4 arguments", "(value, aggregate)"),
     ("grouped.aggregate(lambda: 0, lambda v, n: v['page'])", "aggregator .. string", "Cast"),
-    ("grouped.aggregate(lambda: 0, wm.python(5))", "aggregator .. 5", "(value, aggregate)"),
+    ("grouped.aggregate(lambda: 0, wm.python(5))", "function=5", "lambda value, aggregate"),
     ("grouped.aggregate(lambda: 0, wm.python(lambda v, n: n, 'lng'))", "'lng'", "long"),
     ("grouped.aggregate(lambda: 0, wm.python(lambda v, n: n, int))", "int", "long"),
     ("grouped.aggregate(lambda: 0, wm.python())", "python .. function", "wm.python(lambda"),
@@ -172,4 +172,45 @@ ROWS: list[Row] = [
     ("wm.StreamsBuilder('x').build()", "reads nothing", "builder.stream"),
     ("clicks.to('o'); builder.build(); clicks.to('p')", "has been built", "before build()"),
     ("clicks.to('o'); t = builder.build(); builder.stream('n', key='long', value='long')", "has been built", "before"),
+    # joins whose hint is followed
+    ("users.join(others, lambda a, b: a, window='1 hour')", "KTable.join .. window='1 hour'", "Leave it out"),
+    ("users.left_join(others, lambda a, b: a, windows=near)", "KTable.left_join .. windows=", "Leave it out"),
+    (
+        "users.outer_join(others, lambda a, b: a, within='1 hour')",
+        "KTable.outer_join .. within='1 hour'",
+        "Leave it out",
+    ),
+    (
+        "clicks.outer_join(users, lambda a, b: a)",
+        "outer_join needs windows",
+        "left_join(table .. to_table().outer_join(",
+    ),
+    ("clicks.join(users, None)", "joiner .. None", "lambda left, right:"),
+    ("grouped.reduce('total')", "reducer .. 'total'", "lambda aggregate, value: value['total']"),
+    ("clicks.split({'a': lambda v: v['user'] > 1})['b']", "no branch 'b'", "'a'"),
+    ("clicks.split({'a': lambda v: v['user'] > 1}).a", "no 'a'", "branches['a']"),
+    ("clicks.split({'a': lambda v: v['user'] > 1}).to('x')", "no 'to'", "branches['a'].to"),
+    ("clicks.to('x', name='')", "name=''", "name='counts'"),
+    # folds that return nothing, or take their arguments the other way round
+    (
+        "def add(v, a):\n    a.append(v['user'])\ngrouped.aggregate(lambda: [0], wm.python(add, 'array<long>'))",
+        "add returns None",
+        "return aggregate + [value]",
+    ),
+    (
+        "class Own(wm.Aggregate):\n    state = result = 'array<long>'\n    init = lambda self: []\n"
+        "    def add(self, state, value):\n        state.append(value)\ngrouped.agg(own=Own(lambda v: v['user']))",
+        "Own.add returns None",
+        "Return the state",
+    ),
+    (
+        "grouped.aggregate(lambda: 0, wm.python(lambda agg, v: agg + v['user']))",
+        "(value, aggregate) .. called (agg, v)",
+        "lambda value, aggregate",
+    ),
+    ("grouped.reduce(lambda value, aggregate: value)", "(aggregate, value)", "lambda aggregate, value"),
+    ("grouped.reduce(max)", "max", "wm.max("),
+    ("grouped.agg(mean=wm.avg(lambda v: v['user']).alias('mean'))", "alias", "keyword"),
+    ("grouped.agg(mean=wm.sum(lambda v: v['user']) / wm.count())", "wm.sum() and wm.count()", "map_values"),
+    ("grouped.agg(more=1 + wm.count())", "wm.count()", "map_values"),
 ]

@@ -8,6 +8,16 @@ DRIVER = (
     "driver = TopologyTestDriver(builder.build())\n"
 )
 START = "clicks.to('o')\nbuilder.build().start(spark, "
+PROCESSOR = """class P:
+    def process(self, record, context):
+        {}
+stores = [wm.ValueStore("s", "long"), wm.ListStore("l", "long"), wm.MapStore("m", "string", "long")]
+clicks.process_values(P, value="long", stores=stores).to("o")
+from watersmeet.testing import TopologyTestDriver
+driver = TopologyTestDriver(builder.build())
+driver.pipe("clicks", key=1, value={{"page": "a", "user": 7}}, ts=0)
+driver.read("o")
+"""
 ROWS: list[Row] = [
     (
         DRIVER + "driver.pipe('clicks', key=1, value={'at': '2026-01-31T00:00:00Z'}, ts=0)",
@@ -121,4 +131,29 @@ ROWS: list[Row] = [
     ("wm.plan_change(folder, builder)", "StreamsBuilder", "builder.build()"),
     ("clicks.to('o')\nwm.plan_change(builder.build(), folder)", "Topology", "plan_change("),
     ("wm.latest('/x')", "latest", "wm.latest("),
+    (START + "checkpoint=folder, available_now='yes')", "available_now='yes'", "available_now=True"),
+    (START + "checkpoint=folder, evolve=1)", "evolve=1", "evolve=True"),
+    (START + "checkpoint=folder, progress='no')", "progress='no'", "progress=True"),
+    (START + "checkpoint=folder, shards=True)", "shards=True", "shards=4"),
+    (START + "checkpoint=folder, name=5)", "name=5", 'name="orders"'),
+    (DRIVER + "driver.advance_wall_clock_time('-5 minutes')", "'-5 minutes'", "advance="),
+    (DRIVER + "driver.create_input_topic('clicks', start_ts='now')", "start_ts='now'", "start_ts=0"),
+    (DRIVER + "driver.get_store('users').fetch(1)", "fetch", "get"),
+    (DRIVER + "driver.get_store('users').get()", "get needs key", "key"),
+    (DRIVER + "driver.read('pages', limit='3')", "limit='3'", "a whole number"),
+    (DRIVER + "driver.read('pages', limit=-3)", "limit=-3", "not below 0"),
+    (DRIVER + "driver.read('pages', case=3)", "case=3", "a text"),
+    (DRIVER + "driver.pipe('clicks', 1, None, ts=0, headers=5)", "headers=5", "a list"),
+    (DRIVER + "driver.create_input_topic({})", "topic={}", "a text"),
+    # processors, by the names of Kafka Streams and others
+    (PROCESSOR.format("context.foward(record)"), "Context has no 'foward' .. line 3", "forward"),
+    (PROCESSOR.format("context.schedule(5)"), "no 'schedule'", "set_timer("),
+    (PROCESSOR.format("context.forward('text')"), "forward('text')", "context.forward(value="),
+    (PROCESSOR.format("context.forward(record, value=record.vaule)"), "Record has no 'vaule'", "value"),
+    (PROCESSOR.format("context.get_store('s').append(1)"), "ValueState has no 'append'", "wm.ListStore"),
+    (PROCESSOR.format("context.get_store('s').get(record.key)"), "Value.get()", "wm.MapStore("),
+    (PROCESSOR.format("context.get_store('m').items()"), "MapState has no 'items'", "all()"),
+    (PROCESSOR.format("context.get_store('l').push(1)"), "ListState has no 'push'", "append(value)"),
+    ("wm.read_state(spark, folder, 'users', keys='ann')", "'ann'", "['ann']"),
+    ("class Own(wm.Output):\n    def write(self, rows): pass\nclicks.to(Own(), name='own')", "(rows)", "rows, batch"),
 ]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from watersmeet.cli.topologies import made_topology
 from watersmeet.errors import MissingName
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[3]
 SRC = str(ROOT / "src")
@@ -105,6 +106,25 @@ def test_texts_grow():
     )
     done = ran("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_texts.py", cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout[-2000:]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "place", ["for each in ('page', 'user'): named[each] = {}", "named |= {{each: {} for each in ('page', 'user')}}"]
+)
+def test_a_function_has_the_values_of_its_own_round_of_a_loop(spark: SparkSession, place: str) -> None:
+    builder = wm.StreamsBuilder("rounds")
+    clicks = builder.stream("clicks", key="long", value=wm.json("page string, user long"))
+    named: dict[str, Any] = {}
+    names: dict[str, Any] = {"clicks": clicks, "named": named}
+    exec(place.format("clicks.map_values(lambda value: value[each])"), names)
+    exec("for each in ('a', 'b'): named[each] = clicks.filter(lambda value: value['page'] == each)", names)
+    for each, stream in named.items():
+        stream.to(each)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("clicks", key=1, value={"page": "a", "user": 7}, ts=0)
+        assert [[record.value for record in driver.read(each)] for each in ("page", "user", "b")] == [["a"], [7], []]
+        assert len(driver.read("a")) == 1
 
 
 @pytest.mark.spark

@@ -21,13 +21,12 @@ from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAgg
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, REF, by_step, driver_of, run
 from watersmeet._engine.aggregates import contributions as operator
-from watersmeet._engine.aggregates.fold import Work, in_rounds
-from watersmeet._engine.aggregates.functions import ArrayFold
-from watersmeet._engine.aggregates.scans import ROUNDS
-from watersmeet._engine.expressions.evaluated import Evaluated
+from watersmeet._engine.aggregates.folds import ROUNDS, ArrayFold, Work, in_rounds
+from watersmeet._engine.expressions.program import Evaluated
 from watersmeet._engine.expressions.tree import Call, Operand
 from watersmeet._plan.folds import FunctionFold, Step
-from watersmeet.aggregates import collect_list, python
+from watersmeet.aggregates.collections import collect_list
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import FunctionError
 
 PAYLOAD = LIBRARY.lift(text.payload, "string")

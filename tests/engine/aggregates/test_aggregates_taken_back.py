@@ -27,7 +27,7 @@ from tests.engine.aggregates.aggregate_chance import (
     form,
 )
 from tests.engine.kit import by_step, driver_of
-from watersmeet._engine import exact_sums as sums
+from watersmeet._engine.aggregates import sums
 
 
 def rounded(value: Fraction) -> float:

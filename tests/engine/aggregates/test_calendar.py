@@ -12,7 +12,7 @@ import pytest
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
-from watersmeet._engine.aggregates.windows.calendar import Calendar
+from watersmeet._engine.windowing import Calendar
 from watersmeet.errors import TopologyError
 from watersmeet.windows import CalendarWindows
 

@@ -14,7 +14,7 @@ from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.plans.test_changes import Build, change, outcomes
 from watersmeet._engine.operator import operator_table
-from watersmeet._engine.operators.distinct import _reached
+from watersmeet._engine.operators.tables import _reached
 from watersmeet._engine.state.runs import State
 from watersmeet.errors import TopologyError
 from watersmeet.processors import ValueStore

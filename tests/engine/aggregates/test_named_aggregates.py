@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 import watersmeet.aggregates as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import LIBRARY, by_step, driver_of
-from watersmeet._engine.aggregates.kinds import part_of
-from watersmeet._engine.aggregates.named import NamedFoldKernel
-from watersmeet._engine.aggregates.parts import AggregateKernel, KernelTypes
-from watersmeet._engine.aggregates.scans import ROUNDS, Groups
+from watersmeet._engine.aggregates.folds import ROUNDS, Groups
+from watersmeet._engine.aggregates.kernel import AggregateKernel, KernelTypes
+from watersmeet._engine.aggregates.registry import NamedFoldKernel, part_of
 from watersmeet._plan import folds
 from watersmeet.errors import FunctionError, TopologyError
 

@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.aggregates.fold import Work, in_rounds
-from watersmeet._engine.aggregates.functions import ArrayFold
-from watersmeet._engine.aggregates.plain.compiled import CompiledFold
-from watersmeet._engine.aggregates.raising import RAISED
-from watersmeet._engine.expressions.errors import EvaluationError
+from watersmeet._engine.aggregates.folds import RAISED, ArrayFold, CompiledFold, Work, in_rounds
 from watersmeet._engine.expressions.evaluate import unsupported
-from watersmeet._engine.expressions.evaluated import Evaluated
-from watersmeet._engine.expressions.plain_values import plain
-from watersmeet._engine.expressions.scalars.steps import of_values, stepped
-from watersmeet._engine.expressions.scalars.writer import NoForm
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
+from watersmeet._engine.expressions.program import Evaluated
+from watersmeet._engine.expressions.scalars import NoForm, of_values, stepped
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Expression, Literal, Operand, plain, type_of
 from watersmeet._plan.folds import FunctionFold, Step
 
 NAMES = ("key", "value", "aggregate")

@@ -25,16 +25,13 @@ from proof.oracle.windows.aggregation import Aggregator
 from proof.runners.library import as_written
 from tests.engine.kit import by_step
 from watersmeet._engine.aggregates import contributions
-from watersmeet._engine.aggregates.fold import Work, in_rounds
-from watersmeet._engine.aggregates.functions import ArrayFold
-from watersmeet._engine.aggregates.scans import ROUNDS
-from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.evaluated import Evaluated
-from watersmeet._engine.expressions.tree import Call, Operand
-from watersmeet._engine.rows.columns import gather
+from watersmeet._engine.aggregates.folds import ROUNDS, ArrayFold, Work, in_rounds
+from watersmeet._engine.expressions.program import Evaluated
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Operand
+from watersmeet._engine.rows import gather
 from watersmeet._plan.folds import FunctionFold, Step
-from watersmeet.aggregates import python
-from watersmeet.aggregates import sum as total
+from watersmeet.aggregates.sums import sum as total
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 
 KEYS = st.sampled_from(["a", "b"])

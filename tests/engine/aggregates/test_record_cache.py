@@ -11,7 +11,7 @@ from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from proof.oracle import functions as text
 from tests.engine.kit import LIBRARY, PLUS, REF, Step, joined, run, tables
-from watersmeet._plan.record_cache import with_record_cache
+from watersmeet._plan.physical import with_record_cache
 
 
 def cached(build: Callable[[Any], Any]) -> EngineDriver:

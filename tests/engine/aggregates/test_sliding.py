@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet._engine.aggregates.windows import sliding_in_order
-from watersmeet._engine.aggregates.windows.sliding import slid
-from watersmeet._engine.aggregates.windows.sliding_changes import Slid, StoredWindows
-from watersmeet._engine.aggregates.windows.sliding_in_order import SlidingRecords, in_order
-from watersmeet._engine.aggregates.windows.sliding_out_of_order import out_of_order
-from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.operators import sliding_aggregate
+from watersmeet._engine.operators.sliding_aggregate import (
+    Slid,
+    SlidingRecords,
+    StoredWindows,
+    in_order,
+    out_of_order,
+    slid,
+)
+from watersmeet._engine.rows import Int64s
 
 EMPTY = StoredWindows(*[np.zeros(0, dtype=np.int64)] * 4)
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 9)), max_size=25)
@@ -122,6 +126,6 @@ def test_what_a_hot_key_in_order_brings_is_folded_in_two_levels(spans: int) -> N
     found = slid(keys, ts, ts - 1, EMPTY, 90, frozenset())
     assert found.level.max() <= 1
     assert len(found.by) == len(found.record)
-    assert sliding_in_order.in_order(
+    assert sliding_aggregate.in_order(
         SlidingRecords.of(np.arange(5_000), keys, ts, EMPTY), ts - 1, EMPTY, 90, set()
     ).all()

@@ -18,7 +18,7 @@ from proof.oracle.tables.table import TableSource
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.oracle.windows.suppress import Room, Suppress
 from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError, WatersmeetError
 from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 

@@ -16,7 +16,7 @@ from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import PLUS, Said, by_step, driver_of, oracle_says, run
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 
 RESET, SET = AGGREGATORS["reset"], AGGREGATORS["set"]
 """Folds that give null: of a stream for a value that ends with 3, of a table for the last row of a group."""

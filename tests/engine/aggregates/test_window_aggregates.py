@@ -17,7 +17,7 @@ from proof.oracle.records import Windowed
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from tests.engine.kit import PLUS, by_step, driver_of, run
 from watersmeet._engine.aggregates import contributions
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError
 from watersmeet.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.expressions import explosion
-from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.explosion import TooManyRows
-from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.expressions.tree import Call, Operand
+from watersmeet._engine.expressions import program as explosion
+from watersmeet._engine.expressions.program import Program, TooManyRows
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Operand
 
 LISTS = pa.list_(pa.list_(pa.int64()))
 VALUES = [[[1, 2], [3]], [], None, [[], None, [0]]]

@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.program import Program, needed
-from watersmeet._engine.expressions.tree import Call, Literal, Operand
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Literal, Operand
 
 TEXT, LONG = pa.string(), pa.int64()
 PERSON = pa.struct([("name", TEXT), ("age", LONG)])

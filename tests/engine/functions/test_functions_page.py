@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from watersmeet._engine.expressions.evaluate import MODULES
+from watersmeet._engine.expressions.evaluate import FAMILIES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "functions.md"
 
@@ -15,4 +15,4 @@ def test_the_page_of_functions_names_each_class_that_has_a_kernel():
     text = PAGE.read_text().partition("## ")[0]
     rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("| ")]
     listed = [name for row in rows[1:] for name in re.findall(r"`(\w+)`", row.split("|")[3])]
-    assert sorted(listed) == sorted(name for module in MODULES for name in (*module.KERNELS, *module.LAZY))
+    assert sorted(listed) == sorted(name for family in FAMILIES for name in (*family.kernels, *family.lazy))

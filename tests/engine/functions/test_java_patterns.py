@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._engine.expressions.functions.regular.java import pattern_of
+from watersmeet._engine.expressions.regular import pattern_of
 
 TAKEN = [r"\W+", r"(\d+)-(\d+)", "^[a-z]+$", r"\s*,\s*", "(?i)foo|bar", "a(?=b)", "[a-]", r"[\w.]+@[\w.]+", "a{2,3}?b"]
 LEFT = [r"\bfoo", r"(a)\1", "[a[b]]", "[a-z&&[b]]", "(?<=a)b", "(?<n>a)", r"\p{L}", r"\Qa\E", "(a*)*", "(?:a|)+", "a**"]

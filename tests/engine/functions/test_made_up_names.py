@@ -55,6 +55,19 @@ def test_a_name_is_numbered_only_where_it_is_taken() -> None:
     assert names == ["count-orders", "count-orders-2", "reduce-orders", "mine", "count-mine"]
 
 
+def test_branches_of_one_name_in_two_splits_are_numbered() -> None:
+    builder = arrow_builder("names")
+    for topic in ("orders", "refunds", "payments"):
+        branches = builder.stream(topic, key="string", value="string").split({"large": is_there}, default="small")
+        branches["large"].to(f"large-{topic}")
+        branches["small"].to(f"small-{topic}")
+    other = builder.stream("others", key="string", value="string").split({"other": is_there})
+    other["other"].to("other")
+    described = builder.build().describe()
+    for name in ("split-1-large", "split-1-small", "split-2-large", "split-3-small", "split-1-other"):
+        assert f" {name} <- " in described
+
+
 def test_branches_and_merged_streams_are_told_apart() -> None:
     builder = arrow_builder("names")
     orders, refunds = (builder.stream(name, key="string", value="string") for name in ("orders", "refunds"))

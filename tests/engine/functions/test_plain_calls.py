@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.plain_calls import PlainCall
+from watersmeet._engine.expressions.python_calls import PlainCall
+from watersmeet._engine.expressions.tree import EvaluationError
 
 LONG = pa.int64()
 

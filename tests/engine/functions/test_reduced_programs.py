@@ -6,11 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.expressions.errors import EvaluationError
-from watersmeet._engine.expressions.program import Columns, Program
-from watersmeet._engine.expressions.reduced import fields_read, reduced
-from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand, type_of
-from watersmeet._engine.rows.sizes import Picked
+from watersmeet._engine.expressions.program import Columns, Program, fields_read, reduced
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Expression, Literal, Operand, type_of
+from watersmeet._engine.row_sizes import Picked
 
 ORDER = pa.struct([("item", pa.string()), ("amount", pa.float64())])
 PAID = pa.struct([("paid", pa.float64()), ("method", pa.string())])

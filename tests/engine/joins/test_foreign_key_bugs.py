@@ -17,8 +17,8 @@ from tests.engine.kit import (
     run,
     tables,
 )
-from watersmeet._engine.exchange import routing
-from watersmeet._engine.operators import foreign_key_send, subscriptions
+from watersmeet._engine import exchange
+from watersmeet._engine.operators import foreign_key_join
 
 # -- the known bugs of the field ---------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ def by_value(left: Any, right: Any) -> Any:
 @pytest.fixture
 def one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """All keys have one hash."""
-    for module in (routing, foreign_key_send, subscriptions):
+    for module in (exchange, foreign_key_join, foreign_key_join):
         monkeypatch.setattr(module, "hash_keys", lambda keys: np.zeros(len(keys), dtype=np.int64))
 
 

@@ -29,8 +29,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
-from watersmeet._engine.exchange.clock import Clock
-from watersmeet._engine.exchange.routing import Outlet, stamp_sources
+from watersmeet._engine.exchange import Clock, Outlet, stamp_sources
 from watersmeet.errors import TopologyError
 
 

@@ -18,17 +18,13 @@ from proof.layout import setting_of
 from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
-from watersmeet._engine.exchange.routing import Outlet, Route, pack
-from watersmeet._engine.exchange.shards import ShardCounts
-from watersmeet._engine.exchange.watermark import times, watermark_of
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.matching import matches
-from watersmeet._engine.operators.level import run_operator
-from watersmeet._engine.rows.columns import ints
+from watersmeet._engine import waiting_rows
+from watersmeet._engine.exchange import Outlet, Route, ShardCounts, pack, times, watermark_of
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.operators import run_operator, stream_join
+from watersmeet._engine.rows import ints
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.time import held
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import TopologyError
 from watersmeet.windows import JoinWindows
 
@@ -217,7 +213,7 @@ def test_a_hot_key_with_a_hundred_thousand_rows_a_side_needs_little_memory(how: 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert pairs == 41 * count - 2 * sum(range(21))
-    assert largest <= matches.PAIRS + count
+    assert largest <= stream_join.PAIRS + count
     assert peak + arrow < 400 << 20
 
 
@@ -240,9 +236,9 @@ def test_state_stays_as_large_as_the_window_while_time_goes_on_for_a_day() -> No
 def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, tmp_path: Path) -> None:
     plan = joined(how, JoinWindows(10**9, 5 * 10**8, 0)).build().physical
     store, cache = MemoryChunkStore(), RunCache(tmp_path)
-    context, count = setting_of(plan, plan.operators[0]), 4 * held.ROWS
-    for start in range(0, count, held.ROWS):
-        times = list(range(start, start + held.ROWS))
+    context, count = setting_of(plan, plan.operators[0]), 4 * waiting_rows.ROWS
+    for start in range(0, count, waiting_rows.ROWS):
+        times = list(range(start, start + waiting_rows.ROWS))
         sides = {0: rows_of(plan, 0, times, [f"key-{t}".ljust(200) for t in times]), 1: rows_of(plan, 1, [], [])}
         assert [len(table) for table in run_operator(context, routed_batches(plan, sides), State(store, cache))] == []
     jump = {side: rows_of(plan, side, [10**10] * (1 - side), ["last"] * (1 - side)) for side in (0, 1)}
@@ -250,7 +246,7 @@ def test_a_jump_of_time_lets_a_large_state_go_in_pieces_and_in_order(how: str, t
     tracemalloc.start()
     for table in run_operator(context, batch, State(store, cache)):
         most = max(most, pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[1])
-        assert len(table) <= held.ROWS
+        assert len(table) <= waiting_rows.ROWS
         assert (ints(table, "ts") == np.arange(told, told + len(table))).all()
         told += len(table)
     tracemalloc.stop()

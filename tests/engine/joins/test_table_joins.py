@@ -12,7 +12,7 @@ import pytest
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver, Result
-from watersmeet._engine.exchange import routing
+from watersmeet._engine import exchange
 
 
 def plus(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -63,7 +63,7 @@ def test_a_hot_key_of_a_hundred_thousand_rows_keeps_its_order() -> None:
 
 
 def test_keys_that_share_a_hash_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, "hash_keys", lambda keys: np.zeros(len(keys), dtype=np.int64))
+    monkeypatch.setattr(exchange, "hash_keys", lambda keys: np.zeros(len(keys), dtype=np.int64))
     driver = joined("outer_join")
     got = run(driver, ("left", "a", "1", 0), ("left", "b", "2", 0), ("right", "b", "3", 1))
     assert got == [("a", "1+null", 0), ("b", "2+null", 0), ("b", "2+3", 1)]
@@ -122,7 +122,7 @@ def test_a_batch_replayed_after_a_crash_gives_the_same_results() -> None:
 
 def test_float_keys_that_are_not_numbers_are_one_key() -> None:
     table = pa.table({"k": pa.array([math.nan, -0.0, 0.0])})
-    hashes = routing.hash_keys(table.column("k"))
+    hashes = exchange.hash_keys(table.column("k"))
     assert len({int(h) for h in hashes}) == 3
 
 

@@ -22,8 +22,8 @@ from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
-from watersmeet._plan.functions_in_state import functions_in_state
-from watersmeet.aggregates import python
+from watersmeet._plan.explain import functions_in_state
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError
 
 KEYS = st.sampled_from(["a", "b", "ab", None])

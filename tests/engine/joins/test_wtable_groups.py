@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.engine.kit import LIBRARY, Said, Step, by_step, driver_of
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import BufferConfig, EmitStrategy, SessionWindows, SlidingWindows, Suppressed, TimeWindows
 
 TENS = TimeWindows(10, 10, 1_000)

@@ -25,7 +25,7 @@ from proof.oracle.windows.wtable import Window, WindowedSide
 from proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
 from proof.runners.library import as_written
 from tests.engine.kit import LIBRARY, PLUS, by_step, run
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import TimeWindows, previous
 
 WINDOW = "struct<start:bigint,end:bigint>"

@@ -12,7 +12,7 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.engine.kit import LIBRARY, PLUS, Said, Step, by_step, driver_of, run
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import FunctionError, TopologyError, WatersmeetError
 from watersmeet.windows import BufferConfig, JoinWindows, SessionWindows, Suppressed, TimeWindows, previous
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -149,7 +152,7 @@ def test_a_key_has_one_timer_of_a_moment_and_one_that_is_deleted_does_not_fire()
 
 
 def test_a_timer_that_sets_itself_for_now_for_ever_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from watersmeet._engine.operators.processors import process as engine
+    from watersmeet._engine.operators import process as engine
 
     monkeypatch.setattr(engine, "_ENDLESS", 100)
     with pytest.raises(FunctionError, match=r"(?s)sets a timer for now in each call of on_timer.*Hint: "):
@@ -174,7 +177,7 @@ def test_what_has_fired_or_was_deleted_leaves_no_row_behind() -> None:
     driver.pipe("in", "z", "", ts=1_001)
     driver.run_batch()
     # time has passed them; runs that hold nothing else are dropped
-    from watersmeet._engine.operators.processors.live_entries import lasting
+    from watersmeet._engine.operators.process_state import lasting
     from watersmeet._engine.state.runs import State
 
     states = [State(store, None) for store in driver.stores.values()]
@@ -397,3 +400,96 @@ def test_the_short_form_keeps_a_state_of_each_key_and_sends_what_it_gives() -> N
         driver.run_batch()
         assert [r.value for r in driver.read("out")] == ["v1@2", "done", "v1@5", "done"]
         assert driver.drops[("steps", "null_value")] == 1
+
+
+# -- attributes --------------------------------------------------------------------------------------------------
+
+
+class Forwards:
+    """Sends each record on."""
+
+    everywhere: ClassVar[list[Any]] = []
+
+    def init(self, context: Any) -> None:
+        self.total, self.last, self.seen, self.queue = 0, None, set[str](), [[0]]
+        self.counts: Counter[str] = Counter()
+        self.part = Part()
+
+    def process(self, record: Any, context: Any) -> None:
+        self.change(record)
+        context.forward(record)
+
+    def change(self, record: Any) -> None:
+        """What a class of these does besides."""
+
+
+@dataclass
+class Part:
+    """A part of a processor."""
+
+    count: int = 0
+
+
+class Lazy(Forwards):
+    """Computes once what all records share."""
+
+    @cached_property
+    def table(self) -> dict[str, int]:
+        """Made when it is first asked for."""
+        return {"a": 1}
+
+    def change(self, record: Any) -> None:
+        assert self.table["a"] == 1
+        self.total = 0
+
+    def close(self) -> None:
+        """Ends what init began."""
+        self.part = None  # type: ignore[assignment]
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "total": lambda self, record: setattr(self, "total", self.total + 1),
+    "last": lambda self, record: setattr(self, "last", record),
+    "seen": lambda self, record: self.seen.add(record.value),
+    "queue": lambda self, record: self.queue[0].append(1),
+    "counts": lambda self, record: self.counts.update(record.value),
+    "part": lambda self, record: setattr(self.part, "count", 1),
+    "everywhere": lambda self, record: self.everywhere.append(1),
+    "new": lambda self, record: setattr(self, "new", 1),
+}
+
+
+def sent_by(make: Callable[[], Any], *, transforms: bool = False) -> list[Any]:
+    """The values of three records in one batch."""
+    builder = arrow_builder("attributes")
+    if transforms:
+        table = builder.table("in", key="string", value="string")
+        table.transform_values(make, value="string").to_stream().to("out")
+    else:
+        builder.stream("in", key="string", value="string").process_values(make, value="string").to("out")
+    driver = EngineDriver(builder.build(), shards=1)
+    for number, value in enumerate("xyz"):
+        driver.pipe("in", "k", value, ts=number)
+    driver.run_batch()
+    return [result.value for result in driver.read("out")]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_attribute_that_changes_after_init_is_refused_by_its_name(name: str) -> None:
+    class Counts(Forwards):
+        everywhere: ClassVar[list[Any]] = []
+        change = CHANGES[name]  # type: ignore[assignment]
+
+        def transform(self, record: Any, context: Any) -> Any:
+            self.change(record)
+            return record.value
+
+    for transforms in (False, True):
+        with pytest.raises(FunctionError, match=rf"Counts changes its attribute '{name}' after init") as error:
+            sent_by(Counts, transforms=transforms)
+        assert "context.get_store" in str(error.value.hint)
+        Counts.everywhere.clear()
+
+
+def test_attributes_that_init_makes_and_close_ends_are_no_state() -> None:
+    assert sent_by(Lazy) == ["x", "y", "z"]

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.blob import decode, encode
+from watersmeet._engine import row_sizes
+from watersmeet._engine.row_sizes import decode, encode
 from watersmeet.errors import CorruptData
 
 TABLE = pa.table(
@@ -65,7 +65,7 @@ def test_bytes_of_something_else_are_named() -> None:
 
 def test_another_format_version_is_named() -> None:
     with pytest.raises(CorruptData, match="version 9"):
-        decode(b"MLPD\x09\x00" + encode(TABLE)[6:])
+        decode(b"WMBL\x09\x00" + encode(TABLE)[6:])
 
 
 def test_an_altered_arrow_schema_is_an_error() -> None:
@@ -77,8 +77,8 @@ def test_an_altered_arrow_schema_is_an_error() -> None:
 
 def test_pieces_are_of_bounded_size_and_put_together_are_the_rows() -> None:
     rows = pa.table({"key": list(range(1_000)), "value": ["x" * 1_000] * 1_000})
-    parts = list(blob.pieces(rows, limit=100_000))
+    parts = list(row_sizes.pieces(rows, limit=100_000))
     assert pa.concat_tables(parts).equals(rows)
     assert max(part.nbytes for part in parts) <= 110_000
-    assert [len(part) for part in blob.pieces(rows.slice(0, 3), limit=1)] == [1, 1, 1]
-    assert list(blob.pieces(rows.slice(0, 0))) == []
+    assert [len(part) for part in row_sizes.pieces(rows.slice(0, 3), limit=1)] == [1, 1, 1]
+    assert list(row_sizes.pieces(rows.slice(0, 0))) == []

@@ -13,13 +13,13 @@ from proof.arrow import arrow_builder
 from proof.engine import EngineBatch, EngineDriver
 from tests.engine.state.state_kit import declared
 from tests.engine.stream_kit import PLUS
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.rows import blob, columns, sizes
-from watersmeet._engine.rows.columns import gather, joined
-from watersmeet._engine.rows.sizes import Picked, cut, in_pieces, row_bytes
+from watersmeet._engine import row_sizes
+from watersmeet._engine import rows as columns
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.row_sizes import Picked, cut, in_pieces, row_bytes
+from watersmeet._engine.rows import gather, joined
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import SourceError
 from watersmeet.windows import JoinWindows
 
@@ -30,7 +30,7 @@ LARGE = "x" * 1_000
 
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "RESULT_BYTES", LIMIT)
+    monkeypatch.setattr(row_sizes, "RESULT_BYTES", LIMIT)
     monkeypatch.setattr(columns, "ARRAY_BYTES", LIMIT)
 
 
@@ -138,7 +138,7 @@ def said(driver: EngineDriver, kind: str) -> list[tuple[Any, Any, int]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_that_share_a_large_value_come_in_pieces(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = said(Watched(shared(kind), shards=1), kind)
-    monkeypatch.setattr(sizes, "RESULT_BYTES", LIMIT)
+    monkeypatch.setattr(row_sizes, "RESULT_BYTES", LIMIT)
     monkeypatch.setattr(columns, "ARRAY_BYTES", LIMIT)
     driver = Watched(shared(kind), shards=1)
     assert said(driver, kind) == expected
@@ -188,18 +188,18 @@ def test_a_record_above_the_limit_is_refused_by_its_place(monkeypatch: pytest.Mo
     frame = pa.table(
         {"root": [0, 1], "partition": [2, 3], "offset": [7, 8], "s0_value": ["a", None], "s1_value": ["", LARGE]}
     )
-    sizes.refuse_large(frame, {})
-    monkeypatch.setattr(sizes, "LARGEST_RECORD", 900)
-    sizes.refuse_large(frame.slice(0, 1), {})
+    row_sizes.refuse_large(frame, {})
+    monkeypatch.setattr(row_sizes, "LARGEST_RECORD", 900)
+    row_sizes.refuse_large(frame.slice(0, 1), {})
     with pytest.raises(SourceError, match=r"orders is too large(.|\n)*partition 3, offset 8: 1,0.. bytes, 900"):
-        sizes.refuse_large(frame, {1: "orders"})
+        row_sizes.refuse_large(frame, {1: "orders"})
     of_pattern = frame.append_column("topic", pa.array(["orders-eu", "orders-us"]))
     with pytest.raises(SourceError, match="topic orders-us, partition 3, offset 8: 1,"):
-        sizes.refuse_large(of_pattern, {1: "orders-.*"})
+        row_sizes.refuse_large(of_pattern, {1: "orders-.*"})
 
 
 def test_blobs_of_rows_of_very_different_sizes_are_cut_by_what_each_has() -> None:
     rows = pa.table({"value": ["a"] * 50 + [LARGE] * 50})
-    pieces = list(blob.pieces(rows, LIMIT))
+    pieces = list(row_sizes.pieces(rows, LIMIT))
     assert pa.concat_tables(pieces).equals(rows)
     assert max(piece.nbytes for piece in pieces) <= 2 * LIMIT

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pyarrow as pa
 
-from watersmeet._engine.expressions.functions.decimals import KERNELS, rounded
+from watersmeet._engine.expressions.decimals import KERNELS, rounded
 from watersmeet._engine.expressions.tree import Call, Operand
 
 EXACT = Context(prec=120)

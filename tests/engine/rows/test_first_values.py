@@ -11,7 +11,7 @@ import pytest
 
 from proof.arrow import arrow_builder
 from tests.engine.kit import by_step, driver_of
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import FunctionError
 from watersmeet.windows import SessionWindows, TimeWindows
 

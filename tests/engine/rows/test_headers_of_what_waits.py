@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
 from tests.engine.headers_kit import Told, one_header
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import (
     CalendarWindows,
     EmitStrategy,

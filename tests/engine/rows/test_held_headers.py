@@ -17,14 +17,12 @@ from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 from tests.engine.headers_kit import Told, one_header
 from tests.engine.kit import PLUS
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.rows.types import HEADERS
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.rows import HEADERS
 from watersmeet._engine.state.carry import CarriedTables, carry
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.change.compare import compare
-from watersmeet._plan.change.described import described
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._plan.declaration import TableSchema
+from watersmeet._plan.evolve import compare, described
 
 GRACE = 20
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.keys.keys import NULL_HASH, combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
+from watersmeet._engine.keys import NULL_HASH, combine_hashes, encode_keys, equal_keys, group_keys, hash_keys
 from watersmeet.errors import WatersmeetError
 
 DEEP = pa.struct([("a", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("d", pa.list_(pa.float64()))])

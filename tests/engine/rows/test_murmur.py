@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet._engine.keys.murmur import murmur2
+from watersmeet._engine.keys import murmur2
 
 RECORDED = json.loads(gzip.decompress((Path(__file__).parents[2] / "recordings" / "bytes.json.gz").read_bytes()))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from watersmeet._engine.aggregates.windows.windowed import numbered
-from watersmeet._engine.arrays import Int64s
+from watersmeet._engine.rows import Int64s
+from watersmeet._engine.windowing import numbered
 
 LIMITS = np.iinfo(np.int64)
 

@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.arrays import order_of
-from watersmeet._engine.rows import position
-from watersmeet._engine.rows.position import parts_by_position
+from watersmeet._engine import rows as position
+from watersmeet._engine.rows import order_of, parts_by_position
 
 NAMES = ("order_ts", "srcpart")
 MEASURED = """
 import numpy as np, pyarrow as pa
-from watersmeet._engine.rows import position
+from watersmeet._engine import rows as position
 
 position.PART_ROWS = 1_000
 at, value = np.random.default_rng(1).permutation(40_000), "x" * 1_000

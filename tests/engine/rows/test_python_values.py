@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.engine.kit import by_step, driver_of
-from watersmeet._engine.rows.python_values import python_values, stored_value_of
-from watersmeet.aggregates import python
+from watersmeet._engine.rows import python_values, stored_value_of
+from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import FunctionError
 from watersmeet.windows import SessionWindows, TimeWindows
 
@@ -34,6 +36,10 @@ class Row(tuple[Any, ...]):
 
     def asDict(self) -> dict[str, Any]:
         return dict(zip(self.names, self, strict=True))
+
+
+class Word(str):
+    """A text of a class of its own, as members of an enumeration are."""
 
 
 LEAVES: tuple[pa.DataType, ...] = (
@@ -88,16 +94,15 @@ def leaf(dice: random.Random, kind: pa.DataType) -> Any:
         return dice.choice((number, Decimal(number), Decimal(number).scaleb(-1), Decimal("1.50")))
     if pa.types.is_timestamp(kind):
         moment = dt.datetime(2024, 1, 1, 12) + dt.timedelta(hours=number, microseconds=number)
-        return dice.choice((moment, moment.replace(tzinfo=TZ), moment.replace(tzinfo=dt.UTC)))
+        return dice.choice((moment.replace(tzinfo=TZ), moment.replace(tzinfo=dt.UTC))) if kind.tz else moment
     if pa.types.is_date32(kind):
-        day = dt.datetime(2024, 1, 10) + dt.timedelta(days=number)
-        return dice.choice((day, day.date()))
+        return dt.date(2024, 1, 10) + dt.timedelta(days=number)
     if pa.types.is_boolean(kind):
         return number > 0
     text = str(number)
     if pa.types.is_binary(kind):
-        return dice.choice((text.encode(), bytearray(text.encode()), text))
-    return dice.choice((text, text.encode()))
+        return dice.choice((text.encode(), bytearray(text.encode()), memoryview(text.encode())))
+    return dice.choice((text, Word(text), f"é{text}"))
 
 
 def seen(value: Any) -> str:
@@ -188,22 +193,20 @@ def test_what_is_kept_is_what_is_read_back(seed: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (pa.int64(), 1.5),
-        (pa.int64(), math.nan),
-        (pa.int64(), True),
-        (pa.int8(), 300),
-        (pa.string(), 1),
-        (pa.decimal128(4, 2), Decimal("1.005")),
         (pa.struct([("a", pa.int64())]), {"a": 1, "b": 2}),
         (pa.struct([("a", pa.int64())]), (1, 2)),
         (pa.list_(pa.int64()), "12"),
         (pa.list_(pa.int64()), {"a": 1}),
         (pa.list_(pa.int64()), 1),
+        (pa.list_(pa.int64()), {1}),
+        (pa.list_(pa.int64()), b"12"),
+        (pa.list_(pa.decimal128(4, 2)), [Decimal("123.00")]),
+        (pa.map_(pa.string(), pa.int64()), {"\ud83d": 1}),
         (pa.map_(pa.string(), pa.int64()), {None: 1}),
         (pa.map_(pa.string(), pa.int64()), [1, 2]),
     ],
 )
-def test_what_is_not_of_the_type_is_refused_and_not_made_into_another_value(kind: pa.DataType, value: Any) -> None:
+def test_what_is_not_of_a_nested_type_is_refused(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(FunctionError, match="not of the aggregate's type"):
         stored_value_of(kind)(value)
 
@@ -212,3 +215,66 @@ def test_a_tuple_is_a_struct_at_any_depth() -> None:
     inner = pa.struct([("a", pa.int64()), ("b", pa.string())])
     stored = stored_value_of(pa.struct([("one", inner), ("all", pa.list_(inner))]))
     assert stored(((1, "x"), [(2, "y")])) == {"one": {"a": 1, "b": "x"}, "all": [{"a": 2, "b": "y"}]}
+
+
+MOMENT = dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC)
+SAMPLES: tuple[Any, ...] = (
+    True, np.bool_(True), 5, 300, 2**31, 2**63, 2**53 + 1, 2**1100, np.int64(5), 5.0, 5.5, 1e300, math.inf, math.nan,
+    np.float32(0.1), Decimal("1.00"), Decimal("1E+2"), Decimal("1.005"), Decimal("123.00"), Decimal("NaN"),
+    Decimal("-0.00"), Decimal("1E+99999999"), "x", "é", "\ud83d", "5", Word("x"), b"x", b"\xff", bytearray(b"x"),
+    uuid.UUID(int=5), MOMENT, MOMENT.replace(tzinfo=None), MOMENT.astimezone(TZ), MOMENT.date(), dt.timedelta(1),
+    dt.time(1), np.datetime64("2020-01-01"), [1], {1}, {"x": 1}, (1,), object(), pa.scalar(5),
+)  # fmt: skip
+ZONELESS = MOMENT.replace(tzinfo=None)
+WHOLE: list[Any] = [5, np.int64(5), 5.0, Decimal("1.00"), Decimal("-0.00")]
+FLOATS: list[Any] = [5, 300, 2**31, np.int64(5), 5.0, 5.5, math.inf, math.nan, np.float32(0.1)]
+TEXTS: list[Any] = ["x", "é", "5", Word("x")]
+BYTES: list[Any] = [b"x", b"\xff", bytearray(b"x")]
+TAKEN: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [True, np.bool_(True)],
+    pa.int8(): [*WHOLE, Decimal("1E+2"), Decimal("123.00")],
+    pa.int32(): [*WHOLE, 300, Decimal("1E+2"), Decimal("123.00")],
+    pa.int64(): [*WHOLE, 300, 2**31, 2**53 + 1, Decimal("1E+2"), Decimal("123.00")],
+    pa.float32(): [*FLOATS, 2**63],
+    pa.float64(): [*FLOATS, 1e300, 2**63],
+    pa.decimal128(4, 2): [5, np.int64(5), Decimal("1.00"), Decimal("-0.00")],
+    pa.string(): TEXTS,
+    pa.large_string(): TEXTS,
+    pa.binary(): BYTES,
+    pa.large_binary(): BYTES,
+    pa.date32(): [MOMENT.date()],
+    pa.timestamp("us", tz=UTC): [MOMENT, MOMENT.astimezone(TZ)],
+    pa.timestamp("us"): [ZONELESS],
+    pa.duration("us"): [dt.timedelta(1)],
+    pa.null(): [],
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN, ids=str)
+def test_a_type_takes_the_values_that_it_holds_and_refuses_each_other_one(kind: pa.DataType) -> None:
+    stored, taken = stored_value_of(kind), []
+    for value in SAMPLES:
+        try:
+            kept = stored(value)
+        except FunctionError:
+            continue
+        taken.append(value)
+        assert seen([kept]) == seen(python_values(pa.array([kept], kind)))
+        same = int(value) if isinstance(value, np.integer) else value
+        assert kept == same or kept != kept, "it is the same value, not another"
+    assert [*map(seen, taken)] == [seen(value) for value in SAMPLES if seen(value) in {*map(seen, TAKEN[kind])}]
+    assert stored(None) is None
+
+
+def test_a_time_without_a_zone_is_refused_with_the_zone_that_it_needs() -> None:
+    with pytest.raises(FunctionError, match=r"a time needs its zone: datetime\(2026, 1, 31, tzinfo=timezone.utc\)"):
+        stored_value_of(pa.timestamp("us", tz=UTC))(ZONELESS)
+
+
+def test_a_value_whose_repr_raises_is_refused_all_the_same() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise ValueError("no text")
+
+    with pytest.raises(FunctionError, match="Given: a Odd"):
+        stored_value_of(pa.int64())(Odd())

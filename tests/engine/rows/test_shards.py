@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.exchange.shards import shard_of
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.exchange import shard_of
+from watersmeet._engine.keys import hash_keys
 
 ENDS = np.array([-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1])
 

@@ -12,14 +12,12 @@ import pytest
 from proof.engine import EngineDriver
 from tests.engine.rows.test_bytes import KINDS, shared
 from tests.engine.state.state_kit import T, check_stored, levels, scanned, write
-from watersmeet._engine.exchange.shards import in_shards, shard_of
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.operators import level
-from watersmeet._engine.rows import slices
-from watersmeet._engine.state import rundata
+from watersmeet._engine import operators, row_sizes
+from watersmeet._engine.exchange import in_shards, shard_of
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.state import runs
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 
 
 def blob_of(keys: list[str]) -> pa.RecordBatch:
@@ -36,7 +34,7 @@ def test_each_row_is_in_one_slice_and_a_keys_rows_are_in_the_same_one(*, ordered
         keys = [keys[at] for at in np.argsort(hash_keys(pa.array(keys)), kind="stable")]
     blobs = [blob_of(keys[begin : begin + 100]) for begin in range(0, 3_000, 100)]
     inputs = {0: pa.Table.from_batches(blobs[:20]), 2: pa.Table.from_batches(blobs[20:])}
-    found = list(slices.slices(inputs, 5_000))
+    found = list(row_sizes.slices(inputs, 5_000))
     assert len(found) > 8
     seen: set[str] = set()
     highest = -(2**63)
@@ -56,7 +54,7 @@ def test_slices_of_rows_in_order_of_their_hashes_are_views() -> None:
     keys = [f"k{number}" for number in range(1_000)]
     rows = blob_of([keys[at] for at in np.argsort(hash_keys(pa.array(keys)))])
     before = pa.total_allocated_bytes()
-    found = list(slices.slices({0: pa.Table.from_batches([rows])}, 5_000))
+    found = list(row_sizes.slices({0: pa.Table.from_batches([rows])}, 5_000))
     values = [part[0].column("value").chunk(0).buffers()[2].address for part in found]
     assert len(found) > 4
     assert set(values) == {rows.column("value").buffers()[2].address}
@@ -73,12 +71,12 @@ def test_large_frames_are_packed_in_order_of_their_hashes_and_small_ones_by_shar
 
 def test_a_small_batch_is_not_cut() -> None:
     inputs = {0: pa.Table.from_batches([blob_of(["a", "b"])])}
-    assert list(slices.slices(inputs)) == [inputs]
-    assert list(slices.slices({})) == [{}]
+    assert list(row_sizes.slices(inputs)) == [inputs]
+    assert list(row_sizes.slices({})) == [{}]
 
 
 def test_what_a_slice_puts_is_stored_before_the_next_one_where_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundata, "HELD", 0)
+    monkeypatch.setattr(runs, "HELD", 0)
     keys = [f"k{n}" for n in range(900)]
     ordered = [keys[at] for at in np.argsort(hash_keys(pa.array(keys)))]
     found = []
@@ -123,11 +121,11 @@ def test_a_batch_in_slices_gives_what_it_gives_in_one(kind: str, cached: bool, m
     counted: list[int] = []
 
     def counting(inputs: Any) -> Any:
-        parts = list(slices.slices(inputs, 400))
+        parts = list(row_sizes.slices(inputs, 400))
         counted.append(len(parts))
         return parts
 
-    monkeypatch.setattr(level, "slices", counting)
+    monkeypatch.setattr(operators, "slices", counting)
     assert played(kind, cached=cached) == expected
     assert len(expected[0]) > 3
     assert (max(counted, default=0) > 3) == (kind not in ("stream_stream", "global_lookup"))

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state import manifest as mf
-from watersmeet._engine.state.description import opened
+from watersmeet._engine.state.manifest import opened
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
+from watersmeet._plan.declaration import TableSchema
 
 SCHEMA = pa.schema(
     [

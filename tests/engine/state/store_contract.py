@@ -13,9 +13,9 @@ import pytest
 
 from tests.engine.state.state_kit import declared
 from tests.engine.state.table_contract import TABLE_CONTRACT
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.state.runs import Policy, State
-from watersmeet._engine.state.store import ChunkStore
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import ChunkStore, State
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.int64()), ("value", pa.string())])
 

@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.rows.sizes import Picked
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import ChunkStore
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.operators.spec import FLAG, NUMBER, Retention, TableSchema
+from watersmeet._engine.state.runs import ChunkStore, State, Table
+from watersmeet._plan.declaration import FLAG, NUMBER, Retention, TableSchema
 
 KEY, VALUE = ("key", pa.string()), ("value", pa.string())
 TIMED = (("ts", NUMBER), ("domain", NUMBER), ("waits", FLAG))

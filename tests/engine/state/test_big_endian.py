@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._engine.keys.big_endian import as_bytes, decimal_bytes, decimals, numbers
+from watersmeet._engine.keys import as_bytes, decimal_bytes, decimals, numbers
 
 EDGES: dict[pa.DataType, list[float]] = {
     pa.int64(): [0, 1, -1, 255, -256, 2**53 + 1, 2**63 - 1, -(2**63)],

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.state.state_kit import T, looked_up, scanned, write
-from watersmeet._engine.state import sums
+from watersmeet._engine.state import cache as sums
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.runs import Policy, State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import CorruptData
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.engine.state.state_kit import T, looked_up, write
 from watersmeet._engine.state.cache import RunCache, own_folder
-from watersmeet._engine.state.runs import Policy, State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import ConfigError
 
 

@@ -9,12 +9,10 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.state.state_kit import declared
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.operators.spec import Retention
+from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
+from watersmeet._plan.declaration import Retention
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("ts", pa.int64()), ("part", pa.int64())])
 SCHEMA = SCHEMA.append(pa.field("odd", pa.bool_()))

@@ -19,10 +19,9 @@ from tests.engine.state.state_kit import (
     stored_rows,
     write,
 )
-from watersmeet._engine.state.manifest import Run, RunLayer, whole
+from watersmeet._engine.state.manifest import Run, RunLayer, piece_of
 from watersmeet._engine.state.merge import Policy, is_wasteful, plan
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 
 
 def test_puts_of_different_keys_become_one_run() -> None:
@@ -176,7 +175,7 @@ def test_equal_commits_of_one_store_make_runs_of_their_own() -> None:
 
 
 def level(rows: int, tombstones: int = 0) -> RunLayer:
-    return RunLayer(((whole(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
+    return RunLayer(((piece_of(Run("id", rows, rows * 100, 0, 1, tombstones)),),))
 
 
 def planned(*levels: RunLayer, wasteful: bool = True) -> list[int]:
@@ -249,7 +248,9 @@ def test_whether_rows_are_there_for_nothing_is_seen_from_a_sample_of_them() -> N
 def test_samples_are_small_and_come_everywhere_however_close_hashes_lie(spread: int, first: int) -> None:
     found = {name: np.arange(begin, begin + 100_000) * spread for name, begin in {"old": 0, "new": first}.items()}
     batches = {name: pa.record_batch({"hash": pa.array(each)}) for name, each in found.items()}
-    layers = [(whole(Run(name, 100_000, 1, int(found[name][0]), int(found[name][-1]), 0)),) for name in ("new", "old")]
+    layers = [
+        (piece_of(Run(name, 100_000, 1, int(found[name][0]), int(found[name][-1]), 0)),) for name in ("new", "old")
+    ]
     sampled = []
 
     def left(slices: Sequence[pa.RecordBatch]) -> int:

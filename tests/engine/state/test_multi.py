@@ -9,11 +9,9 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.state.state_kit import HASHERS, POLICIES, Hasher, check_stored, declared
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.state.table import Table
+from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
 from watersmeet.errors import StateError
 
 SCHEMA = pa.schema([("hash", pa.int64()), ("key", pa.string()), ("left", pa.string()), ("value", pa.int64())])

@@ -12,13 +12,13 @@ import pytest
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
-from watersmeet._engine.exchange.shards import lowest_of, shard_of
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.exchange import lowest_of, shard_of
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.carry import CarriedTables, divide, overlapping, put_together
-from watersmeet._engine.state.runs import Policy, State
-from watersmeet._engine.state.store import FolderChunkStore, MemoryChunkStore
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.merge import Policy
+from watersmeet._engine.state.runs import FolderChunkStore, MemoryChunkStore, State
+from watersmeet._plan.declaration import TableSchema
 from watersmeet.windows import JoinWindows
 
 TOTALS = TableSchema("totals", (("key", pa.string()), ("value", pa.int64())))

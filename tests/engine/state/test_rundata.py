@@ -16,13 +16,12 @@ from tests.engine.state.state_kit import (
     scanned,
     write,
 )
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.state import manifest, rundata
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.state import manifest, runs
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.description import opened
+from watersmeet._engine.state.manifest import opened
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import CorruptData, StateError
 
 
@@ -65,7 +64,7 @@ def test_a_row_larger_than_a_chunk_is_a_chunk_of_its_own() -> None:
 
 
 def test_a_row_larger_than_what_the_store_bears_is_stored_in_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundata, "LARGEST", 1_000)
+    monkeypatch.setattr(runs, "LARGEST", 1_000)
     store = MemoryChunkStore()
     state = State(store, chunk_bytes=500)
     put_sizes(state, {"small": 0, "large": 4_000, "tiny": 1})
@@ -78,7 +77,7 @@ def test_a_row_larger_than_what_the_store_bears_is_stored_in_several_chunks(monk
 
 
 def test_a_row_too_large_for_the_store_is_refused_by_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundata, "LARGEST_ROW", 10_000)
+    monkeypatch.setattr(runs, "LARGEST_ROW", 10_000)
     state = State(MemoryChunkStore(), chunk_bytes=500)
     put_sizes(state, {"small": 0, "huge": 10_000})
     with pytest.raises(StateError, match=r"too large(.|\n)*'huge'"):
@@ -129,7 +128,7 @@ def test_every_altered_or_cut_manifest_is_noticed() -> None:
 
 def test_an_unknown_manifest_format_is_named() -> None:
     store = filled_store()
-    store.manifest = b"MLPM\x07\x00" + (store.manifest or b"")[6:]
+    store.manifest = b"WMMF\x07\x00" + (store.manifest or b"")[6:]
     with pytest.raises(CorruptData, match="format 7"):
         State(store)
 
@@ -173,10 +172,10 @@ def test_what_a_commit_makes_is_stored_when_it_is_made_and_removed_if_its_own_me
 ) -> None:
     class Watched(MemoryChunkStore):
         def put_chunk(self, run: str, chunk: int, blob: bytes) -> None:
-            held.append(sum(batch.nbytes for batch in state._reader._held.values()))
+            held.append(sum(batch.nbytes for batch in state._reader._batches.values()))
             super().put_chunk(run, chunk, blob)
 
-    monkeypatch.setattr(rundata, "HELD", 10_000)
+    monkeypatch.setattr(runs, "HELD", 10_000)
     held: list[int] = []
     store, cache = Watched(), RunCache(tmp_path)
     rows: dict[str, int] = {}

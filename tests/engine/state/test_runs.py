@@ -26,11 +26,10 @@ from tests.engine.state.state_kit import (
     stored_rows,
     write,
 )
-from watersmeet._engine.keys.keys import hash_keys
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet.errors import StateError
 
 

@@ -21,8 +21,8 @@ from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.table_table import TableTableJoin
 from proof.runners.library import as_written
 from tests.engine.kit import PLUS, REF, Step, oracle_tables, tables
-from watersmeet._engine.exchange.clock import SNAPSHOT, Clock
-from watersmeet._engine.rows.columns import ints
+from watersmeet._engine.exchange import SNAPSHOT, Clock
+from watersmeet._engine.rows import ints
 
 
 class BegunDriver(EngineDriver):

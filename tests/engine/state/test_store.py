@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.state.store_contract import CONTRACT
-from watersmeet._engine.state.store import ChunkStore, MemoryChunkStore
+from watersmeet._engine.state.runs import ChunkStore, MemoryChunkStore
 
 
 @pytest.mark.parametrize("keeps", CONTRACT, ids=lambda check: check.__name__)

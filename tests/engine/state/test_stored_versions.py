@@ -11,12 +11,11 @@ import pytest
 
 from tests.engine.kit import PLUS, driver_of, run
 from tests.engine.state.table_contract import POLICIES
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.matching.last_below import last_below
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.matching import last_below
 from watersmeet._engine.state.merge import Policy
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._plan.operators.versioned_table import versions
+from watersmeet._engine.state.runs import MemoryChunkStore, State
+from watersmeet._plan.operators.tables import versions
 
 KEYS = ["hot", *(f"k{number}" for number in range(5))]
 DOMAIN = {key: number % 2 for number, key in enumerate(KEYS)}

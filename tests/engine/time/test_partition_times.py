@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet._engine.rows import blob
-from watersmeet._engine.time.partition_times import TimeUpdates, time_moves
+from watersmeet._engine import row_sizes
+from watersmeet._engine.time import TimeUpdates, time_moves
 
 LAG = 7
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), min_size=1, max_size=30)
@@ -32,7 +32,7 @@ def test_the_first_record_of_each_time_of_each_partition_is_told_in_order_of_pos
 ) -> None:
     whole = frame(rows)
     chunks = [time_moves(whole.slice(at, chunk)) for at in range(0, len(rows), chunk)]
-    told = TimeUpdates.of(pa.concat_tables(blob.decode(blob.encode(each)) for each in chunks), LAG)
+    told = TimeUpdates.of(pa.concat_tables(row_sizes.decode(row_sizes.encode(each)) for each in chunks), LAG)
     got = list(zip(*(column.tolist() for column in told.position), told.time.tolist(), strict=True))
     assert got == sorted(got)
     first: dict[tuple[int, int], int] = {}
@@ -59,4 +59,4 @@ def test_the_time_around_a_place_is_that_of_the_records_before_it_and_with_it(
 
 def test_an_orderly_stream_costs_two_bytes_for_each_time_at_most() -> None:
     rows = [(0, int(ts)) for ts in np.cumsum(np.random.default_rng(1).integers(1, 9, 50_000))]
-    assert len(blob.encode(time_moves(frame(rows)))) < 2 * len(rows)
+    assert len(row_sizes.encode(time_moves(frame(rows)))) < 2 * len(rows)

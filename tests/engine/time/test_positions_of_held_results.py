@@ -15,7 +15,7 @@ import pytest
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.engine.stream_kit import PLUS
-from watersmeet.aggregates import python
+from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import BufferConfig, EmitStrategy, JoinWindows, SlidingWindows, Suppressed, TimeWindows
 
 Row = tuple[str, str, str, int, int]

@@ -14,11 +14,10 @@ from proof.engine import EngineDriver
 from proof.recordings import RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
-from watersmeet._engine.arrays import Int64s
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import LET_GO
-from watersmeet._engine.time.time_bounds import Steps, bounds_by_case, furthest_before
+from watersmeet._engine import row_sizes
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.rows import LET_GO, Int64s
+from watersmeet._engine.time import Steps, bounds_by_case, furthest_before
 from watersmeet.windows import JoinWindows
 
 
@@ -66,7 +65,7 @@ def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int, bool]
 
 def test_an_orderly_stream_with_a_record_every_few_milliseconds_costs_two_bytes_a_record() -> None:
     ts = np.cumsum(np.random.default_rng(1).integers(1, 9, 50_000)).tolist()
-    small = len(blob.encode(told(edge(ts, ts, [3] * len(ts))))) - len(blob.encode(told(edge([1], [1], [3]))))
+    small = len(row_sizes.encode(told(edge(ts, ts, [3] * len(ts))))) - len(row_sizes.encode(told(edge([1], [1], [3]))))
     assert small < 2 * len(ts)
 
 

@@ -19,9 +19,9 @@ import watersmeet as wm
 from tests.formats.bad_inputs import INPUTS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.avro.types import schema_for
-from watersmeet._worker.formats.json_schema.types import schema_for as json_schema_for
-from watersmeet._worker.formats.protobuf.types import message_of
+from watersmeet._worker.formats.avro import schema_for
+from watersmeet._worker.formats.json_schema import schema_for as json_schema_for
+from watersmeet._worker.formats.protobuf import message_of
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet.errors import WatersmeetError
 from watersmeet.io.formats import Format
@@ -373,7 +373,7 @@ def windowed(draw: Draw) -> Subject:
 def debezium(draw: Draw) -> Subject:
     """Change events, and their keys, in JSON."""
     if draw.random() < 0.3:
-        serde, texts = formats.serde_of(wm.debezium_key(ROW_ID)), ['{"id":1}', '{"payload":{"id":2}}']
+        serde, texts = formats.serde_of(wm.debezium_key(ROW_ID)), ['{"id":1}', '{"schema":null,"payload":{"id":2}}']
     else:
         documents = draw.random() < 0.3
         serde = formats.serde_of(wm.debezium(ROW, documents=documents))
@@ -382,7 +382,7 @@ def debezium(draw: Draw) -> Subject:
         texts = [
             f'{{"op":"{op}","after":{row},"source":{{"ts_ms":{ts}}}}}' for op, row in rows.items() for ts in (0, 5, MAX)
         ]
-        texts += [f'{{"payload":{each}}}' for each in texts]
+        texts += [f'{{"schema":null,"payload":{each}}}' for each in texts]
     return Subject("debezium", serde, [each.encode() for each in texts], None, hostile_json(draw))
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from tests.formats.fuzz import limits, registered
 from tests.formats.fuzz.draws import SUBJECTS, Draw, Subject, varint
-from watersmeet._worker.formats.guarded import guard
+from watersmeet._worker.formats import guard
 
 SECONDS = 5.0
 """Of one record, on a busy machine; all of them take some ms."""
@@ -76,7 +76,7 @@ def case(draw: Draw, subject: Subject, counts: Counter[str]) -> None:
     raws: list[bytes | None] = [raw for raw, _ in made]
     alone = [_timed(subject, raw) for raw in raws]
     raws.insert(draw.randrange(len(raws) + 1), None)
-    found = guard.read(subject.serde, pa.array(raws, pa.binary()))
+    found = guard.read_guard(subject.serde, pa.array(raws, pa.binary()))
     there = [at for at, raw in enumerate(raws) if raw is not None]
     for at, (raw, good), one in zip(there, made, alone, strict=True):
         counts["records"] += 1
@@ -85,7 +85,7 @@ def case(draw: Draw, subject: Subject, counts: Counter[str]) -> None:
         if found.bad[at]:
             counts["bad"] += 1
             assert not found.values[at].is_valid, ("a bad record has a value", raw)
-            why = guard.fault(subject.serde, raw)
+            why = guard.fault_guard(subject.serde, raw)
             assert why, ("no reason", raw)
             counts["by the net"] += "its decoder fails" in why
             assert good is None, ("good and refused", raw, why)
@@ -102,7 +102,7 @@ def _same(one: pa.Array, other: pa.Array) -> bool:
 
 def _timed(subject: Subject, raw: bytes) -> Any:
     start = time.process_time()
-    found = guard.read(subject.serde, pa.array([raw], pa.binary()))
+    found = guard.read_guard(subject.serde, pa.array([raw], pa.binary()))
     took = time.process_time() - start
     assert took < SECONDS, (f"{took:.1f} s for one record", raw[:200])
     return found

@@ -13,14 +13,12 @@ from proof.histories import check
 from proof.histories.check import topology_of
 from proof.histories.report import page
 from proof.histories.subjects.lent_tables import lent_case_of
-from watersmeet._engine.matching.lent import with_lent_rows
+from watersmeet._engine.matching import with_lent_rows
 from watersmeet._engine.operator import OperatorContext, operator_table
-from watersmeet._engine.operators import stream_table
-from watersmeet._engine.rows.columns import ints
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import MemoryChunkStore
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.physical import Lent
+from watersmeet._engine.operators import stream_table_join
+from watersmeet._engine.rows import ints
+from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
+from watersmeet._plan.physical import Loan
 
 SEED = 54
 COUNT = 100
@@ -44,7 +42,7 @@ def test_most_of_these_histories_have_a_lent_table_and_some_reach_it_and_the_str
 
 @pytest.mark.parametrize("broken", ["the state", "the batch's rows", "one row too few"])
 def test_a_lookup_of_a_lent_table_that_is_wrong_is_seen(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(how: Lent, own: Rows, lenders: Rows) -> Rows:
+    def wrong(how: Loan, own: Rows, lenders: Rows) -> Rows:
         rows = with_lent_rows(how, own, lenders)
         if how.side not in rows:
             return rows
@@ -54,7 +52,7 @@ def test_a_lookup_of_a_lent_table_that_is_wrong_is_seen(broken: str, monkeypatch
         return operator_table(context, state if context.lent is None else State(MemoryChunkStore()))
 
     if broken == "the state":
-        monkeypatch.setattr(stream_table, "operator_table", empty)
+        monkeypatch.setattr(stream_table_join, "operator_table", empty)
     else:
         monkeypatch.setattr(layout, "with_lent_rows", wrong)
     assert any(check(lent_case_of(SEED, number)) is not None for number in range(40))
@@ -63,8 +61,8 @@ def test_a_lookup_of_a_lent_table_that_is_wrong_is_seen(broken: str, monkeypatch
 def test_rows_of_the_table_come_to_a_borrower_at_the_position_of_its_own_way() -> None:
     table = pa.table({"hash": np.array([5, 7, 5]), "p0": np.array([1, 1, 1]), "p1": np.array([3, 4, 9])})
     stream = pa.table({"hash": np.array([5]), "p0": np.array([2]), "p1": np.array([0])})
-    rows = with_lent_rows(Lent(0, 1, 1, 2), {0: stream}, {1: table, 0: stream})
+    rows = with_lent_rows(Loan(0, 1, 1, 2), {0: stream}, {1: table, 0: stream})
     assert rows[0] is stream
     assert ints(rows[1], "p1").tolist() == [5, 11]
     assert ints(rows[1], "hash").tolist() == [5, 5]
-    assert with_lent_rows(Lent(0, 1, 1, 2), {}, {1: table}) == {}
+    assert with_lent_rows(Loan(0, 1, 1, 2), {}, {1: table}) == {}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import PARTITIONS, committed, new_topic
-from watersmeet._spark.batches import batch_ends, read_ahead
+from watersmeet._spark.batches import batches
 from watersmeet.errors import ChangedTopology, ConfigError
 
 KEYS, A_BATCH = 40, 200
@@ -160,7 +160,7 @@ def test_a_spark_that_cannot_be_told_ends_the_query_with_the_option_in_its_error
     def no_such(self: Any) -> Any:
         raise AttributeError("uniqueSources")
 
-    monkeypatch.setattr(batch_ends.BatchEnds, "_limits", no_such)
+    monkeypatch.setattr(batches.BatchEnds, "_limits", no_such)
     topics, out = {name: new_topic(broker, name) for name in ("prices", "orders")}, new_topic(broker)
     query = started(spark, broker, topology(topics, out), tmp_path, max_task_idle="0 seconds")
     with pytest.raises(ConfigError, match="max_task_idle has no effect on this Spark"):
@@ -170,7 +170,7 @@ def test_a_spark_that_cannot_be_told_ends_the_query_with_the_option_in_its_error
 def test_a_topic_that_gets_more_partitions_ends_the_query_and_a_start_that_accepts_them_reads_them(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_ahead, "_CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(batches, "_CHECK_SECONDS", 0.1)
     topics, out = {name: new_topic(broker, name) for name in ("prices", "orders")}, new_topic(broker)
     built = topology(topics, out)
     write(broker, topics, [("prices", 0, 1_000, b"1:a"), ("orders", 0, 2_000, b"1:b")])

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.batches import planned_batches
-from watersmeet._spark.batches.planned_batches import LEAST, planned
+from watersmeet._spark.batches import batches as planned_batches
+from watersmeet._spark.batches.batches import LEAST, planned
 
 RECORDS, A_BATCH = 9_000, 3_000
 

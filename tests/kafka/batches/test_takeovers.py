@@ -11,10 +11,8 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._worker.writers.kafka_client import client_settings
-from watersmeet._worker.writers.producers import TransactionalSender
-from watersmeet._worker.writers.retries import RetriedTransaction
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._worker.writers.kafka_client import RetriedTransaction, TransactionalSender, client_settings
 
 RECORDS, VALUE = 100, b"x" * 30_000
 """Of more bytes than tasks hand back to the driver."""

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from dev.broker import KafkaBroker
+from dev.debezium.captures import events_of
 from tests.kafka.topics import PARTITIONS, new_topic
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +44,7 @@ class Bank:
         broker.create_topics([*self.tables], partitions=PARTITIONS)
         self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
         self._amounts = dict.fromkeys(range(ACCOUNTS), EACH)
-        self._draw, self._number = random.Random(database), 0
+        self._draw, self._number, self._position = random.Random(database), 0, 0
         for account in self._amounts:
             self._change(account, "r", None)
 
@@ -66,13 +67,13 @@ class Bank:
             pass
 
     def _steps(self, changed: list[int], amount: int, *, ends: bool = True) -> Iterator[None]:
-        name = f"571:{self._number}"
+        number = self._number
         self._number += 1
-        self._say({"status": "BEGIN", "id": name})
+        self._say({"status": "BEGIN", "id": self._id(number)})
         for order, (account, by) in enumerate(zip(changed, (-amount, amount), strict=True), 1):
             yield
             self._amounts[account] += by
-            self._change(account, "u", {"id": name, "total_order": order})
+            self._change(account, "u", {"id": self._id(number), "total_order": order})
         yield
         counts = [sum(self._table(account) == table for account in changed) for table in self.tables]
         said = [
@@ -80,9 +81,14 @@ class Bank:
             for table, count in zip(self.tables, counts, strict=True)
             if count
         ]
-        self._end = {"status": "END", "id": name, "event_count": 2, "data_collections": said}
+        self._end = {"status": "END", "id": self._id(number), "event_count": 2, "data_collections": said}
         if ends:
             self.end()
+
+    def _id(self, number: int) -> str:
+        """A transaction's id in one event: the position in the log stands behind its number."""
+        self._position += 1
+        return f"{571 + number}:{53195829 + 56 * self._position}"
 
     def end(self) -> None:
         """Say the end of the last transaction."""
@@ -179,6 +185,32 @@ def test_no_committed_result_shows_a_part_of_a_transaction(
     assert total_in(stored) == ACCOUNTS * EACH
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_available_now_reads_all_that_real_debezium_wrote_or_says_what_it_leaves(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int
+) -> None:
+    database = new_topic(broker, "real")
+    real = events_of("postgres.changes.transactions")
+    written = [(topic.replace("shop", database, 1), key, value) for topic, key, value in real]
+    log, table = f"{database}.transaction", f"{database}.public.customers"
+    broker.create_topics({topic for topic, _, _ in written})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    # left out: the end of the last transaction
+    for topic, key, value in written[: len(written) - left]:
+        producer.produce(topic, value, key, partition=0)
+    assert producer.flush(60) == 0
+    builder, sizes = wm.StreamsBuilder("real"), list[int]()
+    rows = builder.stream(table, key=wm.debezium_key("id long"), value=wm.debezium("id long"))
+    rows.to(wm.ForeachBatch(lambda found, batch: sizes.append(found.count())), name="rows")
+    with caplog.at_level("WARNING", "watersmeet.query"):
+        run(spark, broker, builder.build(), tmp_path, transactions=log)
+    there = [value for topic, _, value in written if topic == table and value is not None]
+    assert sum(sizes) == len(there) - 3 * left
+    said = [each for each in caplog.messages if "available_now=True leaves" in each]
+    assert len(said) == left
+    assert not left or f" of {table}. transaction " in said[0]
+
+
 @pytest.mark.proof
 def test_without_it_results_show_parts_of_transactions(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
@@ -193,7 +225,7 @@ def test_without_it_results_show_parts_of_transactions(
 def test_a_transaction_that_is_larger_than_a_batch_is_read_whole(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watersmeet._spark.batches.synchronized_inputs._LEAST", 5)
+    monkeypatch.setattr("watersmeet._spark.batches.batches._LEAST", 5)
     database = new_topic(broker, "large")
     log, table = f"{database}.transaction", f"{database}.s.rows"
     broker.create_topics([log], partitions=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.faults.test_exactly_once import rows, sinks_to, values
 from tests.kafka.topics import committed, new_topic
-from watersmeet._engine.rows import blob
-from watersmeet._worker.writers import driver_commit
-from watersmeet._worker.writers.driver_commit import DriverCommit, driver_name
-from watersmeet._worker.writers.kafka_sink import record_bytes
+from watersmeet._engine import row_sizes
+from watersmeet._worker.writers import kafka as driver_commit
+from watersmeet._worker.writers.kafka import DriverCommit, driver_name, record_bytes
+from watersmeet._worker.writers.kafka_client import TransactionalSender
 from watersmeet.errors import SinkError
 
 RECORDS = 400
@@ -103,7 +104,7 @@ def test_of_a_batchs_tasks_some_write_themselves_and_some_do_not(
 def held(*numbers: int) -> bytes:
     texts = [b"%d" % number for number in numbers]
     columns = {"topic": pa.array([0] * len(numbers), pa.int32()), "key": texts, "value": texts, "ts": list(numbers)}
-    return blob.encode(pa.table(columns))
+    return row_sizes.encode(pa.table(columns))
 
 
 def test_a_driver_that_was_passed_by_writes_nothing_twice(broker: KafkaBroker) -> None:
@@ -113,8 +114,8 @@ def test_a_driver_that_was_passed_by_writes_nothing_twice(broker: KafkaBroker) -
     first, second = (DriverCommit(settings, f"app-{topic}", [topic], planned) for planned in (-1, 0))
     assert not first.begins(0)
     # it takes its id in the background: here before the second one does, also while the broker still loads
-    assert first._taken is not None
-    first._taken.result()
+    assert first._takeover is not None
+    first._takeover.result()
     assert not second.begins(0)
     second.write(0, {0: held(1, 2), 1: held(3)}, None)
     first.write(0, {0: held(1, 2), 1: held(3)}, None)
@@ -122,6 +123,30 @@ def test_a_driver_that_was_passed_by_writes_nothing_twice(broker: KafkaBroker) -
     assert not second.begins(1)
     second.write(1, {0: held(4)}, None)
     assert values(broker, topic) == [1, 2, 3, 4]
+
+
+def test_batches_without_results_leave_the_takeover_to_the_first_batch_that_has_some(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, answers = new_topic(broker), threading.Event()
+    asked = TransactionalSender._call
+
+    def late(sender: TransactionalSender, name: str, *given: object, limit: float = 0.0) -> object:
+        if name == "init_transactions":  # a coordinator that loads
+            answers.wait()
+        return asked(sender, name, *given, limit=limit)
+
+    monkeypatch.setattr(TransactionalSender, "_call", late)
+    driver = DriverCommit({"bootstrap.servers": broker.bootstrap_servers}, f"app-{topic}", [topic], -1)
+    for batch in range(4):
+        assert not driver.begins(batch)
+    answers.set()
+    driver.write(3, {0: held(1, 2)}, None)
+    assert not driver.begins(4)
+    driver.write(4, {0: held(3)}, None)
+    driver.close()
+    assert values(broker, topic) == [1, 2, 3]
+    assert driver.takeovers == 1
 
 
 def test_a_task_that_lives_on_cannot_write_what_the_driver_has_written(broker: KafkaBroker) -> None:

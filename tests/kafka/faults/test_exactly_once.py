@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,21 +15,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dev.broker import KafkaBroker
-from tests.kafka.faults.ends import ENDS, ClosingSinks, closed, closing_sinks
+from tests.io.wire_kit import Part, Written, compiled_of, sinks_of
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.dataflow.compile import CompiledFrame
-from watersmeet._spark.dataflow.selection import Selection
-from watersmeet._spark.sinks.sinks import prepared
-from watersmeet._worker.writers.producers import BY_KEY, TransactionalSender
+from watersmeet._spark.outputs.outputs import prepared
+from watersmeet._worker.writers.kafka_client import BY_KEY, TransactionalSender
 from watersmeet.errors import SinkError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
 
 
-def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> ClosingSinks:
-    chosen = tuple((TopicSink(topic), Selection(F.lit(True), "key", "value")) for topic in topics)
+def sinks_to(broker: KafkaBroker, *topics: str, identity: str | None = None) -> Written:
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    return closing_sinks(chosen, settings, identity or f"app-{topics[0]}")
+    return Written([(TopicSink(topic), Part()) for topic in topics], identity or f"app-{topics[0]}", settings)
 
 
 def rows(spark: SparkSession, first: int, count: int, tasks: int = 2) -> DataFrame:
@@ -115,7 +111,7 @@ class FailOnce:
             time.sleep(0.1)
 
 
-def torn_off(sinks: ClosingSinks, frame: DataFrame, how: str, mark: Path) -> None:
+def torn_off(sinks: Written, frame: DataFrame, how: str, mark: Path) -> None:
     """Runs a batch that fails half way; "stopped": cancelled when all its rows are out, but not the end."""
 
     def cancel() -> None:
@@ -200,9 +196,10 @@ def test_a_transaction_that_outlasts_kafkas_patience_is_an_error_and_leaves_noth
 
 def run(spark: SparkSession, kafka: Kafka, source: Path, checkpoint: Path, topic: str) -> None:
     frame = spark.readStream.schema("key string, value string, ts long").parquet(str(source))
+    compiled = compiled_of(frame.repartition(2, "key"), {"out": Part()})
     query = prepared(
-        CompiledFrame(closed(frame.repartition(2, "key")), {"out": Selection(F.lit(True), "key", "value")}, ENDS),
-        [(SimpleNamespace(name="out"), TopicSink(topic))],
+        compiled,
+        sinks_of(compiled, {"out": TopicSink(topic)}),
         kafka=kafka,
         query_name=None,
         checkpoint=str(checkpoint),

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import new_topic
-from watersmeet._spark.query import silence
+from watersmeet._spark.query import query as silence
 
 PATIENCE = 300.0
 """Seconds after which what is waited for is not believed in."""
@@ -73,6 +73,48 @@ def test_a_topic_that_was_made_anew_is_named(spark: SparkSession, broker: KafkaB
     produce(broker, topic, 2)
     with pytest.raises(wm.SourceError, match=r"made anew(.|\n)*its id was(.|\n)*Hint: Begin a new checkpoint"):
         started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
+
+
+@pytest.mark.parametrize("part", ["reads", "writes"])
+def test_a_topic_that_is_deleted_under_a_query_is_named(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, part: str
+) -> None:
+    source, target = new_topic(broker), new_topic(broker)
+    b = wm.StreamsBuilder("deleted")
+    b.stream(source, key="string", value="string").to(target)
+    limits = {"message.timeout.ms": 6_000, "request.timeout.ms": 3_000}
+    kafka = wm.Kafka(broker.bootstrap_servers, producer=limits, retry_timeout="1 second")
+    query = b.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, local_cache=None)
+    produce(broker, source, 1)
+    query.processAllAvailable()
+    gone = source if part == "reads" else target
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([gone])[gone].result(30)
+    if part == "writes":
+        produce(broker, source, 1)
+    with pytest.raises(wm.SourceError, match=f"The topic '{gone}', which this query {part}, is gone from Kafka"):
+        query.awaitTermination(PATIENCE)
+
+
+def test_a_record_with_a_time_that_spark_cannot_read_is_named_and_the_hint_goes_on_behind_it(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    topic, latest = f"{new_topic(broker)}-far", str(2**63 - 1)
+    broker.create_topics([topic], config={"message.timestamp.after.max.ms": latest})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    for time_ms in (1_000, 2**63 // 1_000 + 5, 2_000):
+        producer.produce(topic, key=b"k", value=b"v", timestamp=time_ms)
+    assert producer.flush(30) == 0
+    kafka = wm.Kafka(broker.bootstrap_servers)
+    with pytest.raises(wm.SourceError, match=f"beyond the year 294247(.|\n)*topic {topic}, partition 0, offset 1: 922"):
+        started(spark, tmp_path, topic, kafka, available_now=True).awaitTermination()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for done in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+        done.result(30)
+    going_on = wm.Kafka(broker.bootstrap_servers, source={"failOnDataLoss": "false"})
+    query = started(spark, tmp_path, topic, going_on, available_now=True)
+    query.awaitTermination()
+    assert query.metrics().consumed == {topic: 1}
 
 
 @contextmanager
@@ -130,7 +172,7 @@ def test_a_kafka_that_does_not_answer_is_said_and_holds_up_neither_stop_nor_drai
 
 def claimed_elsewhere(folder: Path) -> str:
     """What another process is told that takes the checkpoint."""
-    program = "import sys; from watersmeet._spark.query import leases; leases.take(sys.argv[1])"
+    program = "import sys; from watersmeet._spark.checkpoint import lease; lease.take(sys.argv[1])"
     command = [sys.executable, "-c", program, str(folder / "cp")]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 

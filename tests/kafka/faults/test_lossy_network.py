@@ -23,12 +23,9 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.faults.lossy import LossyNetwork, free_port
 from tests.kafka.topics import committed, new_topic
-from watersmeet._engine.rows import blob
-from watersmeet._worker.writers.driver_commit import DriverCommit
-from watersmeet._worker.writers.kafka_client import client_settings
-from watersmeet._worker.writers.kafka_sink import send
-from watersmeet._worker.writers.producers import TransactionalSender
-from watersmeet._worker.writers.retries import Faults, RetriedTransaction
+from watersmeet._engine import row_sizes
+from watersmeet._worker.writers.kafka import DriverCommit, send
+from watersmeet._worker.writers.kafka_client import Faults, RetriedTransaction, TransactionalSender, client_settings
 from watersmeet.errors import ConfigError, SinkError
 
 RECORDS = 20
@@ -83,7 +80,7 @@ def write_as_a_task(sender: TransactionalSender, topic: str, batch: int) -> None
 
 def write_as_the_driver(driver: DriverCommit, batch: int) -> None:
     driver.begins(batch)
-    driver.write(batch, {part: blob.encode(records(batch, part)) for part in range(2)}, None)
+    driver.write(batch, {part: row_sizes.encode(records(batch, part)) for part in range(2)}, None)
 
 
 def left() -> tuple[int, int]:

@@ -19,8 +19,7 @@ from tests.kafka.topics import new_topic
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.restarts import Restarts
-from watersmeet.cli.run import starting
-from watersmeet.cli.run_options import RunOptions
+from watersmeet.cli.run import RunOptions, starting
 
 MODULE = """
 import watersmeet as wm

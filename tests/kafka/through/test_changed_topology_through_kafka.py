@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,60 @@ def test_a_table_that_is_computed_anew_sends_the_rows_that_differ_to_its_topic_o
     run(False, evolve=True, replace=["view"])
     again = [("1", "a1A"), ("2", "b2B"), ("3", "c3C"), ("4", "a4A")]
     assert written() == sorted([*first, *told, ("3", "c3 of C"), *again])
+
+
+def addresses(customers: str, countries: str, out: str, *, left: bool) -> wm.Topology:
+    """Customers as Debezium tells them, with their countries."""
+    b = wm.StreamsBuilder("stored")
+    form = wm.debezium("email string, country string", unavailable_columns="stored")
+    key = wm.debezium_key("id long")
+    customer = b.table(customers, key=key, value=form, name="customers", store="c", on_undecodable="skip")
+    country = b.table(countries, key="string", value="string", name="countries")
+    join = customer.left_join if left else customer.join
+    view = join(
+        country,
+        lambda row, name: F.concat(row["email"], F.lit("@"), F.coalesce(name, F.lit("none"))),
+        foreign_key=lambda row: row["country"],
+        name="view",
+        store="view",
+    )
+    view.to(out, name="out")
+    return b.build()
+
+
+def test_columns_that_a_database_does_not_send_keep_their_values_over_restarts_more_shards_and_a_replaced_join(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    customers, countries, out = (new_topic(broker) for _ in range(3))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    drops: list[int] = []
+
+    def put(number: int, country: str, email: str = "__debezium_unavailable_value") -> None:
+        after = {"id": number, "email": email, "country": country}
+        value = json.dumps({"op": "u", "after": after, "source": {"ts_ms": 1}})
+        producer.produce(customers, key=json.dumps({"id": number}), value=value)
+        assert producer.flush(30) == 0
+
+    def run(*, left: bool, **options: Any) -> list[tuple[int, str]]:
+        options |= {"kafka": wm.Kafka(broker.bootstrap_servers), "checkpoint": str(tmp_path / "cp")}
+        made = addresses(customers, countries, out, left=left)
+        query = made.start(spark, available_now=True, tasks=2, **options)
+        query.awaitTermination()
+        drops.append(sum(query.drops.values()))
+        last = {int.from_bytes(record.key or b""): record.value for record in committed(broker, out)}
+        return sorted((number, value.decode()) for number, value in last.items() if value is not None)
+
+    producer.produce(countries, key="x", value="X")
+    for number in range(20):
+        put(number, "y", f"e{number}")
+    put(3, "x")
+    put(99, "x")
+    assert run(left=False, shards=2) == [(3, "e3@X")]
+    for number in range(10):
+        put(number, "x")
+    assert run(left=False, shards=3, evolve=True) == [(number, f"e{number}@X") for number in range(10)]
+    for number in range(10, 20):
+        put(number, "z")
+    every = [(number, f"e{number}@{'X' if number < 10 else 'none'}") for number in range(20)]
+    assert run(left=True, evolve=True, replace=["view"]) == every
+    assert drops == [1, 0, 0]

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import Record, committed, new_topic
-from watersmeet._spark.query.policies import PASSES
 from watersmeet._spark.query.query import Query
+from watersmeet._spark.query.start import PASSES
 from watersmeet.io.kafka import Kafka
 
 HEADERS = [("trace", b"\xff\0"), ("empty", b""), ("none", None)]

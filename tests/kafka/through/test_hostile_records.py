@@ -18,7 +18,7 @@ from tests.formats.fuzz.draws import MIN
 from tests.formats.fuzz.registered import DEEP, READ, WITHIN, _list, framed, registry
 from tests.formats.test_budgets import LAST, holding
 from tests.kafka.topics import committed, new_topic
-from watersmeet._worker.formats.guarded.budgets import VALIDATED_LEVELS
+from watersmeet._worker.formats.limits import VALIDATED_LEVELS
 
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

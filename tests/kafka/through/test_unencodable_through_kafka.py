@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import Record, committed, new_topic
-from watersmeet._worker.writers import driver_commit
+from watersmeet._worker.writers import kafka as driver_commit
 from watersmeet.errors import EncodingError
 from watersmeet.io.kafka import Kafka
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from tests.operators.delayed.spec import DelayParams
-from watersmeet._engine.keys.keys import combine_hashes, group_keys
+from tests.operators.delayed.declaration import DelayParams
+from watersmeet._engine.keys import combine_hashes, group_keys
 from watersmeet._engine.operator import Events, OperatorContext, operator_table
-from watersmeet._engine.rows.sizes import Picked
+from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time.held import release
-from watersmeet._engine.time.held_rows import HeldRows
-from watersmeet._engine.time.times import Times
+from watersmeet._engine.time import Times
+from watersmeet._engine.waiting_rows import HeldRows, release
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

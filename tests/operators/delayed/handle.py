@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.operators.delayed.node import Delayed
-from watersmeet.handles.kstream import KStream
+from tests.operators.delayed.declaration import Delayed
+from watersmeet.api.streams import KStream
 
 
 def delayed(stream: KStream, wait: int, *, last: bool = False) -> KStream:

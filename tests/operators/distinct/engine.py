@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.matching.lookup import Sides
+from watersmeet._engine.matching import Sides
 from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, operator_table, store_last
-from watersmeet._engine.rows.sizes import in_pieces
+from watersmeet._engine.row_sizes import in_pieces
 from watersmeet._engine.state.runs import State
 
 

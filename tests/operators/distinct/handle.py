@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.operators.distinct.node import Distinct
-from watersmeet.handles.kstream import KStream
+from tests.operators.distinct.declaration import Distinct
+from watersmeet.api.streams import KStream
 
 
 def distinct(stream: KStream, *, name: str | None = None) -> KStream:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.errors import ConfigError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 AMOUNT = "amount int"
 BAD = wm.DeadLetter("bad")

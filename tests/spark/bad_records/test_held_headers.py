@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.checkpoints.test_checkpoint import FACTS, begin_batches, verify_or_create
-from watersmeet._plan.change.described import described
-from watersmeet._spark.checkpoint.checkpoint import look
-from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._plan.evolve import described
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
 from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet.errors import ChangedTopology
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 def topology(*, headers: bool = True) -> wm.Topology:

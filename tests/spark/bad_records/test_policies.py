@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 BAD, LATE = wm.DeadLetter("bad"), wm.DeadLetter("late")
 WINDOWS = wm.TimeWindows.of_size_with_no_grace("10 ms")

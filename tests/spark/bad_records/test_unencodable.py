@@ -9,18 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.wrappers_pb2 import Int64Value
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._engine.exchange.routing import Outlet
-from watersmeet._engine.exchange.shards import ShardCounts
+from watersmeet._engine.exchange import Outlet, ShardCounts
 from watersmeet._worker.formats.serdes import UuidSerde
-from watersmeet._worker.wire.dead_letters import DeadLetterWriter
-from watersmeet._worker.wire.encoding import Encoding, packed
+from watersmeet._worker.wire import DeadLetterWriter, Encoding, packed
 from watersmeet.errors import EncodingError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 BAD = wm.DeadLetter("bad")
 UUID = "123e4567-e89b-12d3-a456-4266141740%02d"
@@ -199,11 +200,56 @@ def test_a_driver_raises_what_ends_the_query_and_the_record_can_be_taken_back(sp
     assert [record.value for record in driver.read("ids")] == [UUID % 7]
 
 
+NOWHERE = wm.SchemaRegistry("http://127.0.0.1:9")
+
+
 @pytest.mark.spark
-def test_a_driver_asks_no_registry_where_a_refused_value_fails_the_query(spark: SparkSession) -> None:
+def test_a_driver_writes_what_a_registry_would_number_and_asks_no_registry(spark: SparkSession) -> None:
     builder = wm.StreamsBuilder("registered")
-    form = wm.avro(registry=wm.SchemaRegistry("http://127.0.0.1:9"))
-    builder.stream("names", key="long", value="string").to("texts", value=form)
+    names = builder.stream("names", key="long", value="string")
+    names.to("texts", value=wm.avro(registry=NOWHERE))
+    names.to("made", value=wm.json_schema(registry=NOWHERE))
+    names.to("given", value=wm.avro('{"type": "enum", "name": "Name", "symbols": ["ann"]}', registry=NOWHERE))
     driver = TopologyTestDriver(builder.build())
     driver.pipe("names", key=1, value="ann", ts=0)
-    assert [record.value for record in driver.read("texts")] == ["ann"]
+    for output in ("texts", "made", "given"):
+        assert [record.value for record in driver.read(output)] == ["ann"]
+    driver.pipe("names", key=1, value="bob", ts=1)
+    with pytest.raises(EncodingError, match="'bob' is not a symbol of Name"):
+        driver.read("given")
+
+
+def paid_by() -> Any:
+    """The class of a message with a oneof."""
+    file = descriptor_pb2.FileDescriptorProto(name="paid.proto", package="shop", syntax="proto3")
+    made = file.message_type.add(name="Paid")
+    made.oneof_decl.add(name="means")
+    for number, name in enumerate(("card", "cash"), 1):
+        made.field.add(name=name, number=number, type=9, label=1, oneof_index=0)
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("shop.Paid"))
+
+
+@pytest.mark.spark
+def test_a_driver_refuses_two_fields_of_a_oneof_as_a_query_does(spark: SparkSession) -> None:
+    for registry in (None, NOWHERE):
+        builder = wm.StreamsBuilder("oneof")
+        paid = builder.stream("paid", key="long", value=wm.json("card string, cash string"))
+        paid.to("messages", value=wm.protobuf(paid_by(), registry=registry))
+        driver = TopologyTestDriver(builder.build())
+        driver.pipe("paid", key=1, value={"card": "c", "cash": None}, ts=0)
+        assert driver.read("messages")[0].value.card == "c"
+        driver.pipe("paid", key=1, value={"card": "c", "cash": ""}, ts=1)
+        with pytest.raises(EncodingError, match="the oneof means has card and cash"):
+            driver.read("messages")
+
+
+@pytest.mark.spark
+def test_a_driver_names_a_field_that_no_made_schema_can_have(spark: SparkSession) -> None:
+    builder = wm.StreamsBuilder("names")
+    names = builder.stream("names", key="long", value=wm.json("`first name` string"))
+    names.to("made", value=wm.avro(registry=NOWHERE))
+    topology = builder.build()
+    with pytest.raises(TopologyError, match="first name"):
+        TopologyTestDriver(topology)

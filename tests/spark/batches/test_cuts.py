@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from watersmeet._spark.batches.cuts import END, Cut, PartitionTimes, next_cut, reached_by_all
-from watersmeet._spark.batches.synchronized_inputs import SynchronizedInputs
+from watersmeet._spark.batches.batches import END, Cut, PartitionTimes, SynchronizedInputs, next_cut, reached_by_all
 from watersmeet.errors import ConfigError, WatersmeetError
 
 Record = tuple[int, int, int]

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.checkpoints.killing import killing, short_session
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint
-from watersmeet._spark.checkpoint.disk import Disk
-from watersmeet._spark.query.handover import Handover
+from watersmeet._spark.checkpoint.folders import Disk
+from watersmeet._spark.checkpoint.record import Checkpoint
+from watersmeet._spark.evolve import Handover
 
 
 def topology(spark: SparkSession, folder: Path, *, more: bool) -> wm.Topology:

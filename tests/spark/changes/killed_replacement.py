@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.changes.views import views
 from tests.spark.checkpoints.killing import killing, short_session
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint
-from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
-from watersmeet._spark.query.handover import Handover
+from watersmeet._spark.checkpoint.record import Checkpoint
+from watersmeet._spark.evolve import Handover
+from watersmeet._spark.metrics.lifetime import LifetimeTotals
 
 KIND = "keyed"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from watersmeet._spark.checkpoint.offsets import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, source_indexes
+from watersmeet._spark.checkpoint.record import GLOBAL_TOPICS, TOPICS, Begin, carried_offsets, source_indexes
 from watersmeet.errors import CorruptData
 
 HEAD = 'v1\n{"batchWatermarkMs":0}'

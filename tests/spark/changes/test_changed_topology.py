@@ -13,13 +13,12 @@ import watersmeet as wm
 from tests.spark.changes import killed_change
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._spark.checkpoint import batches
-from watersmeet._spark.checkpoint.checkpoint import CHANGED, Checkpoint, look
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.query.handover import Handover
-from watersmeet._spark.query.start import _Start
-from watersmeet._spark.query.start_options import StartOptions
-from watersmeet._spark.session import settings
+from watersmeet._spark import session
+from watersmeet._spark.checkpoint import spark_logs
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import CHANGED, Checkpoint, look
+from watersmeet._spark.evolve import Handover
+from watersmeet._spark.query.start import StartOptions, _Start
 
 EVOLVE = {"evolve": True}
 MOMENTS = ("clear", "gather", "take_over", "moved", "number_state", "write_logs")
@@ -155,7 +154,7 @@ def prepared(spark: SparkSession, made: wm.Topology, folder: Path) -> tuple[Hand
     found = look(start.folder)
     assert found.binding is not None
     place = start._place(found, found.binding.effects)
-    planned = batches.last_planned(found.place, 0)
+    planned = spark_logs.last_planned(found.place, 0)
     return Handover(start.topology, found.place, found.binding, place, planned, {}), place
 
 
@@ -170,7 +169,7 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
     steps = len(prepared(spark, new, tmp_path)[0].steps())
     for done in range(1, steps + 1):
         handover, place = prepared(spark, new, tmp_path)
-        with settings.query_settings(spark, 2, str(tmp_path / "cp")):
+        with session.query_settings(spark, 2, str(tmp_path / "cp")):
             for step in handover.steps()[:done]:
                 step()
         assert look(Folder(spark, str(tmp_path / "cp"))).place.path == str(tmp_path / "cp")
@@ -178,7 +177,7 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
         run(old, spark, tmp_path)
         assert [row[1] for row in sink.rows()] == [str(number + 1) for number in range(done + 1)]
     handover, place = prepared(spark, new, tmp_path)
-    with settings.query_settings(spark, 2, str(tmp_path / "cp")):
+    with session.query_settings(spark, 2, str(tmp_path / "cp")):
         handover.run()
         place.record()
     # the process has died before the query began

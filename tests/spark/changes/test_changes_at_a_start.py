@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._plan.functions_in_state import functions_in_state
-from watersmeet._spark.session.settings import overridden
+from watersmeet._plan.explain import functions_in_state
+from watersmeet._spark.session import overridden
 
 Function = Callable[[Column], Column]
 

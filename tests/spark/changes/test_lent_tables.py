@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._plan.operators.stream_table import StreamTableSpec
-from watersmeet._spark.checkpoint.checkpoint import look
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._plan.operators.joins import StreamTableNode
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
+from watersmeet.testing.driver import TopologyTestDriver
 
 OPTIONS: dict[str, Any] = {"key": "k", "value": "v", "timestamp": "ts"}
 Sinks = Mapping[str, Collector]
@@ -75,7 +75,7 @@ def in_runs(
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """From now on each join has its own table, as an earlier watersmeet did it."""
-    monkeypatch.setattr(StreamTableSpec, "borrowed_side", None)
+    monkeypatch.setattr(StreamTableNode, "borrowed_side", None)
     return monkeypatch
 
 

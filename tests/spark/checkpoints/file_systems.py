@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from chaos.hdfs_server import Hdfs
 from dev.s3 import S3 as S3Server
 from tests.spark.checkpoints.killing import SETTINGS
-from watersmeet._spark.checkpoint.disk import Disk
+from watersmeet._spark.checkpoint.folders import Disk
 
 DISK, HDFS, S3 = "disk", "hdfs", "s3"
 

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.checkpoints.killing import killing, short_session
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._spark.sinks import file_batch
-from watersmeet._spark.sources import static
+from watersmeet._spark.outputs import files
+from watersmeet._spark.sources import bootstrap
 
 
 def run(spark: SparkSession, folder: Path) -> None:
@@ -35,9 +35,9 @@ def run(spark: SparkSession, folder: Path) -> None:
 def main(folder: Path, when: str) -> None:
     """Run until the kill."""
     if when == "copied":
-        static.take = killing(static.take, first=False)
+        bootstrap.take = killing(bootstrap.take, first=False)
     else:
-        file_batch._show = killing(file_batch._show, first=when == "before")
+        files._show = killing(files._show, first=when == "before")
     run(short_session(), folder)
 
 

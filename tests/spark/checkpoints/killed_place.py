@@ -2,7 +2,8 @@
 
 Called with the checkpoint, a folder and what becomes of the driver. In its second batch it is killed "in a batch", when
 results are "written" and not visible yet, when one of two outputs of files is "shown", when the table has "committed",
-or "behind" all outputs; or it stands "still" there until the file `go` appears. `ended` then says how it ended.
+or "behind" all outputs; or it stands "still" there until the file `go` appears. `ended` then says how it ended. Or it
+is killed at a moment of its start (`STARTS`), or before it says that it has "ended".
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ import watersmeet as wm
 from tests.databases.kit import Place
 from tests.spark.checkpoints.killing import killing, short_session
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._spark.databases import table_sink
-from watersmeet._spark.sinks import file_batch
+from watersmeet._spark.checkpoint.lease import Epochs, MachineLease
+from watersmeet._spark.outputs import databases, files, outputs
+from watersmeet._spark.query.start import _Start
 
 MARK = "mark"
 """The value of the record at which a function of the worker does something."""
 STILL, IN_A_BATCH = "still", "in a batch"
+ENDED = "ended"
+STARTS: dict[str, tuple[Any, str, bool]] = {
+    "checked": (outputs, "prepared", True),
+    "sealed": (MachineLease, "seal", False),
+    "leased": (Epochs, "take", False),
+    "recorded": (_Start, "_record", False),
+}
+"""By the moment of a start whose function kills it, and whether at its begin."""
 MOMENTS = (IN_A_BATCH, "written", "shown", "committed", "behind")
 
 
@@ -80,12 +90,15 @@ def run(spark: SparkSession, checkpoint: str, folder: Path, watch: Any = nothing
 def main(checkpoint: str, folder: Path, moment: str) -> None:
     """Run until the kill, or until there is nothing more, or it fails."""
     if moment == "committed":
-        writer: Any = table_sink.DatabaseTableWriter
+        writer: Any = databases.DatabaseTableWriter
         writer._commit = killing(writer._commit, first=False)
     elif moment == "behind":
-        file_batch._show = _killed_behind(file_batch._show, outputs=2)
+        files._show = _killed_behind(files._show, outputs=2)
     elif moment in ("written", "shown"):
-        file_batch._show = killing(file_batch._show, first=moment == "written")
+        files._show = killing(files._show, first=moment == "written")
+    elif moment in {**STARTS, ENDED: None}:
+        owner, name, first = {**STARTS, ENDED: (Epochs, "end", True)}[moment]
+        setattr(owner, name, killing(getattr(owner, name), first=first))
     watch: Any = AtTheMark(folder, os.getpid() if moment == IN_A_BATCH else None)
     try:
         run(short_session(folder=folder), checkpoint, folder, watch if moment in (STILL, IN_A_BATCH) else nothing)

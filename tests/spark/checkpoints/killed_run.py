@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.checkpoints.killing import short_session
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._spark.sinks import file_batch
+from watersmeet._spark.outputs import files
 
 
 def topology(spark: SparkSession, folder: Path) -> wm.Topology:
@@ -39,7 +39,7 @@ def run(spark: SparkSession, folder: Path) -> Any:
 
 def main(folder: Path, times: int, when: str) -> None:
     """Run until the kill."""
-    show, shown = file_batch._show, 0
+    show, shown = files._show, 0
 
     def killed(*given: Any) -> None:
         nonlocal shown
@@ -49,7 +49,7 @@ def main(folder: Path, times: int, when: str) -> None:
         if shown == times:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    file_batch._show = killed  # type: ignore[assignment]
+    files._show = killed  # type: ignore[assignment]
     run(short_session(), folder)
 
 

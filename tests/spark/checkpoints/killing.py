@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from dev.jvm import SHORT_LIVED
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 SETTINGS = "settings.json"
 """The file of a folder that says how its programs reach an object store."""
@@ -33,9 +33,9 @@ def short_session(*, jars: Sequence[str] | None = None, folder: Path | None = No
 def killing(function: Any, *, first: bool) -> Any:
     """The function, at which the driver is killed: `first`, or when it has returned."""
 
-    def killed(*given: Any) -> None:
+    def killed(*given: Any, **named: Any) -> None:
         if not first:
-            function(*given)
+            function(*given, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
     return killed

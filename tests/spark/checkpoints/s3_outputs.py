@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.jvm import SHORT_LIVED
 from tests.spark.inputs_and_outputs.test_streaming import SCHEMA, Collector
-from watersmeet._spark.session.session import session
+from watersmeet._spark.session import session
 
 BUCKET = "s3a://bucket"
 OUTPUTS = ("all", "even")

@@ -18,13 +18,9 @@ import watersmeet as wm
 from dev.jvm import SHORT_LIVED
 from dev.s3 import CARELESS
 from tests.spark.inputs_and_outputs.test_streaming import put, topology
-from watersmeet._spark.checkpoint.conditional_files import add_conditional_files
-from watersmeet._spark.checkpoint.disk import Disk
-from watersmeet._spark.checkpoint.epoch_files import EpochsElsewhere
-from watersmeet._spark.fencing.epochs import Epochs
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER
-from watersmeet._spark.session.session import session
-from watersmeet._spark.session.settings import FILE_MANAGER
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, Disk, EpochsElsewhere, add_conditional_files
+from watersmeet._spark.checkpoint.lease import Epochs
+from watersmeet._spark.session import FILE_MANAGER, session
 
 RACES = 12
 PLAIN = "plain"

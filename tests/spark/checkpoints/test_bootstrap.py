@@ -23,7 +23,7 @@ from proof.oracle.tables.table_table import TableTableJoin
 from tests.spark.checkpoints import killed_bootstrap
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import SCHEMA, Collector, by_key, put, reader, run
-from watersmeet._spark.sources import static
+from watersmeet._spark.sources import bootstrap as static
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, TopologyError
 
 CUSTOMERS = [(n, f"c{n}", 5_000 + n) for n in range(0, 20)]

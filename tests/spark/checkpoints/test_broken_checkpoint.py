@@ -186,6 +186,18 @@ def test_damaged_files_of_the_cache_are_fetched_again(spark: SparkSession, sound
     assert outcome(spark, sound) == "right"
 
 
+@pytest.mark.parametrize(("level", "source"), [("0", "0"), ("1", "0"), ("1", "1")])
+def test_changes_of_state_in_the_place_of_others_are_refused_where_no_sums_are_kept(
+    spark: SparkSession, sound: Sound, level: str, source: str
+) -> None:
+    folder = sound.restored() / "state" / level
+    other, last = folder / source / f"{NEW - 1}.changelog", folder / "1" / f"{NEW}.changelog"
+    assert last.stat().st_size > 256
+    delete(last)
+    shutil.copyfile(other, last)
+    assert outcome(spark, sound) == "named"
+
+
 def test_where_no_sums_are_kept_a_plan_that_goes_back_is_refused(spark: SparkSession, sound: Sound) -> None:
     checkpoint = sound.restored()
     for file in checkpoint.rglob(".*.crc"):

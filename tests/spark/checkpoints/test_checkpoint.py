@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.checkpoint import files
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint, _digest, look
-from watersmeet._spark.checkpoint.facts import CheckpointFacts
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.session import settings
+from watersmeet._spark import session
+from watersmeet._spark.checkpoint import folders
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFacts, _digest, look
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
 FACTS = CheckpointFacts(
@@ -148,10 +147,10 @@ def test_a_checkpoint_of_another_version_is_refused_with_what_to_do(spark: Spark
     record = record_of(folder)
     body = json.loads(record.read_text())
     del body["sha256"]
-    body["version"] = 1
+    body["version"] = 2
     record.write_text(json.dumps({**body, "sha256": _digest(body)}))
     record.with_name(f".{record.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(ChangedTopology, match=r"Another version(.|\n)*record version 1(.|\n)*Hint: .*new checkpoint"):
+    with pytest.raises(ChangedTopology, match=r"Another version(.|\n)*record version 2(.|\n)*Hint: .*new checkpoint"):
         verify_or_create(spark, folder, FACTS)
 
 
@@ -166,9 +165,9 @@ def test_batches_without_a_record_are_refused(spark: SparkSession, folder: str) 
 def test_a_record_is_the_same_whether_spark_writes_it_or_not(
     spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert settings.defaults_to_this_machine(spark)
+    assert session.defaults_to_this_machine(spark)
     place = verify_or_create(spark, folder, FACTS)
-    monkeypatch.setattr(files, "defaults_to_this_machine", lambda _: False)
+    monkeypatch.setattr(folders, "defaults_to_this_machine", lambda _: False)
     changed = verify_or_create(spark, folder, replace(FACTS, spark="4.2"))
     assert (changed.id, changed.number) == (place.id, place.number + 1)
     assert read_facts(spark, folder) == changed.facts

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from watersmeet._spark.query.failures import is_of_record, named, of_start
+from watersmeet._spark.query.failures import is_of_record, of_start, translate
 from watersmeet.errors import ConfigError, CorruptData, FunctionError, SinkError, SourceError, WatersmeetError
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
@@ -25,7 +29,7 @@ Hint: the checkpoint is incomplete; restart from a copy of it
 
 
 def test_an_error_of_a_worker_comes_back_with_its_parts_and_before_what_followed_from_it() -> None:
-    found = named(Exception(WORKER), "/c")
+    found = translate(Exception(WORKER), "/c")
     assert type(found).__name__ == "StateError"
     assert isinstance(found, CorruptData)
     assert found.given == "run 12, chunk 0 of 1\nof two lines"
@@ -33,7 +37,7 @@ def test_an_error_of_a_worker_comes_back_with_its_parts_and_before_what_followed
 
 
 def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
-    found = named(Exception(WORKER.partition("Caused by")[0]), "/c")
+    found = translate(Exception(WORKER.partition("Caused by")[0]), "/c")
     assert isinstance(found, SinkError)
     assert found.given is None
     assert found.hint is not None
@@ -42,7 +46,7 @@ def test_rows_that_broke_off_are_the_error_where_there_is_no_other() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "watersmeet._engine.expressions.errors.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
+        "watersmeet._engine.expressions.tree.EvaluationError: [DIVIDE_BY_ZERO] Division by zero.\n",
         "ZeroDivisionError: division by zero\n",
         "watersmeet.errors.FunctionError: A sum is too large for its type.\nGiven: int64: overflow\n",
     ],
@@ -53,7 +57,7 @@ def test_a_record_for_which_a_fold_or_a_function_of_peek_raises_may_end_under_an
     failure = Exception(
         f"Caused by: Traceback (most recent call last):\n{said}In a function of totals.\n{hint}\n\tat org"
     )
-    found = named(failure, "/c")
+    found = translate(failure, "/c")
     assert is_of_record(found, {"totals", "orders"})
     assert not is_of_record(found, {"orders"})
 
@@ -68,9 +72,9 @@ def test_a_record_for_which_a_fold_or_a_function_of_peek_raises_may_end_under_an
     ],
 )
 def test_a_function_that_raises_is_told_with_whose_it_is_and_what_lets_the_query_go_on(said: str) -> None:
-    raised = said if said.startswith("Zero") else f"watersmeet._engine.expressions.errors.EvaluationError: {said}"
+    raised = said if said.startswith("Zero") else f"watersmeet._engine.expressions.tree.EvaluationError: {said}"
     failure = Exception(f"[FOREACH] Reason: Traceback:\n  File 'a.py'\n{raised}\n SQLSTATE: 39000\n\tat org.apache")
-    found = named(failure, "/c")
+    found = translate(failure, "/c")
     assert isinstance(found, FunctionError)
     assert (found.message, found.given) == ("A function raises for a record.", said)
     assert 'on_error="skip"' in str(found)
@@ -83,9 +87,9 @@ def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -
     text = f"[DIVIDE_BY_ZERO]\n=== Streaming Query ===\nLogical Plan:\n{plan}\n"
     text = f"{text}\nJVM stacktrace:\n{text}\n\tat org.apache.spark\n"
     failure = Exception(text)
-    assert named(failure, "/c") is failure
+    assert translate(failure, "/c") is failure
     behind = "Caused by: watersmeet.errors.StateError: a chunk is missing"
-    assert str(named(Exception(text + behind), "/c")) == "a chunk is missing"
+    assert str(translate(Exception(text + behind), "/c")) == "a chunk is missing"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,9 @@ def test_an_error_that_a_column_of_the_plan_could_raise_is_not_what_happened() -
     ],
 )
 def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kind: type[WatersmeetError]) -> None:
-    found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
+    found = translate(
+        Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c"
+    )
     assert type(found) is kind
     assert "/c" in str(found.given)  # type: ignore[attr-defined]
     assert found.hint  # type: ignore[attr-defined]
@@ -117,13 +123,13 @@ def test_what_spark_says_of_a_checkpoint_gets_a_name_and_is_shown(said: str, kin
 )
 def test_a_text_of_the_users_own_and_a_file_elsewhere_are_no_broken_checkpoint(said: str) -> None:
     failure = Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ===")
-    assert named(failure, "/c") is failure
+    assert translate(failure, "/c") is failure
 
 
 def test_any_other_failure_stays_what_it_is() -> None:
     for text in ("[STREAM_FAILED] Query terminated with exception: [DIVIDE_BY_ZERO]", "watersmeet.errors.Unheard: no"):
         failure = Exception(text)
-        assert named(failure, "/c") is failure
+        assert translate(failure, "/c") is failure
 
 
 LOGIN = "org.apache.kafka.common.config.ConfigException: Invalid value canary for configuration security.protocol"
@@ -149,7 +155,9 @@ SILENT = (
 def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
     said: str, kind: type[WatersmeetError], given: str
 ) -> None:
-    found = named(Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c")
+    found = translate(
+        Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c"
+    )
     assert type(found) is kind
     assert found.given == given  # type: ignore[attr-defined]
     assert found.hint  # type: ignore[attr-defined]
@@ -171,3 +179,38 @@ def test_a_checkpoint_that_cannot_be_written_is_named(said: str) -> None:
     assert "file:///proc/no/cp" in str(found.given)
     elsewhere = Exception(said.replace("/proc/no", "/other"))
     assert of_start(elsewhere, "file:///proc/no/cp") is elsewhere
+
+
+ENDED_JVM = """
+import sys
+import watersmeet as wm
+spark = wm.session("ended", master="local[1]", config={"spark.ui.enabled": "false"})
+builder = wm.StreamsBuilder("ended")
+ticks = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS k", "value AS v", "timestamp AS ts")
+stream = builder.stream(ticks, key="k", value="v", timestamp="ts", order="k", name="ticks")
+stream.to(wm.ForeachBatch(lambda rows, batch: None), name="out")
+query = builder.build().start(spark, checkpoint=sys.argv[1])
+try:
+    # as Spark does where a task finds the heap full
+    spark._jvm.java.lang.System.exit(52)
+except Exception:
+    pass
+try:
+    query.awaitTermination()
+except wm.ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_jvm_whose_memory_is_full_is_said_with_the_setting_that_bounds_what_it_holds(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", ENDED_JVM, str(tmp_path / "cp")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert "The JVM of Spark has ended: its memory was full." in done.stdout, done.stderr
+    assert 'consumer={"max.poll.records": "2"}' in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_heap_that_is_full_on_an_executor_is_said_too() -> None:
+    found = translate(Exception("Lost task 0.0 (TID 1): java.lang.OutOfMemoryError: Java heap space\n\tat kafka"), "/c")
+    assert isinstance(found, ConfigError)
+    assert "max.poll.records" in str(found.hint)

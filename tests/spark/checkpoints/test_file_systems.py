@@ -20,7 +20,7 @@ from tests.spark.changes import test_changed_topology as changed
 from tests.spark.checkpoints import killed_place
 from tests.spark.checkpoints import test_bootstrap as begun
 from tests.spark.checkpoints.file_systems import CheckpointPlace, hdfs, place, s3
-from tests.spark.checkpoints.killed_place import MARK, MOMENTS, STILL, database
+from tests.spark.checkpoints.killed_place import ENDED, IN_A_BATCH, MARK, MOMENTS, STARTS, STILL, database
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs import test_streaming as joined
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put
@@ -77,6 +77,22 @@ def test_a_driver_that_is_killed_in_a_batch_and_in_its_commits_loses_and_repeats
     counts = wm.read_state(spark, place.checkpoint, "counts").select("key", "value.n").collect()
     assert sorted(map(tuple, counts)) == [(1, 5), (2, 3), (3, 1), (4, 2)]
     assert len(place.files(spark, "watersmeet/epochs")) >= 1
+
+
+def test_a_start_that_is_killed_between_checks_at_its_lease_or_in_its_first_batch_keeps_no_later_one_out(
+    spark: SparkSession, place: CheckpointPlace
+) -> None:
+    put(spark, place.folder / "in", (1, "a", 1), (2, "b", 2), (1, "c", 3))
+    killed(killed_place, place.checkpoint, place.folder, ENDED)
+    put(spark, place.folder / "in", (2, "d", 4), (1, "e", 5), (4, MARK, 6), (3, "f", 7))
+    put(spark, place.folder / "in", (4, "g", 8), (1, "h", 9))
+    for moment in (*STARTS, IN_A_BATCH):
+        killed(killed_place, place.checkpoint, place.folder, moment)
+    killed_place.run(spark, place.checkpoint, place.folder)
+    # where no lock works, a start has planned a batch that reads nothing
+    first = 0 if place.has_lock else 1
+    later = {name: [(n + first * (n > 0), *row) for n, *row in EXPECTED[name]] for name in ("all", "even")}
+    assert outputs(spark, place.folder) == EXPECTED | later
 
 
 @contextmanager

@@ -17,17 +17,17 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, run, topology
-from watersmeet._spark.checkpoint.checkpoint import CheckpointFiles
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.query import leases
+from watersmeet._spark.checkpoint import lease as leases
+from watersmeet._spark.checkpoint import spark_logs
+from watersmeet._spark.checkpoint.folders import Disk, EpochsHere, Folder
+from watersmeet._spark.checkpoint.lease import Epochs
+from watersmeet._spark.checkpoint.record import CheckpointFiles
+from watersmeet._spark.checkpoint.spark_logs import reads_nothing
 from watersmeet._spark.query import start as starting
 
 HOLD = """
 import sys
-from watersmeet._spark.checkpoint.checkpoint import CheckpointFiles
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.query import leases
-from watersmeet._spark.query import start as starting
+from watersmeet._spark.checkpoint import lease as leases
 lease = leases.take(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -191,3 +191,108 @@ def test_each_start_has_the_next_epoch_and_says_when_it_has_ended(spark: SparkSe
     names = sorted(file.name for file in (tmp_path / "cp" / "watersmeet" / "epochs").iterdir())
     assert names == ["0000000001", "0000000001.ended", "0000000002", "0000000002.ended"]
     assert [row["epoch"] for row in records(tmp_path / "cp")] == [1]
+
+
+@contextmanager
+def running_elsewhere(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Epochs]:
+    """A checkpoint with a batch, on a file system without locks, and the epoch of a query that runs on it."""
+    put(spark, tmp_path / "left", (1, "a", 1))
+    run(topology(spark, tmp_path, wm.ForeachBatch(Collector())), spark, tmp_path)
+    monkeypatch.setattr(leases.MachineLease, "_lock", lambda *_: None)
+    running = Epochs(EpochsHere(tmp_path / "cp/watersmeet/epochs"), "a", "another machine", "cp")
+    running.take()
+    yield running
+
+
+def test_no_refused_start_ends_the_query_that_runs_where_no_lock_works(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = wm.ForeachBatch(Collector())
+    same, other = topology(spark, tmp_path, sink), topology(spark, tmp_path, sink, how="left_join")
+    with running_elsewhere(spark, tmp_path, monkeypatch) as running:
+        before = sorted(file for file in (tmp_path / "cp").rglob("*") if not file.name.endswith("lock"))
+        for made, options in ((other, {}), (same, {"shards": 8}), (same, {"tasks": 3})):
+            with pytest.raises(wm.ChangedTopology):
+                made.start(spark, checkpoint=str(tmp_path / "cp"), **options)
+            running.check()
+        assert sorted(file for file in (tmp_path / "cp").rglob("*") if not file.name.endswith("lock")) == before
+
+
+@pytest.mark.parametrize("step", ["_hand_over", "_record"])
+def test_a_takeover_that_fails_before_it_writes_gives_the_checkpoint_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    made = topology(spark, tmp_path, wm.ForeachBatch(Collector()))
+
+    def fails(*_: Any) -> None:
+        with pytest.raises(wm.ConfigError, match="taken this checkpoint over"):
+            running.check()
+        raise OSError("no space left")
+
+    with running_elsewhere(spark, tmp_path, monkeypatch) as running:
+        with monkeypatch.context() as broken:
+            broken.setattr(starting._Start, step, fails)
+            with pytest.raises(OSError, match="no space left"):
+                made.start(spark, checkpoint=str(tmp_path / "cp"))
+        running.check()
+        assert not (tmp_path / "cp/offsets/1").exists()
+        run(made, spark, tmp_path)
+        with pytest.raises(wm.ConfigError, match="taken this checkpoint over"):
+            running.check()
+
+
+def test_a_takeover_goes_by_the_batch_that_the_first_query_has_planned_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, plans = topology(spark, tmp_path, wm.ForeachBatch(Collector())), tmp_path / "cp/offsets"
+    seen: list[int] = []
+    planned = spark_logs.last_planned
+
+    def noted(*given: Any, **named: Any) -> int:
+        seen.append(planned(*given, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(spark_logs, "last_planned", noted)
+    with running_elsewhere(spark, tmp_path, monkeypatch):
+        secure = leases.MachineLease.secure
+
+        def plans_first(lease: leases.MachineLease) -> bool:
+            if not (plans / "1").exists():
+                shutil.copy(plans / "0", plans / "1")
+            return secure(lease)
+
+        monkeypatch.setattr(leases.MachineLease, "secure", plans_first)
+        seen.clear()
+        run(made, spark, tmp_path)
+    assert seen == [0, 1]
+    assert (tmp_path / "cp/commits/1").exists()
+
+
+def test_a_query_that_runs_elsewhere_without_a_batch_can_plan_none_behind_a_takeover(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Collector()
+    made, plans = topology(spark, tmp_path, wm.ForeachBatch(sink)), tmp_path / "cp/offsets"
+    with running_elsewhere(spark, tmp_path, monkeypatch):
+        run(made, spark, tmp_path)
+        # the number that the other one would plan next
+        assert reads_nothing(Folder(spark, str(tmp_path / "cp")), 1)
+        assert (tmp_path / "cp/commits/1").exists()
+        assert not Disk(spark).log(f"{plans}/1", "late", None)
+        put(spark, tmp_path / "right", (1, "b", 2))
+        run(made, spark, tmp_path)
+    assert [row[1] for row in sink.rows()] == ["ab"]
+    assert sorted(file.name for file in plans.iterdir() if not file.name.startswith(".")) == ["0", "1", "2"]
+
+
+def test_a_changed_topology_is_refused_where_nobody_finishes_the_batch_that_another_one_has_planned(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = topology(spark, tmp_path, wm.ForeachBatch(Collector()))
+    monkeypatch.setattr(leases, "BATCH_SECONDS", 0.0)
+    with running_elsewhere(spark, tmp_path, monkeypatch) as running:
+        plan = (tmp_path / "cp/offsets/0").read_text()
+        (tmp_path / "cp/offsets/1").write_text(plan.replace('"logOffset":0', '"logOffset":1'))
+        with pytest.raises(wm.ChangedTopology, match="A planned batch is not finished"):
+            made.start(spark, checkpoint=str(tmp_path / "cp"), evolve=True, shards=6, tasks=3)
+        running.check()

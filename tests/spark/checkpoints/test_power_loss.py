@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.sinks import file_batch
-from watersmeet._worker import synced
-from watersmeet._worker.writers.file_sink import FileOutput, FileWrite
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.outputs import files
+from watersmeet._worker import process
+from watersmeet._worker.writers.files import FileOutput, FileWrite
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
@@ -28,7 +28,7 @@ def on_the_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(Path(f"/proc/self/fd/{place}").readlink().name)
         real(place)
 
-    monkeypatch.setattr(synced.os, "fsync", fsync)
+    monkeypatch.setattr(process.os, "fsync", fsync)
     return found
 
 
@@ -44,10 +44,10 @@ def test_a_batchs_files_are_on_the_disk_before_the_batch_has_its_name(tmp_path: 
     output = FileOutput(str(tmp_path / "out"), SCHEMA, "snappy")
     rows = pa.RecordBatch.from_pydict({"key": ["a"], "value": ["b"]}, schema=SCHEMA)
     for _ in range(2):  # a replay puts its files into the folder that is there
-        with file_batch.written([output], 3) as write:
+        with files.written([output], 3) as write:
             assert isinstance(write, FileWrite)
             (told,) = write([(0, rows)])
-            file_batch._show(Path(write.places[0]), tmp_path / "out" / "batch_id=3", set(told["file"].to_pylist()))
+            files._show(Path(write.places[0]), tmp_path / "out" / "batch_id=3", set(told["file"].to_pylist()))
     beside = Path(write.places[0]).name.rpartition(".")[0]
     shown = [name.rpartition(".")[0] if name.startswith(".batch") else name for name in on_the_disk]
     first = [".part-00000.parquet.0", beside, "out"]

@@ -15,7 +15,7 @@ import pytest
 from dev.s3 import CARELESS, S3
 from tests.spark.checkpoints import s3_outputs, s3_run
 from tests.spark.checkpoints.s3_run import PLAIN, RACES
-from watersmeet._spark.fencing.file_systems import CONDITIONAL_MANAGER, S3A
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, S3A
 
 PUT = "PUT /bucket/query/"
 UNANSWERED = ("/offsets/1", "/commits/0")

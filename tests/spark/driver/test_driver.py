@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 import watersmeet as wm
-from watersmeet._spark.formats.values import Unfit, fitted
+from watersmeet._spark.formats import Unfit, fitted
 from watersmeet.errors import SourceError, TopologyError
-from watersmeet.testing import TestRecord, TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.topics import TestRecord
 
 ORDER = "customer string, amount double, at struct<day: date, sums: array<decimal(5,2)>>"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.errors import TopologyError
-from watersmeet.testing import TestRecord, TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 from watersmeet.testing.stores import KeyValueStore, VersionedKeyValueStore, WindowStore
+from watersmeet.testing.topics import TestRecord
 
 Records = list[tuple[str, Any, Any, int]]
 ORDERS: Records = [
@@ -211,7 +212,7 @@ def test_values_of_all_types_bytes_and_headers_are_what_they_are_on_spark(spark:
     rows.map(lambda key, value: (value["s"], F.struct(value["t"], value["d"], value["x"]))).to("parts")
     topology = b.build()
     row = {
-        "t": datetime(2024, 3, 10, 12, 30, 0, 123456),
+        "t": datetime(2024, 3, 10, 12, 30, 0, 123456, UTC),
         "n": datetime(2024, 3, 10, 2, 30),
         "d": date(1969, 12, 31),
         "x": Decimal("1.50"),

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 ORDER = wm.json("id long, customer string, amount double, items array<string>, at timestamp, note string")
 ORDERS: list[dict[str, Any] | None] = [

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.driver.test_forty_topologies import ORDERS, TOPOLOGIES, _built
-from watersmeet._spark.analysis.constants import text_of
+from watersmeet._spark.columns import text_of
 from watersmeet._spark.dataflow import fusion
-from watersmeet._spark.dataflow.asked import NotFused
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._spark.dataflow.fusion import NotFused
+from watersmeet.testing.driver import TopologyTestDriver
 
 Define = Callable[[wm.StreamsBuilder], None]
 JSON = wm.json("text string, n int")

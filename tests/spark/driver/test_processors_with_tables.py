@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from examples import processors_with_tables as programs
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 Row = tuple[str, str, Any, int]
 

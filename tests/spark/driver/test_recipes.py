@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from watersmeet.errors import MissingName
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 TEXTS: dict[str, Any] = {"key": "string", "value": "string"}
 CLICKS = [("a", "x", 1), ("a", "x", 2), ("b", "x", 3), ("a", "y", 4), ("b", "x", 15)]

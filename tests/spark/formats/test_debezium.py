@@ -11,15 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.debezium import UNAVAILABLE
-from watersmeet._worker.formats.formats import describe_format, serde_of, type_of
+from watersmeet._worker.formats.formats import UNAVAILABLE, describe_format, serde_of, type_of
 from watersmeet._worker.formats.serdes import Decoded
-from watersmeet.errors import SourceError, TopologyError
+from watersmeet.errors import FunctionError, SourceError, TopologyError
 from watersmeet.io.formats import Format
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = "id long, first_name string, email string"
@@ -79,8 +80,10 @@ def event(op: str | None, after: Any, connector: str = "postgresql", *, schema: 
     told = {"before": None, "after": after, "source": SOURCES[connector], "transaction": None, "op": op, **more}
     told |= {"ts_ms": 1559033904870, "ts_us": 1559033904870123}
     fields = [
-        {"type": "struct", "optional": True, "name": "server.Value", "field": name} for name in ("before", "after")
+        {"type": "struct", "optional": True, "name": "server.Value", "field": name}
+        for name in ("before", "after", "source")
     ]
+    fields.append({"type": "string", "optional": False, "field": "op"})
     described = {"type": "struct", "fields": fields, "optional": False, "name": "server.Envelope"}
     return json.dumps({"schema": described, "payload": told} if schema else told).encode()
 
@@ -164,7 +167,7 @@ WRONG = {
     "did not send the column 'email'": event("u", ROW | {"email": UNAVAILABLE}),
     "not JSON": b"{",
     "not valid UTF-8": b"\xff",
-    "the JSON text null": b"null",
+    "there is no op: it is": b"null",
     "is wanted where there is": b"[]",
 }
 
@@ -245,5 +248,68 @@ def test_the_test_driver_takes_events_as_production_does_and_rows() -> None:
     driver.pipe("customers", key=1005, value=READ | {"id": 1005}, ts=9)
     found = [(record.key, record.value, record.ts) for record in driver.read("emails")]
     assert found == [(1004, READ["email"], at), (1004, None, at), (1005, READ["email"], 9)]
+    # five were piped: four pass, one of them the tombstone of an ordinary deletion, and one is a drop
+    assert sum(driver.drops.values()) == driver.drops["customers", "undecodable"] == 1
     with pytest.raises(SourceError, match=r"value as debezium: op t: the table was truncated"):
         TopologyTestDriver(topology()).pipe("customers", key=key, value=event("t", None), ts=6)
+
+
+# -- columns that keep their stored value ------------------------------------------------------------------
+
+STORED = wm.debezium("id long, email string, n long", unavailable_columns="stored")
+UNSENT = event("u", {"id": 1, "email": UNAVAILABLE, "n": 2})
+
+
+def joined(on_undecodable: Any, **options: Any) -> wm.Topology:
+    """Customers that their join alone stores, beside the countries that they refer to."""
+    b = wm.StreamsBuilder("joined", on_drop="skip")
+    customers = b.table(
+        "customers", key=wm.debezium_key("id long"), value=STORED, on_undecodable=on_undecodable, **options
+    )
+    countries = b.table("countries", key="long", value="string")
+    joined = customers.join(countries, lambda row, name: F.concat(row["email"], name), foreign_key=lambda row: row["n"])
+    joined.to("addresses")
+    return b.build()
+
+
+@pytest.mark.parametrize("options", [{}, {"ttl": "1 hour"}, {"history": "1 day"}, {"store": "customers"}])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_join_gets_the_stored_value_of_a_column_that_was_not_sent(options: dict[str, Any], shards: int) -> None:
+    driver = TopologyTestDriver(joined("fail", **options), shards=shards)
+    driver.pipe("countries", 2, "@2", ts=0)
+    driver.pipe("customers", b'{"id": 1}', event("c", {"id": 1, "email": "ann", "n": 1}), ts=0)
+    driver.pipe("customers", b'{"id": 1}', UNSENT, ts=0)
+    driver.pipe("customers", 1, {"id": 1, "email": "a dict", "n": 2}, ts=SOURCES["postgresql"]["ts_ms"])
+    driver.pipe("customers", b'{"id": 1}', UNSENT, ts=0)
+    assert [record.value for record in driver.read("addresses")] == ["ann@2", "a dict@2", "a dict@2"]
+
+
+def test_a_row_that_no_stored_one_completes_follows_on_undecodable() -> None:
+    driver = TopologyTestDriver(joined("fail"))
+    driver.pipe("customers", b'{"id": 1}', UNSENT, ts=0)
+    with pytest.raises(FunctionError, match="key 1 cannot be decoded: the database did not send the column 'email'"):
+        driver.read("addresses")
+    for policy, reason in (("skip", "undecodable"), (wm.DeadLetter("bad"), "dead_letter")):
+        driver = TopologyTestDriver(joined(policy))
+        for value in (event("c", {"id": 1, "email": "ann", "n": 1}), event("d", None), UNSENT, UNSENT):
+            driver.pipe("customers", b'{"id": 1}', value, ts=0)
+        # of the deletion
+        assert [record.value for record in driver.read("addresses")] == [None]
+        assert {pair: count for pair, count in driver.drops.items() if count} == {("process-customers", reason): 2}
+    (letter, _) = driver.read("bad")
+    assert dict(letter.headers or ())["__streams.errors.reason"] == b"undecodable"
+
+
+@pytest.mark.parametrize("kind", ["stream", "global_table"])
+def test_stored_columns_are_refused_where_nothing_stores_rows(kind: str) -> None:
+    with pytest.raises(TopologyError, match="needs a table's stored rows, and the input 'customers' is a"):
+        getattr(wm.StreamsBuilder("none"), kind)("customers", key="long", value=STORED)
+    with pytest.raises(TopologyError, match="Unknown unavailable_columns='keep'"):
+        wm.debezium("id long", unavailable_columns="keep")  # type: ignore[arg-type]
+
+
+def test_stored_columns_and_a_snapshot_are_refused(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, "ann", 1)], "id long, email string, n long")
+    snapshot = wm.Snapshot(frame, key="id", starting_offsets={0: 0})
+    with pytest.raises(TopologyError, match="and bootstrap= of the input 'customers' do not go together"):
+        wm.StreamsBuilder("none").table("customers", key="long", value=STORED, bootstrap=snapshot)

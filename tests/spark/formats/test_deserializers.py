@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._spark.formats import columns
+from watersmeet._spark import formats as columns
 from watersmeet._worker.formats import formats
-from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
+from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet.errors import SourceError
 from watersmeet.io.formats import Format
 

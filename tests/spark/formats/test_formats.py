@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,14 +16,13 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
 )
 
 import watersmeet as wm
-from watersmeet._spark.formats import columns
-from watersmeet._spark.session.settings import overridden
+from watersmeet._spark import formats as columns
 from watersmeet._worker.formats import formats
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 
@@ -58,10 +58,8 @@ def test_numbers_are_written_and_read_as_kafkas_serializers_do(
     as_java_writes = [value.to_bytes(width, "big", signed=True) for value in values]
     form = Format(kind)
     assert decoded(spark, form, as_java_writes) == [(value, None) for value in values]
-    frame = spark.createDataFrame([(value,) for value in values], StructType([StructField("v", formats.type_of(form))]))
-    with overridden(spark, columns.ENCODING):
-        encoded = frame.repartition(1).select(columns.encode(form, F.col("v")))
-    assert sorted(bytes(row[0]) for row in encoded.collect()) == sorted(as_java_writes)
+    raw = formats.serde_of(form).write(pa.array(values, arrow_type(formats.type_of(form))))
+    assert raw.cast(pa.binary()).to_pylist() == as_java_writes
 
 
 def test_a_number_of_another_width_has_a_reason_that_says_so(spark: SparkSession) -> None:
@@ -83,10 +81,8 @@ def test_bytes_that_are_not_utf8_have_a_reason_and_no_replacement_characters(spa
 @pytest.mark.parametrize("form", [*map(Format, ("bytes", "string", "int", "long"))], ids=str)
 def test_null_is_a_tombstone_in_every_format_and_both_ways(spark: SparkSession, form: Format) -> None:
     assert decoded(spark, form, [None]) == [(None, None)]
-    kind = formats.type_of(form)
-    frame = spark.createDataFrame([(None,)], StructType([StructField("v", kind)]))
-    with overridden(spark, columns.ENCODING):
-        assert frame.select(columns.encode(form, F.col("v"))).collect()[0][0] is None
+    nothing = pa.nulls(1, arrow_type(formats.type_of(form)))
+    assert formats.serde_of(form).write(nothing).to_pylist() == [None]
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -100,7 +96,7 @@ def test_a_session_with_or_without_ansi_reads_the_same(spark: SparkSession, ansi
 
 def test_a_null_field_is_written_as_null_and_not_left_out(spark: SparkSession) -> None:
     frame = spark.sql("select named_struct('a', 1, 'b', cast(null as int)) v")
-    assert bytes(frame.select(columns.encode(wm.json(), F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
+    assert bytes(frame.select(columns.encode_json(F.col("v"))).collect()[0][0]) == b'{"a":1,"b":null}'
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from watersmeet._worker.formats.deserializers import Decode, Deserializer, Deserializers
+from watersmeet._worker.formats.decode import Decode, Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import Decoded
 
 COLUMNS = "root int, partition int, offset long, ts long, raw_value binary"

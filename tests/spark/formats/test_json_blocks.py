@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 )
 
 from tests.spark.formats.test_json import NO_JSON, OTHER_TYPE, SPLICED, TOO_LARGE, Texts, damage
-from watersmeet._worker.formats import json_blocks
-from watersmeet._worker.formats.json_decode import one_by_one
+from watersmeet._worker.formats import json
+from watersmeet._worker.formats.json import one_by_one
 
 
 def struct(**fields: DataType) -> StructType:
@@ -63,7 +63,7 @@ def texts_of(seed: int, count: int) -> tuple[Known, list[str]]:
 
 def accepted(texts: list[str | None], kind: DataType = KIND) -> pa.Array | None:
     """What is read at once; it must be what is read one by one."""
-    found = json_blocks.read(kind, pa.array(texts, pa.string()))
+    found = json.read(kind, pa.array(texts, pa.string()))
     if found is not None:
         wanted, flaws = one_by_one(kind, texts)
         assert not flaws

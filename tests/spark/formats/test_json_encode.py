@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, DateType, StructField, StructType, TimestampNTZType, TimestampType
 
 from tests.spark.formats.test_json import WIDE, Texts
-from watersmeet._spark.formats.columns import encode_json
-from watersmeet._worker.formats.json_decode import one_by_one
-from watersmeet._worker.formats.json_encode import encoded
+from watersmeet._spark.formats import encode_json
+from watersmeet._worker.formats.arrow_types import arrow_type
+from watersmeet._worker.formats.json import decode, encoded, one_by_one
 
 SHORTEST_SINCE = 19
 """The first Java that writes a number with the fewest digits."""
@@ -105,3 +105,24 @@ def test_numbers_have_javas_text(spark: SparkSession, width: type) -> None:
         assert width(two) == width(one)
         # only where digits run out
         assert not 1e-3 <= abs(float(one)) < 1e7
+
+
+@pytest.mark.parametrize("kind", [TimestampType(), TimestampNTZType(), DateType()], ids=DataType.simpleString)
+def test_times_of_any_year_are_read_back_as_they_were_written(kind: DataType) -> None:
+    whole, target = (pa.int32() if isinstance(kind, DateType) else pa.int64()), arrow_type(kind)
+    ends = np.iinfo(whole.to_pandas_dtype())
+    scale = 1 if isinstance(kind, DateType) else 86_400_000_000
+    # the last of a year with four digits, the first beyond, before and behind year 0, and the ends of the type
+    days = [0, 2_932_896, 2_932_897, 3_670_687, -719_162, -719_163, -719_529, -735_160, 95_026_601, -106_751_991]
+    counts = [*(day * scale for day in days), ends.min, ends.max, *(day * scale - 1 for day in days)]
+    values = pa.StructArray.from_arrays([pa.array(counts, whole).view(target)], ["x"])
+    row = StructType([StructField("x", kind)])
+    back, flaws = decode(row, encoded(values, row).cast(pa.string()))
+    assert (back.field(0).view(whole).to_pylist(), flaws) == (counts, {})
+
+
+@pytest.mark.parametrize(
+    "text", ["-0000-01-01", "+9999-01-01", "12020-01-01", "+12020-02-30", "-00043-01-01", "+99999999-01-01"]
+)
+def test_a_year_that_iso_8601_does_not_write_so_is_refused(text: str) -> None:
+    assert decode(DateType(), pa.array([f'"{text}"']))[1] == {0: "a date is a string of ISO 8601"}

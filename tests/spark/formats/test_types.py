@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._engine.rows.types import with_nulls
+from watersmeet._engine.rows import with_nulls
 from watersmeet._worker.formats.arrow_types import arrow_schema, loosened
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 ALL = (

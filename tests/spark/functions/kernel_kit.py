@@ -18,12 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
-from watersmeet._engine.expressions.tree import Call, Expression
-from watersmeet._engine.rows.columns import array
-from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
-from watersmeet._spark.analysis.plain_functions import of_columns
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Expression
+from watersmeet._engine.rows import array
+from watersmeet._spark.columns import Unread, layers_of, of_columns
 
 ERRORS = 24
 

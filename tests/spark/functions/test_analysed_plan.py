@@ -16,8 +16,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand
-from watersmeet._engine.rows.columns import array
-from watersmeet._spark.analysis.analysed_plan import Unread, layers_of
+from watersmeet._engine.rows import array
+from watersmeet._spark.columns import Unread, layers_of
 from watersmeet._worker.formats.arrow_types import loosened
 
 DDL = "key string, n int, big long, d double, at timestamp, p struct<name:string,age:long>, parts array<int>"

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._engine.expressions import explosion
-from watersmeet.testing import TestRecord, TopologyTestDriver
+from watersmeet._engine.expressions import program
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.topics import TestRecord
 
 TEXTS = ["", " ", "a", "a b", "b  a", "c,d e", "é😀 a", None, "a a a a", "\u00a0x", "bad b", "x" * 50]
 
@@ -108,7 +109,7 @@ def test_records_of_lists_are_those_of_sparks_explode_in_their_order(spark: Spar
 def test_rows_are_the_same_however_many_are_made_at_once(spark: SparkSession, define, monkeypatch) -> None:
     topology = built(define)
     whole = fed(TopologyTestDriver(topology), topology, seed=3)
-    monkeypatch.setattr(explosion, "MOST_ROWS", 3)
+    monkeypatch.setattr(program, "MOST_ROWS", 3)
     assert fed(TopologyTestDriver(topology), topology, seed=3) == whole
 
 

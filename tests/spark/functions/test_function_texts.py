@@ -9,7 +9,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._spark.functions.function_texts import function_texts
+from watersmeet._spark.function_texts import function_texts
 
 pytestmark = pytest.mark.usefixtures("spark")
 VALUE = wm.json("id long, name string, tags array<int>")

@@ -14,8 +14,8 @@ from tests.spark.functions.kernel_kit import differences, evaluated, frame_of, f
 from tests.spark.functions.kernel_rows import sample
 from tests.spark.functions.kernel_texts import CHANGED, SUBJECTS
 from tests.spark.functions.kernel_types import pairs, typed, typed_sample, typed_texts
-from watersmeet._engine.expressions.evaluate import MODULES, RowsOfArrays
-from watersmeet._engine.rows.columns import array
+from watersmeet._engine.expressions.evaluate import FAMILIES, RowsOfArrays
+from watersmeet._engine.rows import array
 
 SEED = 5
 LETTERS_AROUND = [
@@ -135,4 +135,4 @@ def test_each_function_that_has_a_kernel_is_tried(spark: SparkSession, rows):
     with settings(spark, **SETTINGS, spark_sql_ansi_enabled="true"):
         read_ones = read(frame_of(spark, rows), texts).values()
     tried = {name for each in read_ones if not isinstance(each, str) for name in functions_of(each)}
-    assert {name for module in MODULES for name in (*module.KERNELS, *module.LAZY)} - tried == set()
+    assert {name for family in FAMILIES for name in (*family.kernels, *family.lazy)} - tried == set()

@@ -12,8 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._spark.dataflow.asked import NotFused
-from watersmeet._spark.dataflow.fusion import SWITCH, Fusion
+from watersmeet._spark.dataflow.fusion import SWITCH, Fusion, NotFused
 from watersmeet.testing.driver import TopologyTestDriver
 
 Joiner = Callable[[Column, Column], Column]
@@ -96,26 +95,24 @@ def test_results_that_a_level_hands_on_are_those_that_go_through_columns(spark: 
     assert len(made) > 10
 
 
-def handed_on(spark: SparkSession, make: Any, joiner: Joiner, *, direct_sinks: bool = True) -> int:
+def handed_on(spark: SparkSession, make: Any, joiner: Joiner) -> int:
     """How many operators hand on, beside those whose results go to the next operator of their node."""
     b = wm.StreamsBuilder("shortcuts")
     make(b, joiner).to("out")
     physical = b.build().physical
-    fusion = Fusion(spark, physical, direct_sinks=direct_sinks)
+    fusion = Fusion(spark, physical)
     plain = [o for o in physical.operators if not physical.direct_edges(o)]
     return sum(fusion.fused(o) is not None for o in plain)
 
 
 def test_a_level_hands_on_what_no_function_stands_behind(spark: SparkSession) -> None:
     assert handed_on(spark, table_table, CONCAT) == 1
-    assert handed_on(spark, foreign_key, CONCAT, direct_sinks=False) == 1
+    assert handed_on(spark, foreign_key, CONCAT) == 2
     assert handed_on(spark, chain, CONCAT) == 2
 
 
-def test_a_level_hands_nothing_on_where_columns_stand_behind_or_the_sinks_read_them(spark: SparkSession) -> None:
+def test_a_level_hands_nothing_on_where_columns_stand_behind(spark: SparkSession) -> None:
     assert handed_on(spark, table_table, spelt_out) == 0
-    # the sinks read the last level's frame
-    assert handed_on(spark, table_table, CONCAT, direct_sinks=False) == 0
     large = "spark.sql.execution.arrow.useLargeVarTypes"
     spark.conf.set(large, "true")
     try:
@@ -187,7 +184,7 @@ def test_steps_between_levels_give_the_same_in_the_level_and_by_spark(spark: Spa
         physical = topology.physical
         spark.conf.set(SWITCH, where)
         try:
-            fusion = Fusion(spark, physical, direct_sinks=False)
+            fusion = Fusion(spark, physical)
             middle = [o for o in physical.operators if o.level < physical.levels and not physical.direct_edges(o)]
             assert {fusion.by_spark(o) for o in middle} == {REFUSED if where == "spark" else None}
             driver = TopologyTestDriver(topology, spark)

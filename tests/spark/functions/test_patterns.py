@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.functions.kernel_kit import differences, frame_of, read, settings
 from tests.spark.functions.pattern_chance import patterns, texts
-from watersmeet._engine.expressions.functions.regular.java import pattern_of
+from watersmeet._engine.expressions.regular import pattern_of
 
 FORMS = [
     "t rlike {p}",

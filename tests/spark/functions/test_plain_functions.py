@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.functions.test_flat_maps import functions_in
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 VALUE = wm.json("n long, at timestamp, tags array<string>, sums map<string, decimal(9,2)>, part struct<x: double>")
 RECORDS: list[tuple[Any, Any]] = [
@@ -137,6 +138,41 @@ def test_a_value_of_another_type_is_an_error(spark: SparkSession, wrong: object)
     driver.pipe("in", "k", "v", ts=0)
     with pytest.raises(Exception, match=r"PYTHON_FUNCTION.*not of the type int64"):
         driver.read("out")
+
+
+BAD: dict[str, tuple[str, Callable[[], Any], str]] = {
+    "a decimal of too many digits": ("decimal(10,2)", lambda: Decimal("123456789.00"), "decimal128"),
+    "the same in a struct": ("struct<d: decimal(10,2)>", lambda: {"d": Decimal("123456789.00")}, "decimal128"),
+    "the same in a map": ("map<string, decimal(10,2)>", lambda: {"d": Decimal("123456789.00")}, "decimal128"),
+    "half a surrogate": ("string", lambda: "\ud83d", r"'\\ud83d'; the type is string"),
+    "half a surrogate as a key": ("map<string, int>", lambda: {"\ud83d": 1}, r"'\\ud83d'; the type is string"),
+    "a number for a time": ("timestamp", lambda: 5, "not of the type timestamp"),
+    "a time without a zone": ("timestamp", lambda: datetime(2026, 1, 1), "a time needs its zone"),
+    "a float that is too large": ("float", lambda: 1e300, "not of the type float"),
+    "an iterator that raises": ("array<int>", lambda: (1 // n for n in (1, 0)), "raises ZeroDivisionError"),
+    "an error that no encoding has": ("int", lambda: dict[str, int]()["\ud83d"], r"raises KeyError: '\\ud83d'"),
+    "an error without a text": ("int", lambda: fail("\ud83d"), r"raises ValueError: \\ud83d"),
+}
+
+
+def fail(said: str) -> None:
+    raise ValueError(said)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_of_the_type_ends_that_record_alone_under_a_policy(spark: SparkSession, name: str) -> None:
+    kind, made, said = BAD[name]
+    b = wm.StreamsBuilder("bad")
+    topic = wm.Topic("in", key="string", value="string", on_error=wm.DeadLetter("dead"))
+    good = {"timestamp": datetime(2026, 1, 1, tzinfo=UTC), "float": 1.0}.get(kind)
+    stream = b.stream(topic).map_values(wm.python(lambda value: made() if value == "bad" else good, kind))
+    stream.map_values(lambda value: value.isNull(), nulls=True).to("out")
+    driver = TopologyTestDriver(b.build())
+    for value in ("bad", "good"):
+        driver.pipe("in", "k", value, ts=0)
+    assert [record.value for record in driver.read("out")] == [good is None]
+    (letter,) = driver.read("dead")
+    assert re.search(said, str(dict(letter.headers)["__streams.errors.message"], "utf-8"))
 
 
 def test_on_error_makes_a_dead_letter_of_the_record(spark: SparkSession) -> None:

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._engine.expressions.functions import comparisons
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._engine.expressions import conditions
+from watersmeet.testing.driver import TopologyTestDriver
 
 TEXTS = [None, "a", "b"]
 NUMBERS = [None, 0.0, -0.0, 1.5, float("nan")]
@@ -36,9 +36,9 @@ def test_structs_are_the_same_where_spark_says_so(spark: SparkSession) -> None:
         .combine_chunks()
     )
     one, other, equal, same = (told.column(name).chunk(0) for name in ("one", "other", "equal", "same"))
-    assert comparisons.compared("EqualTo", one, other).to_pylist() == equal.to_pylist()
-    assert comparisons.same(one, other).to_pylist() == same.to_pylist()
-    assert comparisons.same(one.slice(7), other.slice(7)).to_pylist() == same.slice(7).to_pylist()
+    assert conditions.compared("EqualTo", one, other).to_pylist() == equal.to_pylist()
+    assert conditions.same(one, other).to_pylist() == same.to_pylist()
+    assert conditions.same(one.slice(7), other.slice(7)).to_pylist() == same.slice(7).to_pylist()
 
 
 @pytest.mark.parametrize("policy", ["skip", wm.DeadLetter("bad")])

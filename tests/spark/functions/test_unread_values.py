@@ -18,16 +18,13 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.functions.kernel_kit import settings
-from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.rows.columns import array
-from watersmeet._spark.dataflow.asked import NotFused
-from watersmeet._spark.dataflow.fusion import program_of
-from watersmeet._spark.dataflow.outlets import columns_of, outlets_of, peeks_of
-from watersmeet._spark.dataflow.stage import Stage
-from watersmeet.testing import TopologyTestDriver
-from watersmeet.testing.piped import Piped
-from watersmeet.testing.records import PipedFrame
+from watersmeet._engine.expressions.tree import EvaluationError
+from watersmeet._engine.rows import array
+from watersmeet._spark.dataflow.fusion import NotFused, program_of
+from watersmeet._spark.dataflow.stage import Stage, columns_of, outlets_of, peeks_of
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.testing.runs import Piped, PipedFrame
 
 VALUES = [0.0, 1.0, 2.0, -1.0, 3e10, 1e300, None]
 Function = Callable[..., Any]
@@ -94,7 +91,7 @@ def unlike(spark: SparkSession, seed: int) -> tuple[list[str], int]:
     given = [Piped(0, "k", value, number, (), number) for number, value in enumerate(VALUES)]
     frame = spark.createDataFrame(form.rows([given]), form.schema)
     stage = Stage(physical, 0, frame, frozenset({"in"}))
-    wanted = columns_of(outlets_of(physical, stage, 0, exits=physical.ordered_exit), peeks_of(physical, stage))
+    wanted = columns_of(outlets_of(physical, stage, 0), peeks_of(physical, stage))
     program = program_of(stage, wanted, "in")
     assert not isinstance(program, NotFused), program
     # which source a row is of is marked behind the functions

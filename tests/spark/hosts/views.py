@@ -155,6 +155,9 @@ def main(folder: Path, own: Path, master: str, address: str, watched: str) -> No
         link: f"file://{folder}",
         **_TIMEOUTS,
     }
+    if watched == "wait":
+        # the cut lasts as long as another driver's whole run: executors that give this one up would never come back
+        config["spark.network.timeout"] = "1h"
     spark = wm.session("hosts", master=master, config=config)
     spark.sparkContext.setLogLevel("WARN")
     query = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._spark.checkpoint.batches import _goes_back
+from watersmeet._spark.checkpoint.spark_logs import _goes_back
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._engine.databases.columns import columns_of
-from watersmeet._spark.databases.catalog import MergedTable, last_of_each_key
+from watersmeet._engine.database_rows import columns_of
+from watersmeet._spark.outputs.databases import MergedTable, last_of_each_key
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet.errors import ConfigError, TopologyError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dev.jars import spark_jars
-from watersmeet._spark.session.connector import KNOWN, SETTINGS, kafka_jars
+from watersmeet._spark.session import KNOWN, SETTINGS, kafka_jars
 from watersmeet.errors import ConfigError
 
 MIRROR = """<ivysettings>

@@ -15,10 +15,10 @@ import watersmeet as wm
 from dev.postgres import PASSWORD, Postgres
 from tests.databases.kit import Place, all_rows
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.databases.table_sink import DatabaseTableWriter
+from watersmeet._spark.outputs.databases import DatabaseTableWriter
 from watersmeet._worker.batch_plan import planned
 from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 def table_of(builder: wm.StreamsBuilder, spark: SparkSession, folder: Path) -> wm.KTable:
@@ -114,7 +114,7 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
 def test_a_batch_of_another_plan_is_refused_and_who_was_passed_by_writes_nothing(
     spark: SparkSession, place: Place
 ) -> None:
-    one, other = (planned(f"v1\n{{}}\n{end}", "t", epoch=1, may_be_untold=False, where="offsets/0") for end in (5, 6))
+    one, other = (planned(f"v1\n{{}}\n{end}", "t", epoch=1, where="offsets/0") for end in (5, 6))
     rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
     others = spark.createDataFrame([(1, "b")], "key long, value string").coalesce(1)
     table = kept(place.table("plans", create=True))
@@ -134,23 +134,6 @@ def test_a_batch_of_another_plan_is_refused_and_who_was_passed_by_writes_nothing
     table.write(others, 1, other)
     with pytest.raises(ConfigError, match="older than the output"):
         table.write(rows, 0, one)
-
-
-def test_the_marks_of_an_earlier_watersmeet_are_read_and_get_plans(spark: SparkSession, place: Place) -> None:
-    rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
-    table = kept(place.table("earlier", create=True))
-    table.begin(-1)
-    place.execute("ALTER TABLE watersmeet_batches DROP COLUMN plan")
-    place.execute("UPDATE watersmeet_batches SET batch = 2 WHERE table_name = 'earlier'")
-    table = kept(place.table("earlier", create=True))
-    table.begin(2)
-    given = {"epoch": 1, "where": "offsets/2"}
-    table.write(rows, 2, planned("v1\n{}\n5", "t", may_be_untold=True, **given))
-    assert all_rows(place, "earlier") == []
-    with pytest.raises(ConfigError, match="noted the number alone"):
-        table.write(rows, 2, planned("v1\n{}\n5", "t", may_be_untold=False, **given))
-    table.write(rows, 3, planned("v1\n{}\n6", "t", may_be_untold=False, **given))
-    assert len(all_rows(place, "earlier")) == 1
 
 
 def test_a_topology_refuses_what_no_table_could_be(spark: SparkSession, place: Place) -> None:

@@ -9,19 +9,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructType
 
-from watersmeet._engine.exchange.routing import Move, Outlet, RoutedBatch
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import Move, Outlet, RoutedBatch
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.expressions.tree import Call, Literal, Operand
-from watersmeet._engine.rows import blob
-from watersmeet._engine.rows.columns import position_columns, stacked
-from watersmeet._engine.rows.position import parts_by_position
-from watersmeet._worker.formats.deserializers import Deserializer, Deserializers
+from watersmeet._engine.rows import parts_by_position, position_columns, stacked
+from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
-from watersmeet._worker.packing.packing import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
-from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.wire import END, Exits, Labels, sparks_hash
-from watersmeet._worker.writers import shards
-from watersmeet._worker.writers.shards import UnpackExits
+from watersmeet._worker.pack import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
+from watersmeet._worker.wire import END, Common, Exits, Labels, sparks_hash
+from watersmeet._worker.writers import rows as shards
+from watersmeet._worker.writers.rows import UnpackExits
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LABELS = Labels(shards=4, targets=2)
@@ -36,7 +34,7 @@ def test_what_every_shard_is_told_is_encoded_once() -> None:
 def test_routed_batches_keep_their_own_rows_whatever_came_before() -> None:
     other = pa.table({"n": [4]})
     routed_batches = [RoutedBatch(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
-    contents = [blob.decode(content or b"") for _, _, content, _ in wire_rows(routed_batches, LABELS)]
+    contents = [row_sizes.decode(content or b"") for _, _, content, _ in wire_rows(routed_batches, LABELS)]
     assert contents == [ROWS, ROWS, other, ROWS]
 
 
@@ -45,12 +43,12 @@ def test_a_large_routed_batch_is_sent_in_pieces_to_every_shard() -> None:
     sent = list(wire_rows([RoutedBatch(0, shard, 0, rows) for shard in range(2)], LABELS))
     assert len(sent) > 2
     for shard in range(2):
-        mine = [blob.decode(content or b"") for label, _, content, _ in sent if label == LABELS.label(0, shard)]
+        mine = [row_sizes.decode(content or b"") for label, _, content, _ in sent if label == LABELS.label(0, shard)]
         assert pa.concat_tables(mine).combine_chunks() == rows
 
 
 def test_small_blobs_travel_together_and_large_ones_alone() -> None:
-    small, large = b"x" * 100, b"y" * blob.PIECE_BYTES
+    small, large = b"x" * 100, b"y" * row_sizes.PIECE_BYTES
     batches = list(wire_batches((n, 0, small, 0) for n in range(2 * WIRE_ROWS + 1)))
     assert [len(batch) for batch in batches] == [WIRE_ROWS, WIRE_ROWS, 1]
     assert pa.Table.from_batches(batches)["label"].to_pylist() == list(range(2 * WIRE_ROWS + 1))
@@ -94,7 +92,7 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
     records = {"root": [0] * 4, "ts": [1] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}
     batch = pa.RecordBatch.from_pydict({**records, "raw_key": [b"k"] * 4, "raw_value": values})
     rows = pa.Table.from_batches(pack(iter([batch]))).to_pylist()
-    (packed,) = [blob.decode(row["blob"]) for row in rows if row["blob"] is not None]
+    (packed,) = [row_sizes.decode(row["blob"]) for row in rows if row["blob"] is not None]
     assert packed.column("offset").to_pylist() == [0, 3]
     assert packed.column("value").to_pylist() == [{"a": 1}] * 2
     assert [row["count"] for row in rows if row["blob"] is None] == [1]
@@ -102,23 +100,20 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
 
 def left(values: list[object], offsets: list[int]) -> bytes:
     zeros = [0] * len(offsets)
-    return blob.encode(
+    return row_sizes.encode(
         pa.table({"order_ts": zeros, "srcpart": zeros, "offset": offsets, "p0": zeros, "key": zeros, "value": values})
     )
 
 
-def test_rows_of_two_sinks_of_one_topic_leave_in_one_order_and_numbered() -> None:
-    types = {"sink": pa.int32(), "sequence": pa.int64()}
-    types |= {f"k{n}_{part}": kind for n, kind in ((0, pa.string()), (1, pa.int64())) for part, kind in _of(kind)}
-    unpack_exits = UnpackExits(pa.schema(types.items()), Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1))
+def test_rows_of_an_output_leave_in_order_and_numbered_and_those_of_others_are_left_out() -> None:
+    schema = pa.schema([("key", pa.int64()), ("value", pa.string()), ("sequence", pa.int64())])
+    unpack_exits = UnpackExits(schema, Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1), 0, 7)
     texts, numbers = left(["a", "c", "d"], [1, 3, 4]), left([7, None], [5, 2])
-    *rows, _, _ = unpack_exits(wire_batches([(1, 6, numbers, 0), (1, 5, texts, 0)]))
+    rows = unpack_exits(wire_batches([(1, 6, numbers, 0), (1, 5, left(["b"], [2]), 0), (1, 5, texts, 0)]))
     found = pa.Table.from_batches(rows).to_pydict()
-    assert found["sink"] == [0, 1, 0, 0, 1]
-    assert found["k0_value"] == ["a", None, "c", "d", None]
-    assert found["k1_value"] == [None, None, None, None, 7]
-    assert found["k0_key"] == found["k1_key"] == [0] * 5
-    assert found["sequence"] == [0, 1, 2, 3, 4]
+    assert found["value"] == ["a", "b", "c", "d"]
+    assert found["key"] == [0] * 4
+    assert found["sequence"] == [(7 << 32) + row for row in range(4)]
 
 
 @pytest.mark.parametrize("rows", [0, 12, 4_096], ids=["none together", "some together", "all together"])
@@ -146,10 +141,6 @@ def test_shards_that_are_put_into_order_together_leave_as_one_after_the_other(
         for part in parts_by_position(whole, position_columns(1), {"value", "offset"}):
             found += zip(part.column("value").to_pylist(), part.column("offset").to_pylist(), strict=True)
     assert found == expected
-
-
-def _of(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
-    return [("key", pa.int64()), ("value", kind)]
 
 
 def test_labels_are_spread_by_the_hash_that_spark_partitions_by(spark: SparkSession) -> None:

@@ -17,11 +17,11 @@ import watersmeet as wm
 from tests.spark.checkpoints import killed_run
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import put
-from watersmeet._spark.checkpoint.checkpoint import look
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.metrics.lifetime_totals import read
-from watersmeet._spark.sinks.file_batch import publish, written, written_by_tasks
-from watersmeet._worker.writers.file_sink import WRITTEN, FileOutput
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
+from watersmeet._spark.metrics.lifetime import read
+from watersmeet._spark.outputs.files import publish, written, written_by_tasks
+from watersmeet._worker.writers.files import WRITTEN, FileOutput
 from watersmeet.errors import SinkError
 
 Rows = list[list[Row]]
@@ -83,7 +83,7 @@ def test_values_of_every_type_are_those_that_sparks_own_writer_writes(spark: Spa
     assert [len(each) for each in ours] == [6, 2]
 
 
-def test_files_from_blobs_are_those_from_columns_and_each_key_keeps_its_order(
+def test_files_are_the_same_beside_other_outputs_and_each_key_keeps_its_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for file in range(2):
@@ -103,15 +103,15 @@ def test_files_from_blobs_are_those_from_columns_and_each_key_keeps_its_order(
         return topology
 
     seen: list[int] = []
-    (tmp_path / "blobs").mkdir()
-    (tmp_path / "columns").mkdir()
-    blobs = both_ways(spark, tmp_path / "blobs", make())
-    columns = both_ways(spark, tmp_path / "columns", make(wm.ForeachBatch(lambda rows, batch: seen.append(batch))))
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "beside").mkdir()
+    alone = both_ways(spark, tmp_path / "alone", make())
+    beside = both_ways(spark, tmp_path / "beside", make(wm.ForeachBatch(lambda rows, batch: seen.append(batch))))
     assert seen == [0, 0]
-    assert blobs[0] == blobs[1] == columns[0] == columns[1]
-    assert [[row["key"] for row in rows] for rows in blobs[0]] != [[], []]
+    assert alone[0] == alone[1] == beside[0] == beside[1]
+    assert [[row["key"] for row in rows] for rows in alone[0]] != [[], []]
     by_key: dict[int, list[str]] = {}
-    for row in blobs[0][0]:
+    for row in alone[0][0]:
         by_key.setdefault(row["key"], []).append(row["value"])
     assert all(len(found) == 20 for found in by_key.values())
     assert all(found == sorted(found, key=lambda v: (v[0], int(v[2:]))) for found in by_key.values())

@@ -15,22 +15,20 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.driver import test_driver_in_process as driven
-from watersmeet._engine.exchange.clock import Clock
-from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
-from watersmeet._worker.packing import gathered
-from watersmeet._worker.packing.packing import WIRE_ARROW, ends_for_all_tasks
-from watersmeet._worker.packing.straight import Wire, straight
-from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.dead_letters import DeadLetterWriter
-from watersmeet._worker.wire.measures import WireRow
-from watersmeet._worker.wire.wire import Labels, sparks_hash, spread_labels
+from watersmeet._engine.exchange import Clock
+from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
+from watersmeet._worker import pack as gathered
+from watersmeet._worker.pack import WIRE_ARROW, ends_for_all_tasks
+from watersmeet._worker.spark_worker import Wire, straight
+from watersmeet._worker.wire import END, Common, DeadLetterWriter, Labels, WireRow, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
-from watersmeet.testing import TopologyTestDriver, driver, in_process
+from watersmeet.testing import driver, runs
+from watersmeet.testing.driver import TopologyTestDriver
 
 TASKS, SHARDS = 2, 16
 
 
-class InTasks(in_process.LocalRun):
+class InTasks(runs.LocalRun):
     """A run whose levels are divided into tasks, each with a processor of its own and an end behind its labels."""
 
     gathers = False
@@ -40,26 +38,20 @@ class InTasks(in_process.LocalRun):
         pack = self.topology.pack
         labels = pack.common.labels
         wire = [*self._counted(pack.packed(frame, Clock(), drops), drops), *ends_for_all_tasks(labels)]
-        last = len(self.topology.levels) - 1
-        for number, level in enumerate(self.topology.levels):
+        for level in self.topology.levels:
             by_label: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
             for label, port, content, _ in wire:
                 by_label[label].append((port, content or b""))
             tasks = dict(zip(sorted(by_label), sparks_hash(np.array(sorted(by_label), np.int32)) % TASKS, strict=True))
             wire = []
             for task in range(TASKS):
-                mine = LevelProcessor(
-                    level._operators,
-                    level._common,
-                    gathers=self.gathers,
-                    passes_ends=number < last,
-                )
+                mine = LevelProcessor(level._operators, level._common, gathers=self.gathers)
                 for label in (label for label in sorted(by_label) if tasks[label] == task):
                     ran = mine.ran(label, iter(by_label[label]), partial(self._state, label))
                     wire += self._counted(ran, drops)
                 mine.close()
             type(self).rows_sent += len(wire)
-        return dict(self._collected(wire))
+        return dict(self._collected([row for row in wire if row[1] != END]))
 
 
 def spread(monkeypatch: pytest.MonkeyPatch, *, gathers: bool) -> type[InTasks]:
@@ -69,12 +61,12 @@ def spread(monkeypatch: pytest.MonkeyPatch, *, gathers: bool) -> type[InTasks]:
         rows_sent = 0
 
     Run.gathers = gathers
-    one = in_process._local
+    one = runs._local
 
     def local(spark: SparkSession, physical: Any, form: Any, labels: Labels) -> Any:
         return one(spark, physical, form, spread_labels(physical, SHARDS, TASKS))
 
-    monkeypatch.setattr(in_process, "_local", local)
+    monkeypatch.setattr(runs, "_local", local)
     monkeypatch.setattr(driver, "LocalRun", Run)
     return Run
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.errors import TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 READ: dict[str, Any] = {"key": "string", "value": "long"}

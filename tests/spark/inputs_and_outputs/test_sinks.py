@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._spark.dataflow.compile import CompiledFrame
-from watersmeet._spark.dataflow.selection import Selection
-from watersmeet._spark.sinks.functions import FunctionPass
-from watersmeet._spark.sinks.kind import Chosen
-from watersmeet._spark.sinks.sinks import BatchSinks, prepared
-from watersmeet._spark.sinks.writers import WriterPass
-from watersmeet.errors import ConfigError
-from watersmeet.io.dataframes import ForeachBatch, Writer
-from watersmeet.io.outputs import SinkTarget
+from tests.io.wire_kit import Part, Written, compiled_of, sinks_of
+from watersmeet._spark.outputs.outputs import prepared
+from watersmeet.errors import ConfigError, SinkError
+from watersmeet.io.endpoints import ForeachBatch, SinkTarget, Writer
 from watersmeet.io.topics import TopicSink
 
 
-def even() -> Selection:
-    return Selection(F.col("number") % 2 == 0, "word", "number")
+def even() -> Part:
+    return Part("word", "number", lambda rows: pc.equal(pc.bit_wise_and(rows["number"], 1), 0))
 
 
-def big() -> Selection:
-    return Selection(F.col("number") > 2, "number", "word")
+def big() -> Part:
+    return Part("number", "word", lambda rows: pc.greater(rows["number"], 2))
 
 
 class Runs:
@@ -59,25 +54,15 @@ def counted(spark: SparkSession, folder: Path) -> tuple[DataFrame, Runs]:
     return frame.mapInArrow(runs, frame.schema), runs
 
 
-def functions_of(*chosen: tuple[ForeachBatch, Selection]) -> BatchSinks:
-    return BatchSinks(tuple(FunctionPass(Chosen(number, None, *each)) for number, each in enumerate(chosen)))
-
-
-def writers_of(spark: SparkSession, *chosen: tuple[Writer, Selection]) -> BatchSinks:
-    passes = (WriterPass(Chosen(number, None, *each), "app-1", spark) for number, each in enumerate(chosen))
-    return BatchSinks(tuple(passes))
-
-
-def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Selection]]) -> None:
+def run(spark: SparkSession, folder: Path, chosen: Sequence[tuple[SinkTarget, Part]]) -> None:
     """One query over files that hold `rows`."""
     source = str(folder / "source")
     rows(spark).coalesce(1).write.parquet(source)
     frame = spark.readStream.schema(rows(spark).schema).parquet(source)
-    names = [f"sink{i}" for i in range(len(chosen))]
-    selectors = {name: selection for name, (_, selection) in zip(names, chosen, strict=True)}
+    compiled = compiled_of(frame, {f"sink{i}": part for i, (_, part) in enumerate(chosen)})
     query = prepared(
-        CompiledFrame(frame, selectors, "root"),
-        [(SimpleNamespace(name=name), target) for name, (target, _) in zip(names, chosen, strict=True)],
+        compiled,
+        sinks_of(compiled, {f"sink{i}": target for i, (target, _) in enumerate(chosen)}),
         kafka=None,
         query_name=None,
         checkpoint=str(folder / "checkpoint"),
@@ -95,7 +80,7 @@ def test_a_single_writer_is_sparks_own_sink_and_shows_key_value_and_timestamp(
     # what Spark's file sink keeps, and a foreachBatch would not
     assert (tmp_path / "out" / "_spark_metadata").exists()
     found = spark.read.parquet(path)
-    assert found.columns == ["key", "value", "timestamp"]
+    assert found.columns == ["key", "value", "timestamp", "sequence"]
     seen = found.select("key", "value", F.unix_millis("timestamp").alias("ts")).orderBy("key").collect()
     assert seen == [Row(key="b", value=2, ts=20), Row(key="d", value=4, ts=40)]
 
@@ -107,7 +92,7 @@ def test_a_memory_writer_fills_the_table_it_names(spark: SparkSession, tmp_path:
 
 def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession, tmp_path: Path) -> None:
     seen: list[tuple[int, list[Any]]] = []
-    chosen: list[tuple[SinkTarget, Selection]] = [
+    chosen: list[tuple[SinkTarget, Part]] = [
         (Writer("json", path=str(tmp_path / "even")), even()),
         (ForeachBatch(lambda frame, batch: seen.append((batch, frame.collect()))), big()),
         (Writer("memory", path="big_ones"), big()),
@@ -125,13 +110,13 @@ def test_several_sinks_of_one_query_each_get_their_own_rows(spark: SparkSession,
 def test_several_sinks_compute_the_frame_once(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
     writers = [(Writer("parquet", path=str(tmp_path / str(i))), even()) for i in range(3)]
-    writers_of(spark, *writers)(frame, 0)
+    Written([*writers])(frame, 0)
     assert runs.count() == 2
 
 
 def test_a_function_that_reads_little_still_lets_every_task_run_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
     frame, runs = counted(spark, tmp_path / "runs")
-    functions_of((ForeachBatch(lambda rows, batch: None), even()))(frame, 0)
+    Written([(ForeachBatch(lambda rows, batch: None), even())])(frame, 0)
     assert runs.count() == 2
 
 
@@ -139,17 +124,20 @@ def test_nothing_stays_persisted_after_a_batch(spark: SparkSession, tmp_path: Pa
     frame, _ = counted(spark, tmp_path / "runs")
 
     def fail(rows: DataFrame, batch: int) -> None:
-        assert frame.is_cached
+        assert sinks.frame is not None
+        assert sinks.frame.is_cached
         raise RuntimeError("no")
 
-    with pytest.raises(RuntimeError, match="no"):
-        functions_of((ForeachBatch(fail), even()))(frame, 0)
-    assert not frame.is_cached
+    sinks = Written([(ForeachBatch(fail), even())])
+    with pytest.raises(SinkError, match=r"out0.* raised RuntimeError: no"):
+        sinks(frame, 0)
+    assert sinks.frame is not None
+    assert not sinks.frame.is_cached
 
 
 def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "out")
-    sinks = writers_of(spark, (Writer("parquet", path=path), even()), (Writer("noop"), even()))
+    sinks = Written([(Writer("parquet", path=path), even()), (Writer("noop"), even())])
     for batch in (0, 1, 1):
         sinks(rows(spark), batch)
     found = spark.read.parquet(path).orderBy("batch_id", "key").select("batch_id", "key").collect()
@@ -158,9 +146,9 @@ def test_a_replayed_batch_is_in_the_files_once(spark: SparkSession, tmp_path: Pa
 
 def test_a_file_writer_takes_its_options(spark: SparkSession, tmp_path: Path) -> None:
     writer = Writer("csv", path=str(tmp_path / "out"), sep="|", header=True)
-    writers_of(spark, (writer, even()), (Writer("noop"), even()))(rows(spark).coalesce(1), 0)
+    Written([(writer, even()), (Writer("noop"), even())])(rows(spark).coalesce(1), 0)
     (part,) = (tmp_path / "out" / "batch_id=0").glob("part-*")
-    assert part.read_text().splitlines()[:1] == ["key|value|timestamp"]
+    assert part.read_text().splitlines()[:1] == ["key|value|timestamp|sequence"]
 
 
 def test_a_topic_without_a_kafka_is_refused_at_the_start(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from watersmeet._plan.nodes import Shape, SourceNode
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.sources.sources import Scan, describe_origin, row_types, scan
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.sources.rows import Scan, row_types
+from watersmeet._spark.sources.sources import describe_origin, scan
 from watersmeet.errors import ChangedTopology, ConfigError, TopologyError
-from watersmeet.io.dataframes import Rows
+from watersmeet.io.endpoints import DeadLetter, Rows
 from watersmeet.io.formats import json
-from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic
 
 
@@ -139,7 +139,7 @@ def test_a_static_frame_is_copied_in_its_order_and_the_copy_holds_once_it_is_rea
 
     def started(frame: DataFrame, *, begun: bool = True) -> list[Row]:
         origin = Rows(frame, key="id", value="place", timestamp=F.lit(5).cast("long"), order="place")
-        (scanned,) = scan(spark, [source("a/b ü", origin)], None, folder, begun=["a/b ü"] if begun else [])
+        (scanned,) = scan(spark, [source("a/b ü", origin)], None, folder, started_sources=["a/b ü"] if begun else [])
         return drained(scanned, "static")
 
     frame = spark.createDataFrame([(i, 100 - i) for i in range(100)], "id int, place int").repartition(5)

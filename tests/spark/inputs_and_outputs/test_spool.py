@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet._worker.packing import spool
-from watersmeet._worker.packing.spool import PACK_ROWS, in_order
+from watersmeet._worker import spill
+from watersmeet._worker.spill import PACK_ROWS, in_order
 
 ROWS = PACK_ROWS + 5_000
 PARTS = 31
@@ -54,7 +54,7 @@ def test_a_batch_without_rows_gives_nothing() -> None:
 
 
 def test_large_rows_come_from_the_file_in_pieces_of_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "HELD_BYTES", 1 << 20)
+    monkeypatch.setattr(spill, "SORT_BYTES", 1 << 20)
     large = [b"x" * 400_000 if place < 7 else b"" for place in range(1_000)]
     batch = pa.RecordBatch.from_arrays([pa.array(range(1_000)), pa.array(large)], ["order_0", "value"])
     parts = list(in_order(iter([batch]), ("order_0",), 0))

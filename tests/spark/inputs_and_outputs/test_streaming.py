@@ -13,9 +13,8 @@ from pyspark.sql.streaming import StatefulProcessor
 
 import watersmeet as wm
 from tests.engine.state.store_contract import CONTRACT
-from watersmeet._spark.session.settings import query_settings
-from watersmeet._worker.state import SparkChunkStore
-from watersmeet._worker.state_calls import StateCalls
+from watersmeet._spark.session import query_settings
+from watersmeet._worker.spark_worker import SparkChunkStore, StateCalls
 from watersmeet.errors import ChangedTopology
 
 SCHEMA = "k long, v string, ts long"

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.functions.test_flat_maps import functions_in
 from watersmeet.errors import FunctionError, SourceError, TopologyError
-from watersmeet.testing import TopologyTestDriver
-from watersmeet.windows.durations import LONGEST_MS
+from watersmeet.testing.driver import TopologyTestDriver
+from watersmeet.windows import LONGEST_MS
 
 pytestmark = pytest.mark.usefixtures("spark")
 VALUE = wm.json("at timestamp, ms long, n int")
@@ -50,6 +50,16 @@ def test_a_record_has_the_time_that_the_function_gives(spark: SparkSession, extr
         driver.pipe("in", "k", {"at": NOON, "ms": NOON_MS, "n": 2}, ts=-1)
         assert times(driver) == [NOON_MS, NOON_MS]
         assert driver.drops == {}
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"), [(NOON_MS // 1000, r"in 1970.*\* 1000"), (NOON_MS * 1_000, r"beyond the year 3000.*/ 1000")]
+)
+def test_a_time_of_another_unit_is_a_warning_that_names_the_unit(spark: SparkSession, ms: int, said: str) -> None:
+    driver = TopologyTestDriver(topology(lambda value: value["ms"]))
+    driver.pipe("in", "k", {"ms": ms, "n": 1}, ts=0)
+    with pytest.warns(UserWarning, match=rf"(?s)timestamp= of 'in'.*{said}"):
+        assert times(driver) == [ms]
 
 
 BAD: dict[str, dict[str, Any]] = {

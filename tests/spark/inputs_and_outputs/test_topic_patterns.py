@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from watersmeet._spark.sources.topics import reader_options
 from watersmeet.errors import TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 READ: dict[str, Any] = {"key": "string", "value": "string"}

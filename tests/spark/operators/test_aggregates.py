@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 ORDERS = "customer string, amount double, price decimal(10,2), at timestamp, tags array<string>"
 

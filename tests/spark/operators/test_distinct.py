@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 ROWS = [
     ("ann", {"id": 1, "amount": 5.0}, 0),

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 def topology() -> wm.Topology:

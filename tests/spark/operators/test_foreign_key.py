@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,10 +18,10 @@ from proof.recordings import History, read
 from proof.runners.spark import SparkRunner
 from proof.runners.vectors import new_values
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
-from watersmeet._spark.formats.columns import ENCODING, encode_combined
-from watersmeet._spark.functions.functions import session
-from watersmeet._spark.session.settings import overridden
-from watersmeet.errors import FunctionError, TopologyError
+from watersmeet._spark.functions import session
+from watersmeet._worker.formats.formats import serde_of
+from watersmeet._worker.formats.serdes import CombinedSerde
+from watersmeet.errors import FunctionError, SinkError, TopologyError
 from watersmeet.io.formats import Format
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -164,18 +164,16 @@ def test_one_to_many_results_go_under_a_key_of_ones_own(spark: SparkSession) -> 
     assert got == [("k of p", "Pp|1", 1), ("k of p", None, 2)]
 
 
-def test_combined_keys_are_written_as_kip_213_lays_them_out(spark: SparkSession) -> None:
+def test_combined_keys_are_written_as_kip_213_lays_them_out() -> None:
     recorded = json.loads(gzip.decompress((RECORDINGS / "bytes.json.gz").read_bytes()))["combined_key"]
     forms = {"string": ("string", "string"), "int32/int64": ("int", "long")}
     for entry in recorded:
         prefix, suffix = forms[entry["serde"]]
-        types = {"string": "string", "int": "int", "long": "bigint"}
-        schema = f"key struct<prefix:{types[prefix]},suffix:{types[suffix]}>"
-        frame = spark.createDataFrame([((entry["fk"], entry["pk"]),)], schema)
-        content = encode_combined(Format(prefix), Format(suffix), F.col("key"))
-        with overridden(spark, ENCODING):
-            encoded = frame.select(content)
-        assert bytes(encoded.collect()[0][0]).hex() == entry["bytes_hex"]
+        types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+        fields = {"prefix": types[prefix], "suffix": types[suffix]}
+        keys = pa.array([{"prefix": entry["fk"], "suffix": entry["pk"]}, None], pa.struct(list(fields.items())))
+        written, nothing = CombinedSerde(serde_of(Format(prefix)), serde_of(Format(suffix))).write(keys).to_pylist()
+        assert (written.hex(), nothing) == (entry["bytes_hex"], None)
 
 
 def test_a_global_join_sees_both_keys_and_both_values(spark: SparkSession) -> None:
@@ -265,7 +263,7 @@ def test_a_killed_batch_is_computed_again_and_gives_the_same(spark: SparkSession
         run(b.build(), spark, tmp_path)
 
     sink = Collector(fail_in=1)
-    with pytest.raises(StreamingQueryException):
+    with pytest.raises(SinkError):
         started(sink)
     started(sink)
     assert sink.batches[1][0] == sink.batches[1][1]

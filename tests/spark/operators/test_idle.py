@@ -11,7 +11,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._spark.query.start_options import StartOptions
+from watersmeet._spark.query.start import StartOptions
 from watersmeet.errors import ChangedTopology, ConfigError
 
 SCHEMA = "k string, v string, ts long"

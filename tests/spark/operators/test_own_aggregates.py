@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 from watersmeet.errors import TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 
 def harmonic() -> type[wm.Aggregate]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 SCHEMA = "k string, id string, amount long, ts long"
 KEYS, BATCHES, RECORDS = "abcdefg", 4, 60

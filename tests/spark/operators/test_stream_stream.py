@@ -13,10 +13,10 @@ from proof.conformance_runners import run_oracle
 from proof.oracle.semantics import Semantics
 from proof.recordings import History, read
 from proof.runners.spark import SparkRunner
-from watersmeet.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.topology import Topology
 from watersmeet.io.formats import json
 from watersmeet.testing.driver import TopologyTestDriver
-from watersmeet.topology import Topology
 from watersmeet.windows import JoinWindows
 
 HISTORIES = Path(__file__).parents[2] / "recordings" / "histories"

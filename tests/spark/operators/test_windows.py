@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet.errors import SourceError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 RECORDS = [("a", 1, 3), ("b", 5, 7), ("a", 4, 9), ("a", 2, 12), ("a", 9, 16), ("a", 7, 2)]
 

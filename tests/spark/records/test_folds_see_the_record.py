@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.functions.test_flat_maps import functions_in
 from watersmeet.errors import FunctionError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 LIMITED = wm.BufferConfig.max_records(2).emit_early_when_full()

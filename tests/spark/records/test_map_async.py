@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 

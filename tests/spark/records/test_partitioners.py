@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from watersmeet._worker.formats.placed import UNPLACED, PlacedSerde, taken_off, valid_partitions
-from watersmeet._worker.formats.serdes import NumberSerde, TextSerde
+from watersmeet._worker.formats.serdes import UNPLACED, valid_partitions
 from watersmeet.errors import FunctionError, SinkError, TopologyError
-from watersmeet.testing import TopologyTestDriver
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -62,28 +60,6 @@ def test_a_record_for_which_a_partitioner_raises_goes_by_on_error() -> None:
     found = fed(TopologyTestDriver(topology(wm.DeadLetter("bad"))), "refusing", "bad")
     assert found["refusing"] == [("a", 1, 0, 1), ("bb", 30, 1, 30), ("a", None, 3, None)]
     assert [(key, value) for key, value, *_ in found["bad"]] == [(b"a", (3).to_bytes(8, "big"))]
-
-
-def test_a_value_goes_through_its_envelope_and_back_tombstones_and_all() -> None:
-    kind = pa.struct([("value", pa.int64()), ("partition", pa.int64())])
-    given = pa.array([(1, 2), (None, 3), (4, None), None], kind).slice(0)
-    raw = PlacedSerde(NumberSerde("long")).write(given)
-    topic = pa.array([1, 1, 1, 1, 0], pa.int32())
-    values = pa.concat_arrays([raw, pa.array([b"as it is"])])
-    table, places = taken_off(pa.table({"topic": topic, "value": values}), {1: "fail"})
-    eight = [number.to_bytes(8, "big") for number in (1, 4)]
-    assert table.column("value").to_pylist() == [eight[0], None, eight[1], None, b"as it is"]
-    assert places.tolist() == [2, 3, UNPLACED, UNPLACED, UNPLACED]
-
-
-def test_values_of_many_records_come_out_of_their_envelopes() -> None:
-    texts = [None if number % 7 == 6 else str(number).ljust(400, ".") for number in range(3_000)]
-    kind = pa.struct([("value", pa.string()), ("partition", pa.int64())])
-    raw = PlacedSerde(TextSerde()).write(pa.array([(text, at) for at, text in enumerate(texts)], kind))
-    rows = pa.table({"topic": np.zeros(3_000, dtype=np.int32), "value": raw})
-    table, places = taken_off(rows, {0: "fail"})
-    assert table.column("value").to_pylist() == [None if text is None else text.encode() for text in texts]
-    assert places.tolist() == list(range(3_000))
 
 
 def test_a_partition_that_the_topic_has_not_is_what_the_policy_makes_of_it() -> None:

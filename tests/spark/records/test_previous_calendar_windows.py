@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from watersmeet._engine.aggregates.windows.calendar import Calendar
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._engine.windowing import Calendar
+from watersmeet.testing.driver import TopologyTestDriver
 
 pytestmark = pytest.mark.usefixtures("spark")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from proof.arrow import arrow_builder
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._engine.state.layout import TableLayout
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.keys import hash_keys
+from watersmeet._engine.state.manifest import TableLayout
+from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.metrics.metrics import (
     BatchMetrics,
@@ -27,18 +27,17 @@ from watersmeet._spark.metrics.metrics import (
     OperatorMetrics,
     TableMetrics,
 )
-from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.page.status import QueryStatus
-from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.stores import ServedStore
+from watersmeet._spark.serving.access import Access
+from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.replica import Replica, ServedStore
+from watersmeet._spark.serving.servers import Servers
 from watersmeet._spark.stores.table_columns import StoreColumns
-from watersmeet.io.policies import DeadLetter
+from watersmeet.io.endpoints import DeadLetter
 
 ROWS = 25_000
 
 
-def standing() -> Replica:
+def standing(name: str = "t", count: int = ROWS) -> Replica:
     """A table of many rows, as of batch 7."""
     fields = [
         StructField("key", LongType()),
@@ -46,14 +45,14 @@ def standing() -> Replica:
         StructField("timestamp", TimestampType()),
     ]
     shown = StoreColumns("t", StructType(fields), {"key": "key", "value": "value", "timestamp": "ts"})
-    made = Replica([ServedStore("t", shown, (0, 1))], 1 << 30)
-    table = TableSchema("t", (("key", pa.int64()), ("value", pa.string()), ("ts", "number")))
-    keys = pa.array(range(ROWS), pa.int64())
-    columns = [pa.array(hash_keys(keys)), keys, pa.array(["x" * 200] * ROWS), keys]
+    made = Replica([ServedStore(name, shown, (0, 1))], 1 << 30)
+    table = TableSchema(name, (("key", pa.int64()), ("value", pa.string()), ("ts", "number")))
+    keys = pa.array(range(count), pa.int64())
+    columns = [pa.array(hash_keys(keys)), keys, pa.array(["x" * 200] * count), keys]
     layout = TableLayout.of(table)
     schema = layout.schema.remove(len(layout.schema) - 1).with_metadata(layout.stored.metadata)
     rows = pa.table(columns, schema=schema).sort_by("hash")
-    made.load(7, {"t": [rows]})
+    made.load(7, {name: [rows]})
     return made
 
 

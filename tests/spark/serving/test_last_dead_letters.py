@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from watersmeet._spark.serving import dead_letters
-from watersmeet._spark.serving.dead_letters import SECONDS, LetterTopics, letter_of
+from watersmeet._spark.serving import page
+from watersmeet._spark.serving.page import SECONDS, LetterTopics, letter_of
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 
@@ -73,9 +73,9 @@ def test_a_look_ends_in_time_however_many_partitions_there_are(monkeypatch: pyte
     client = SimpleNamespace(
         Consumer=None, KafkaException=RuntimeError, TopicPartition=lambda topic, number: (topic, number)
     )
-    monkeypatch.setattr(dead_letters.kafka_client, "client", lambda: client)
-    monkeypatch.setattr(dead_letters.kafka_client, "make", lambda *_: slow)
-    monkeypatch.setattr(dead_letters, "time", slow)
+    monkeypatch.setattr(page.kafka_client, "client", lambda: client)
+    monkeypatch.setattr(page.kafka_client, "make", lambda *_: slow)
+    monkeypatch.setattr(page, "time", slow)
     assert LetterTopics(Kafka("localhost:1"), ("one", "two", "three")).last() == []
     assert slow.now == SECONDS
     assert slow.asked == [*(("one", n) for n in range(8)), ("two", 0), ("two", 1)]

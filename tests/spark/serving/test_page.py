@@ -19,13 +19,17 @@ import pytest
 from click.testing import CliRunner
 
 from tests.spark.serving.standing import ask, numbers, served, standing, topology
-from watersmeet._plan.pictures.picture import picture_of
-from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json, run_as_json
-from watersmeet._spark.metrics.metrics import OperatorMetrics
-from watersmeet._spark.metrics.picture_counts import picture_counts
-from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.page.files import MODULES, text_of_file
+from watersmeet._plan.pictures import picture_of
+from watersmeet._spark.metrics.metrics import (
+    OperatorMetrics,
+    metrics_as_json,
+    metrics_of_json,
+    picture_counts,
+    run_as_json,
+)
+from watersmeet._spark.serving.page import MODULES, text_of_file
 from watersmeet._spark.serving.replica import Replica
+from watersmeet._spark.serving.servers import Servers
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
@@ -106,7 +110,7 @@ def test_the_wheel_has_the_files_of_the_page(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "flit_core.wheel", "--outdir", str(tmp_path), str(root)], check=True)
     (built,) = tmp_path.glob("*.whl")
     with ZipFile(built) as wheel:
-        names = [Path(name).name for name in wheel.namelist() if "/serving/page/" in name]
+        names = [Path(name).name for name in wheel.namelist() if "/serving/assets/" in name]
     assert {"index.html", "page.css", "icon.svg", "widget.js", *SCRIPTS} <= set(names)
 
 

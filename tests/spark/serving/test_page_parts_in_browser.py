@@ -15,14 +15,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import MOST_MS, Shown
 from tests.spark.serving.standing import numbers, standing, status_of, topology
-from watersmeet._plan.pictures.picture import picture_of
-from watersmeet._plan.pictures.svg import svg
-from watersmeet._spark.serving.dead_letters import letter_of
-from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.listening.servers import Servers
-from watersmeet._spark.serving.notebook import widget as widgets
-from watersmeet._spark.serving.notebook.display import widget_of
-from watersmeet._spark.serving.page.status import QueryStatus
+from watersmeet._plan.pictures import picture_of, svg
+from watersmeet._spark.serving import widget as widget_script
+from watersmeet._spark.serving.access import Access
+from watersmeet._spark.serving.notebook import widget_of
+from watersmeet._spark.serving.page import QueryStatus, letter_of
+from watersmeet._spark.serving.servers import Servers
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 # a notebook's front end, as far as the script of a widget sees it
@@ -133,12 +131,12 @@ def in_a_notebook(page: Page, widget: Any) -> None:
     """The widget in a page that stands for a notebook; its messages go to the widget in this process."""
 
     def answer(said: Any) -> Any:
-        work = widget._asked(f"/{said['path']}")
+        work = widget._fetch(f"/{said['path']}")
         code, text = asyncio.run_coroutine_threadsafe(work, widget._loop).result()
         return {"id": said["id"], "status": code, "text": text}
 
     page.expose_function("toKernel", answer)
-    page.evaluate(FRONT_END, {"script": widgets.module(), "status": widget.status})
+    page.evaluate(FRONT_END, {"script": widget_script.module(), "status": widget.status})
 
 
 def test_a_widget_shows_the_page_in_a_notebook_and_leaves_the_notebook_alone(browser: Browser) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from tests.spark.serving.kit import until
 from tests.spark.serving.standing import ask, served, standing, status_of
-from watersmeet import extras
-from watersmeet._spark.serving.notebook import widget as widgets
-from watersmeet._spark.serving.notebook.display import as_html, widget_of
+from watersmeet import errors
+from watersmeet._spark.serving import widget as notebook
+from watersmeet._spark.serving.notebook import as_html, widget_of
 from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError
 
@@ -72,7 +72,7 @@ def test_a_widget_answers_its_script_as_the_server_answers_the_page(replica: Rep
 
 
 def test_the_status_moves_until_the_query_has_ended(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(widgets, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(notebook, "LOOK_SECONDS", 0.01)
     active = [True]
     status = status_of(None)
     now = status.metrics()
@@ -88,7 +88,7 @@ def test_the_status_moves_until_the_query_has_ended(replica: Replica, monkeypatc
 def test_a_query_whose_session_is_gone_has_ended_for_its_widget(
     replica: Replica, monkeypatch: pytest.MonkeyPatch, numbers: bool
 ) -> None:
-    monkeypatch.setattr(widgets, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(notebook, "LOOK_SECONDS", 0.01)
     gone, status = [False], status_of(None)
     now = status.metrics()
 
@@ -117,7 +117,7 @@ def test_a_query_that_serves_nothing_is_shown_without_tables() -> None:
 
 
 def test_the_script_of_a_widget_is_one_module_that_imports_nothing() -> None:
-    script = widgets.module()
+    script = notebook.module()
     assert not re.search(r"^import ", script, re.MULTILINE)
     assert script.count("export default") == 1
     declared = re.findall(r"^(?:export )?(?:const|let|function\*?|async function\*?|class) (\w+)", script, re.MULTILINE)
@@ -134,6 +134,6 @@ def test_where_no_script_runs_a_notebook_shows_the_same_status_as_a_table() -> N
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"(?s)anywidget.*\[notebook\]"):
         widget_of(status_of(None), None, None)

@@ -9,7 +9,7 @@ import numpy as np
 from proof.arrow import arrow_builder
 from tests.engine.stream_kit import PLUS
 from watersmeet._plan.physical import Physical
-from watersmeet._worker.wire.wire import addresses, sparks_hash, spread_labels
+from watersmeet._worker.wire import addresses, sparks_hash, spread_labels
 
 SHARDS, TASKS = 5, 3
 

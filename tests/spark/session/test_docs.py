@@ -20,8 +20,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
-from watersmeet._spark.query.start_options import StartOptions
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._spark.query.start import StartOptions
+from watersmeet.testing.driver import TopologyTestDriver
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

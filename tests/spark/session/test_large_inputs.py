@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.driver import test_driver_in_process as driven
-from watersmeet._engine.rows import blob
-from watersmeet._worker.packing import inputs
-from watersmeet._worker.packing.inputs import LabelInputs
-from watersmeet.testing import TopologyTestDriver
+from watersmeet._engine import row_sizes
+from watersmeet._worker import spill
+from watersmeet._worker.spill import LabelInputs
+from watersmeet.testing.driver import TopologyTestDriver
 
 SIDES = {4: 0, 5: 1, 6: 1}
 
@@ -34,7 +34,7 @@ def table(number: int, *, held: bool = False) -> pa.Table:
 def given(tables: list[tuple[int, pa.Table]]) -> LabelInputs:
     made = LabelInputs(SIDES)
     for port, rows in tables:
-        made.add(port, blob.encode(rows))
+        made.add(port, row_sizes.encode(rows))
     return made
 
 
@@ -42,7 +42,7 @@ def given(tables: list[tuple[int, pa.Table]]) -> LabelInputs:
 def test_rows_are_those_of_the_blobs_in_their_order_wherever_they_lie(
     monkeypatch: pytest.MonkeyPatch, folder: Path, held_bytes: int
 ) -> None:
-    monkeypatch.setattr(inputs, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(spill, "INPUTS_HELD_BYTES", held_bytes)
     parts = [((4, 5, 6)[number % 3], table(number, held=number == 7)) for number in range(12)]
     made = given(parts)
     assert len(list(folder.iterdir())) == (held_bytes < 1 << 30)
@@ -58,7 +58,7 @@ def test_what_lies_in_a_file_takes_no_memory(monkeypatch: pytest.MonkeyPatch) ->
     parts = [(4, table(number)) for number in range(40)]
     size = sum(rows.nbytes for _, rows in parts)
     del parts[1:]
-    monkeypatch.setattr(inputs, "HELD_BYTES", 0)
+    monkeypatch.setattr(spill, "INPUTS_HELD_BYTES", 0)
     before = pa.total_allocated_bytes()
     found = given(parts * 40).tables()
     assert found[0].nbytes > 0.9 * size
@@ -68,7 +68,7 @@ def test_what_lies_in_a_file_takes_no_memory(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_label_that_fails_before_its_operator_runs_leaves_no_file(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    monkeypatch.setattr(inputs, "HELD_BYTES", 0)
+    monkeypatch.setattr(spill, "INPUTS_HELD_BYTES", 0)
     made = given([(4, table(0))])
     assert len(list(folder.iterdir())) == 1
     del made
@@ -81,7 +81,7 @@ def test_results_are_the_same_where_all_rows_of_a_level_lie_in_files(
 ) -> None:
     found = []
     for held_bytes in (1 << 30, 0):
-        monkeypatch.setattr(inputs, "HELD_BYTES", held_bytes)
+        monkeypatch.setattr(spill, "INPUTS_HELD_BYTES", held_bytes)
         for write in (driven.foreign_keys, driven.stream_joins):
             run = TopologyTestDriver(driven.built(write))
             for each in driven.ORDERS:

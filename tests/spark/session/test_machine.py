@@ -17,11 +17,18 @@ import pytest
 from click.testing import CliRunner
 
 import watersmeet as wm
-from watersmeet._spark.session.machine.brokers import checked_brokers
-from watersmeet._spark.session.machine.checks import Wanted, check_machine, checks
-from watersmeet._spark.session.machine.java import found_java
-from watersmeet._spark.session.machine.resources import checked_folders, checked_jars, checked_memory
-from watersmeet._spark.session.machine.versions import checked_python, checked_spark
+from watersmeet._spark.machine import (
+    SessionConfig,
+    check_machine,
+    checked_brokers,
+    checked_folders,
+    checked_jars,
+    checked_memory,
+    checked_python,
+    checked_spark,
+    checks,
+    found_java,
+)
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
@@ -161,11 +168,11 @@ def test_a_script_of_spark_that_may_set_java_home_leaves_java_to_it(
     alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert "No Java was found" in refusal(check_machine, Wanted())[0]
+    assert "No Java was found" in refusal(check_machine, SessionConfig())[0]
     (tmp_path / "spark-env.sh").write_text("JAVA_HOME=/opt/jdk")
-    check_machine(Wanted())
+    check_machine(SessionConfig())
     monkeypatch.setenv("SPARK_ENV_LOADED", "1")  # Spark does not run it again
-    assert "No Java was found" in refusal(check_machine, Wanted())[0]
+    assert "No Java was found" in refusal(check_machine, SessionConfig())[0]
 
 
 def test_arguments_for_spark_submit_are_looked_at_over_files(
@@ -177,7 +184,7 @@ def test_arguments_for_spark_submit_are_looked_at_over_files(
 
     def wanted(submitted: str, config: dict[str, str]) -> tuple[str, str | None]:
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{submitted} pyspark-shell")
-        found = Wanted.of("local", (), config)
+        found = SessionConfig.of("local", (), config)
         return found.heap, found.settings.get("spark.local.dir")
 
     assert wanted("", {}) == ("2g", "/a")
@@ -215,18 +222,21 @@ def test_a_heap_that_does_not_fit_a_full_folder_and_a_missing_jar_are_refused(tm
 
 def test_each_check_looks_at_the_settings_of_the_session(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(alone, "17.0.1")
-    check_machine(Wanted())
-    assert "'900g'" in refusal(check_machine, Wanted({"spark.driver.memory": "900g"}))[0]
-    assert "'/sys/x'" in refusal(check_machine, Wanted({"spark.local.dir": "/sys/x,/sys/y"}))[0]
-    check_machine(Wanted({"spark.local.dir": "/sys/x,/tmp"}))  # Spark passes over the first
+    check_machine(SessionConfig())
+    assert "'900g'" in refusal(check_machine, SessionConfig({"spark.driver.memory": "900g"}))[0]
+    assert "'/sys/x'" in refusal(check_machine, SessionConfig({"spark.local.dir": "/sys/x,/sys/y"}))[0]
+    check_machine(SessionConfig({"spark.local.dir": "/sys/x,/tmp"}))  # Spark passes over the first
     monkeypatch.setenv("TMPDIR", "/gone")
-    check_machine(Wanted())  # the JVM does not read it, and Python takes another
-    check_machine(Wanted({"spark.local.dir": f"{alone}/not/there/yet"}))  # Spark makes it
-    assert '[spark], then "spark.driver.memory"' in refusal(check_machine, Wanted({"spark.driver.memory": "900g"}))[1]
-    assert "'/gone/a.jar'" in refusal(check_machine, Wanted(jars=["/gone/a.jar"]))[0]
+    check_machine(SessionConfig())  # the JVM does not read it, and Python takes another
+    check_machine(SessionConfig({"spark.local.dir": f"{alone}/not/there/yet"}))  # Spark makes it
+    assert (
+        '[spark], then "spark.driver.memory"'
+        in refusal(check_machine, SessionConfig({"spark.driver.memory": "900g"}))[1]
+    )
+    assert "'/gone/a.jar'" in refusal(check_machine, SessionConfig(jars=["/gone/a.jar"]))[0]
     monkeypatch.setenv("PYSPARK_PYTHON", "/gone/python")
-    check_machine(Wanted(here=False))  # a path of the executors
-    assert "PYSPARK_PYTHON" in refusal(check_machine, Wanted())[0]
+    check_machine(SessionConfig(here=False))  # a path of the executors
+    assert "PYSPARK_PYTHON" in refusal(check_machine, SessionConfig())[0]
 
 
 CALLS = [
@@ -253,7 +263,9 @@ def test_the_doctor_lists_each_check_and_fails_if_one_does(alone: Path, monkeypa
     java(alone, "17.0.1")
     done = CliRunner().invoke(main, ["doctor"])
     assert done.exit_code == 0, done.output
-    assert [line.split(":")[0] for line in done.output.splitlines()] == [f"ok    {name}" for name in checks(Wanted())]
+    assert [line.split(":")[0] for line in done.output.splitlines()] == [
+        f"ok    {name}" for name in checks(SessionConfig())
+    ]
     monkeypatch.setenv("JAVA_HOME", "/nowhere/jdk")
     done = CliRunner().invoke(main, ["doctor"])
     assert done.exit_code == 1
@@ -265,7 +277,7 @@ def test_the_doctor_lists_each_check_and_fails_if_one_does(alone: Path, monkeypa
 
 def test_a_check_that_fails_itself_loses_no_other(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(alone, "17.0.1")
-    monkeypatch.setattr("watersmeet.cli.doctor.checks", lambda wanted: {"a": lambda: str(1 // 0), "b": lambda: "well"})
+    monkeypatch.setattr("watersmeet.cli.run.checks", lambda wanted: {"a": lambda: str(1 // 0), "b": lambda: "well"})
     done = CliRunner().invoke(main, ["doctor"])
     assert done.exit_code == 1
     assert "FAIL  a: The check itself has failed: ZeroDivisionError in test_machine.py, line " in done.output
@@ -289,7 +301,8 @@ def test_the_doctor_asks_a_broker_that_does_not_answer(alone: Path) -> None:
     by_file = CliRunner().invoke(main, ["doctor", "--config", str(config)]).output
     assert "FAIL  memory: The JVM's heap, spark.driver.memory='900g'" in by_file
     assert "FAIL  Kafka: No broker answers at 127.0.0.1:1" in by_file
-    for wrong in ("localhost:99999", f"{'x' * 70}.org:1"):
-        assert "FAIL  Kafka: No broker answers at " in CliRunner().invoke(main, ["doctor", "--kafka", wrong]).output
+    unknown = CliRunner().invoke(main, ["doctor", "--kafka", f"{'x' * 70}.org:1"]).output
+    assert "FAIL  Kafka: No broker answers at " in unknown
+    assert "got the port 99999" in CliRunner().invoke(main, ["doctor", "--kafka", "localhost:99999"]).output
     assert "and got no host:port" in CliRunner().invoke(main, ["doctor", "--kafka", "b,localhost:1"]).output
     assert "and got 'broker'" in CliRunner().invoke(main, ["doctor", "--kafka", "broker"]).output

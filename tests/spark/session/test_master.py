@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.cluster import cleaned, spark_home
-from watersmeet._spark.session.master import configured_master, is_one_jvm
+from watersmeet._spark.machine import configured_master, is_one_jvm
 
 CASES = [
     ("", "", "", None),

@@ -11,10 +11,9 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import WatersmeetError
-from watersmeet.io.dataframes import ForeachBatch, Rows, Writer
+from watersmeet.io.endpoints import DeadLetter, ForeachBatch, Rows, Writer
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka
-from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic, TopicSink
 
 CANARY = "canary-4711"
@@ -68,14 +67,15 @@ def test_formats_may_be_named_by_a_word() -> None:
 
 
 def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:
-    kafka = Kafka(
-        "h:1",
-        security_protocol="SASL_SSL",
-        sasl_password=CANARY,
-        consumer={"sasl.jaas.config": CANARY, "some.new.setting": CANARY},
-        producer={"ssl.key.password": CANARY},
-        source={"kafka.ssl.keystore.password": CANARY},
-    )
+    with pytest.warns(UserWarning, match=r"'some\.new\.setting'"):
+        kafka = Kafka(
+            "h:1",
+            security_protocol="SASL_SSL",
+            sasl_password=CANARY,
+            consumer={"sasl.jaas.config": CANARY, "some.new.setting": CANARY},
+            producer={"ssl.key.password": CANARY},
+            source={"kafka.ssl.keystore.password": CANARY},
+        )
     shown = f"{kafka!r} {kafka} {[kafka]}"
     assert CANARY not in shown
     assert "security.protocol='SASL_SSL'" in shown
@@ -90,11 +90,15 @@ def test_an_address_that_is_none_is_refused_without_being_shown() -> None:
 
 def test_a_writer_shows_the_names_of_its_options_alone() -> None:
     assert CANARY not in repr(Writer("jdbc", url=CANARY))
-    assert Writer("memory", queryName="q").options == {"queryName": "q"}
+    assert Writer("memory", truncate="q").options == {"truncate": "q"}
     assert hash(Writer("parquet", "x", a=True)) == hash(Writer("parquet", "x", a="true"))
 
 
 def test_options_survive_copies_and_pickles() -> None:
-    for it in (Kafka("h:1", sasl_password="x"), Writer("parquet", path="p", a=1), Topic("t", "int", "long")):
+    for it in (
+        Kafka("h:1", security_protocol="SASL_SSL", sasl_password="x"),
+        Writer("parquet", path="p", a=1),
+        Topic("t", "int", "long"),
+    ):
         assert copy.deepcopy(it) == it
         assert pickle.loads(pickle.dumps(it)) == it

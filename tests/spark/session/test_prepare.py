@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet._spark.session.archive import archive_options, archive_place, archives
+from watersmeet._spark.session import archive_options, archive_place, archives
 from watersmeet.prepare import prepare
 
 PROGRAM = """

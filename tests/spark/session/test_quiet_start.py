@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet._spark.session.console import _pump, _write
+from watersmeet._spark.session import _pump, _write
 
 ROOT = Path(__file__).resolve().parents[3]
 MOST_LINES = 10
@@ -36,7 +36,7 @@ WARNING: option_x will be removed in 3.0
 last words without an end"""
 PROGRAM = """
 import subprocess, sys
-from watersmeet._spark.session.console import without_chatter
+from watersmeet._spark.session import without_chatter
 sys.stderr.write("before\\n")
 with without_chatter():
     code = "import sys; sys.stderr.write(sys.stdin.read())"

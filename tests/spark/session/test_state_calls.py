@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
-from watersmeet._worker.state import SparkChunkStore
-from watersmeet._worker.state_calls import AHEAD, MOST, StateCalls
+from watersmeet._worker.spark_worker import AHEAD, MOST, SparkChunkStore, StateCalls
 
 
 class Server:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from watersmeet._spark.session import settings
+from watersmeet._spark import session
 
 FREED = """
 import sys
@@ -29,7 +29,7 @@ print(began >> 20, most >> 20, own_bytes() >> 20)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux, and the C library of GNU")
 @pytest.mark.parametrize("large", [False, True])
 def test_what_a_large_task_has_freed_goes_to_the_system_and_what_a_small_one_has_stays(large: bool) -> None:
-    environment = {**os.environ, **settings.WORKERS_ALLOCATOR, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    environment = {**os.environ, **session.WORKERS_ALLOCATOR, "ARROW_DEFAULT_MEMORY_POOL": "system"}
     command = [sys.executable, "-c", FREED, "20" if large else "6"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     began, most, left = map(int, ended.stdout.split())

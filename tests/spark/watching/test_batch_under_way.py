@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs, RunningQuery, until
-from watersmeet._spark.metrics.prometheus import families
+from watersmeet._spark.metrics.exporters import families
 
 
 def test_the_time_of_the_batch_under_way_grows_while_it_hangs_and_ends_with_it(

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql import Observation, SparkSession
 
-from watersmeet._spark.session.counting import counted, drops_of
-from watersmeet._worker.packing.packing import count_rows
-from watersmeet._worker.wire.wire import WIRE
+from watersmeet._spark.credentials import counted, drops_of
+from watersmeet._worker.pack import count_rows
+from watersmeet._worker.wire import WIRE
 
 METRICS = (("one", "null_key"), ("two", "null_key"), ("two", "late"))
 

@@ -10,9 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from watersmeet._spark.metrics.dashboards import ALERTS, PANELS, alerts, dashboard
+from watersmeet._spark.metrics.exporters import ALERTS, LATENCY, PANELS, alerts, dashboard, families
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.metrics.prometheus import LATENCY, families
 from watersmeet.cli.commands import main
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader
-from watersmeet.errors import ConfigError
+from watersmeet.errors import ConfigError, SinkError
 
 FILES = 6
 
@@ -96,10 +95,10 @@ def test_a_query_that_has_failed_says_so_when_it_is_drained(spark: SparkSession,
     sink = Pausing(fail_in=2)
     query = started(spark, folder, wm.ForeachBatch(sink))
     sink.go_on.set()
-    with pytest.raises(StreamingQueryException, match="killed behind the sink"):
+    with pytest.raises(SinkError, match="killed behind the sink"):
         query.awaitTermination()
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match="killed behind the sink"):
+        with pytest.raises(SinkError, match="killed behind the sink"):
             query.drain()
 
 
@@ -111,7 +110,7 @@ def test_a_batch_that_fails_while_the_query_is_drained_is_raised(spark: SparkSes
 
     sink = Failing()
     query = started(spark, folder, wm.ForeachBatch(sink))
-    with pytest.raises(StreamingQueryException, match="killed at the gate"):
+    with pytest.raises(SinkError, match="killed at the gate"):
         drain_behind_its_batch(query, sink)
     assert logged(folder, "commits") == [0]
 

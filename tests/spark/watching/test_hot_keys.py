@@ -13,12 +13,10 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._engine.keys.keys import hash_keys
-from watersmeet._spark.metrics.as_json import metrics_as_json, metrics_of_json, without_keys
-from watersmeet._spark.metrics.log_line import details, line
-from watersmeet._spark.metrics.metrics import HotKey, Metrics
-from watersmeet._spark.metrics.prometheus import families
-from watersmeet._worker.wire.hot_keys import HOT_ROWS, hottest, key_pieces, of_piece, packed_key, unpacked_key
+from watersmeet._engine.keys import hash_keys
+from watersmeet._spark.metrics.exporters import details, families, line
+from watersmeet._spark.metrics.metrics import HotKey, Metrics, metrics_as_json, metrics_of_json, without_keys
+from watersmeet._worker.wire import HOT_ROWS, hottest, key_pieces, of_piece, packed_key, unpacked_key
 
 
 def rows(keys: pa.Array, silent: int = 0) -> pa.Table:

@@ -15,14 +15,13 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs
 from tests.spark.serving.standing import numbers
-from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.metrics.exporters import text_of
 from watersmeet._spark.metrics.metrics import LatencyMetrics, Metrics
-from watersmeet._spark.metrics.prometheus import text_of
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._worker.wire.ages import bucket_of, buckets_of, middle_ms
-from watersmeet._worker.wire.measures import AGE, BEGUN, Measure, Measures, Tally, aged
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._worker.wire import AGE, BEGUN, Measure, Measures, Tally, aged, bucket_of, buckets_of, middle_ms
 from watersmeet.errors import ConfigError, SinkError
 
 
@@ -158,6 +157,9 @@ def test_a_query_says_its_latency_its_writes_its_memory_and_after_a_failure_why_
     after = again.metrics()
     again.stop()
     assert (after.restarts, after.last_error) == (1, error)
+    planned = started()
+    assert planned.metrics().restarts == 1  # the end before it was asked for
+    planned.stop()
 
 
 @pytest.mark.parametrize(("lost", "epoch"), [(False, 1), (True, 1), (False, 0)])

@@ -11,11 +11,9 @@ from typing import Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor
 
-from watersmeet._spark.dataflow.level_variables import pickled_small
-from watersmeet._spark.dataflow.processor import LevelOperators, LevelProcessor
-from watersmeet._worker.state import MAP, VALUE, SparkChunkStore
-from watersmeet._worker.wire.common import Common
-from watersmeet._worker.wire.wire import Labels
+from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
+from watersmeet._worker.spark_worker import MAP, VALUE, SparkChunkStore
+from watersmeet._worker.wire import Common, Labels
 
 ASKED = """
 import pickle, sys

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, run
 from tests.spark.watching.test_metrics import send, topology
-from watersmeet._spark.checkpoint.checkpoint import look
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.metrics.lifetime_totals import read
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
+from watersmeet._spark.metrics.lifetime import read
 from watersmeet._spark.metrics.metrics import Metrics
 
 DROPS = {("left", "null_key"): 1, ("right", "negative_timestamp"): 1}

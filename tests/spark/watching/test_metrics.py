@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader
-from watersmeet._spark.metrics.log_line import details, line
+from watersmeet._spark.metrics.exporters import details, line
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.query.start_options import StartOptions
+from watersmeet._spark.query.start import StartOptions
 from watersmeet.errors import ConfigError
 
 

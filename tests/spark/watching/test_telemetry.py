@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from tests.spark.serving.kit import Inputs, RunningQuery
 from tests.spark.serving.standing import numbers
-from watersmeet import extras
-from watersmeet._spark.metrics import telemetry
-from watersmeet._spark.metrics.telemetry import Telemetry
+from watersmeet import errors
+from watersmeet._spark.metrics import exporters
+from watersmeet._spark.metrics.exporters import Telemetry
 from watersmeet.errors import ConfigError
 
 
@@ -113,7 +113,7 @@ def test_a_collection_reads_the_numbers_once_and_the_next_one_reads_them_anew() 
 
 
 def test_a_package_that_is_missing_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"(?s)opentelemetry.sdk, opentelemetry.exporter.*\[otel\]"):
         Telemetry("orders", numbers, None, None)
 
@@ -132,9 +132,9 @@ def test_the_end_waits_for_no_collector_that_is_down_and_raises_nothing_of_an_ex
         def shutdown(self, timeout_millis: float = 0, **more: Any) -> None:
             raise RuntimeError("no route")
 
-    monkeypatch.setattr(telemetry, "_tracers", lambda application: Waits(shutdown_on_exit=False))
-    monkeypatch.setattr(telemetry, "_meters", lambda application: Raises(shutdown_on_exit=False))
-    monkeypatch.setattr(telemetry, "_LAST_SECONDS", 0.1)
+    monkeypatch.setattr(exporters, "_tracers", lambda application: Waits(shutdown_on_exit=False))
+    monkeypatch.setattr(exporters, "_meters", lambda application: Raises(shutdown_on_exit=False))
+    monkeypatch.setattr(exporters, "_LAST_SECONDS", 0.1)
     Telemetry("orders", numbers, None, None).close()
     begun.wait()
     assert not answers.is_set()

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.aggregates.fold import Folded, FoldKernel, Work, in_time
-from watersmeet._engine.arrays import Bools, Int64s
+from watersmeet._engine.aggregates.folds import Folded, FoldKernel, Work, in_time
 from watersmeet._engine.operator import Events, Failed, failed_rows, sent
-from watersmeet._engine.rows.columns import array_of, gather, ints, joined
-from watersmeet._engine.rows.sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, taken
+from watersmeet._engine.row_sizes import LARGEST_RECORD, RESULT_BYTES, Picked, cut, in_pieces, row_bytes, take_rows
+from watersmeet._engine.rows import Bools, Int64s, array_of, gather, ints, joined
 from watersmeet._engine.state.lookups import Lookup
-from watersmeet._engine.state.table import Table
+from watersmeet._engine.state.runs import Table
 from watersmeet._plan.physical import Operator
 from watersmeet.errors import FunctionError
 
@@ -31,19 +30,12 @@ Meta = Callable[[Int64s, Int64s], dict[str, "pa.Array | Picked"]]
 
 @dataclass(frozen=True)
 class Contributions:
-    """The changes of aggregates, in the order of the results.
+    """The changes of aggregates, in the order of the results."""
 
-    Parameters
-    ----------
-    events : the batch's rows.
-    row : of each contribution, the row of the events; ascending.
-    group : number of the aggregate that it changes.
-    identity : of each aggregate, what it is stored under: hash, key, and what else tells it from others.
-    """
-
-    events: Events
-    row: Int64s
-    group: Int64s
+    events: Events  # the batch's rows
+    row: Int64s  # of each contribution, the row of the events; ascending
+    group: Int64s  # number of the aggregate that it changes
+    # of each aggregate, what it is stored under: hash, key, and what else tells it from others
     identity: Mapping[str, pa.Array]
 
     def __len__(self) -> int:
@@ -51,18 +43,17 @@ class Contributions:
 
     @property
     def keys(self) -> pa.Array:
-        """The key of each aggregate."""
         return self.identity["key"]
 
     @property
     def at(self) -> Int64s:
         """Of each window what tells it from others of its key: the last column of the identity."""
-        found: Int64s = next(reversed(self.identity.values())).to_numpy()  # type: ignore[call-overload]
-        return found
+        column: Int64s = next(reversed(self.identity.values())).to_numpy()  # type: ignore[call-overload]
+        return column
 
-    def ordered(self, begin: int, end: int) -> Int64s:
+    def ordered(self, start: int, end: int) -> Int64s:
         """These contributions, aggregate after aggregate, in their order within each."""
-        return begin + np.argsort(self.group[begin:end], kind="stable")
+        return start + np.argsort(self.group[start:end], kind="stable")
 
 
 @dataclass
@@ -73,52 +64,55 @@ class StandingAggregates:
     ts: Int64s
 
     @classmethod
-    def of(cls, found: Lookup, fold: FoldKernel) -> StandingAggregates:
-        """The aggregates in state."""
-        ts = np.append(ints(found.rows, "ts"), 0)[found.index]
-        return cls(array_of(found.aligned("value"), fold.state), ts)
+    def of(cls, lookup: Lookup, fold: FoldKernel) -> StandingAggregates:
+        ts = np.append(ints(lookup.rows, "ts"), 0)[lookup.index]
+        return cls(array_of(lookup.aligned("value"), fold.state), ts)
 
 
-def stored(rows: Contributions, table: Table) -> Lookup:
-    """The state of each aggregate."""
-    hashes, keys, *rest = rows.identity.values()
-    return table.point(hashes.to_numpy(), keys, *rest)
+def look_up_states(rows: Contributions, table: Table) -> Lookup:
+    hashes, keys, *columns = rows.identity.values()
+    return table.point(hashes.to_numpy(), keys, *columns)
 
 
 def folded(
-    rows: Contributions, fold: FoldKernel, standing: StandingAggregates, *, whole: bool, floor: Int64s | None = None
+    rows: Contributions,
+    fold: FoldKernel,
+    standing: StandingAggregates,
+    *,
+    single_stretch: bool,
+    floor: Int64s | None = None,
 ) -> Iterator[tuple[Int64s, Folded]]:
     """(contributions, what became of them), stretch after stretch; `standing` goes along.
 
     Parameters
     ----------
-    whole : all in one stretch, as where one change is sent of all.
+    single_stretch : all in one stretch, as where one change is sent of all.
     floor : of each row, what the timestamp of its result may not be below; None: nothing.
     """
 
-    def growth(begin: int, end: int) -> int:
-        return grown(rows.group[begin:end], row_bytes(standing.states), sizes[begin:end]) if fold.grows else 0
+    def growth(start: int, end: int) -> int:
+        return grown(rows.group[start:end], row_bytes(standing.states), sizes[start:end]) if fold.grows else 0
 
     sizes = sizes_of(rows.events)[rows.row]
-    spans = stretches(sizes, growth, whole=whole)
-    for begin, end in _of_whole_rows(rows, spans) if fold.outlives else spans:
-        chosen = rows.ordered(begin, end)
-        work = _work(rows, chosen, standing)
+    spans = stretches(sizes, growth, single_stretch=single_stretch)
+    for start, end in _of_whole_rows(rows, spans) if fold.outlives else spans:
+        indices = rows.ordered(start, end)
+        work = _work(rows, indices, standing)
         done = (
-            _outlived(fold, work, rows.row[chosen]) if floor is None else in_time(fold, work, floor[rows.row[chosen]])
+            _outlived(fold, work, rows.row[indices]) if floor is None else in_time(fold, work, floor[rows.row[indices]])
         )
-        yield chosen, done
-        _settle(rows, chosen, done, standing)
+        yield indices, done
+        _settle(rows, indices, done, standing)
 
 
 def _of_whole_rows(rows: Contributions, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The stretches, each with all contributions of its rows: a row that ends changes none of its aggregates."""
-    begin = 0
+    start = 0
     for _, end in spans:
         until = int(np.searchsorted(rows.row, rows.row[end - 1], side="right"))
-        if until > begin:
-            yield begin, until
-        begin = until
+        if until > start:
+            yield start, until
+        start = until
 
 
 def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
@@ -141,18 +135,18 @@ def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
         work = replace(work, ends=ends)
 
 
-def stretches(sizes: Int64s, growth: Callable[[int, int], int], *, whole: bool) -> Iterator[tuple[int, int]]:
+def stretches(sizes: Int64s, growth: Callable[[int, int], int], *, single_stretch: bool) -> Iterator[tuple[int, int]]:
     """Stretches of rows that have so many bytes each, as large as memory allows.
 
     Parameters
     ----------
     growth : bytes of the states after each row of a stretch.
     """
-    if whole:
+    if single_stretch:
         yield from [(0, len(sizes))] if len(sizes) else []
         return
-    for begin, end in cut(sizes, RESULT_BYTES):
-        at = begin
+    for start, end in cut(sizes, RESULT_BYTES):
+        at = start
         while at < end:
             until = min(end, at + MOST_ROWS)
             while until - at > 1 and growth(at, until) > RESULT_BYTES:
@@ -174,18 +168,18 @@ def grown(groups: Int64s, states: Int64s, sizes: Int64s) -> int:
     return int((counts * (states[present] + counts * value // 2)).sum())
 
 
-def _work(rows: Contributions, chosen: Int64s, standing: StandingAggregates) -> Work:
+def _work(rows: Contributions, indices: Int64s, standing: StandingAggregates) -> Work:
     """These contributions, which stand aggregate after aggregate, as the fold takes them."""
-    groups = rows.group[chosen]
+    groups = rows.group[indices]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     present, batch = groups[starts], rows.events.tables[0]
     at = pa.array(present)
-    olds = gather(batch.column("old"), rows.events.own[rows.row[chosen]]) if "old" in batch.column_names else None
+    olds = gather(batch.column("old"), rows.events.own[rows.row[indices]]) if "old" in batch.column_names else None
     return Work(
         keys=rows.keys.take(at),
-        starts=np.append(starts, len(chosen)),
-        values=values_of(rows.events, rows.row[chosen]),
-        ts=rows.events.ts[rows.row[chosen]],
+        starts=np.append(starts, len(indices)),
+        values=values_of(rows.events, rows.row[indices]),
+        ts=rows.events.ts[rows.row[indices]],
         prior=standing.states.take(at),
         prior_ts=standing.ts[present],
         olds=olds,
@@ -207,18 +201,18 @@ def sizes_of(events: Events) -> Int64s:
     """Bytes of each row's value."""
     sizes = np.zeros(len(events), dtype=np.int64)
     for side, batch in enumerate(events.tables):
-        mine = events.side == side
-        sizes[mine] = row_bytes(batch.column("value"))[events.own[mine]]
+        mask = events.side == side
+        sizes[mask] = row_bytes(batch.column("value"))[events.own[mask]]
     return sizes
 
 
-def _settle(rows: Contributions, chosen: Int64s, done: Folded, standing: StandingAggregates) -> None:
+def _settle(rows: Contributions, indices: Int64s, done: Folded, standing: StandingAggregates) -> None:
     """The aggregates after these contributions."""
-    groups = rows.group[chosen]
+    groups = rows.group[indices]
     lasts = np.flatnonzero(np.append(np.diff(groups), 1))
-    known = len(standing.states)
-    pointers = np.arange(known, dtype=np.int64)
-    pointers[groups[lasts]] = np.where(done.after[lasts] >= 0, done.after[lasts] + known, -1)
+    count = len(standing.states)
+    pointers = np.arange(count, dtype=np.int64)
+    pointers[groups[lasts]] = np.where(done.after[lasts] >= 0, done.after[lasts] + count, -1)
     states = joined([standing.states, done.states], standing.states.type)
     standing.states = array_of(gather(states, pointers), standing.states.type)
     standing.ts[groups[lasts]] = done.ts[lasts]
@@ -239,19 +233,19 @@ def refuse_large(events: Events, states: pa.Array, key_of: Callable[[int], pa.Sc
         )
 
 
-def failures(rows: Contributions, chosen: Int64s, done: Folded) -> Iterator[Failed]:
+def failures(rows: Contributions, indices: Int64s, done: Folded) -> Iterator[Failed]:
     """Rows for which a function has raised, each with the first of what it has raised."""
     latest_first = sorted(done.failed, reverse=True)
-    yield from failed_rows(rows.events, {int(rows.row[chosen[at]]): done.failed[at] for at in latest_first})
+    yield from failed_rows(rows.events, {int(rows.row[indices[at]]): done.failed[at] for at in latest_first})
 
 
-def changes(rows: Contributions, fold: FoldKernel, chosen: Int64s, done: Folded, meta: Meta) -> Iterator[pa.Table]:
+def changes(rows: Contributions, fold: FoldKernel, indices: Int64s, done: Folded, meta: Meta) -> Iterator[pa.Table]:
     """The result of each contribution, in order of position; with the record cache each aggregate's last."""
-    wanted = np.sort(chosen if done.void is None else chosen[~done.void])
-    before, after, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
-    before[chosen], after[chosen], ts[chosen] = done.before, done.after, done.ts
+    survivors = np.sort(indices if done.void is None else indices[~done.void])
+    old, new, ts = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
+    old[indices], new[indices], ts[indices] = done.before, done.after, done.ts
     yield from changed_aggregates(
-        rows.events.context.operator, fold, rows.group, wanted, done.states, (after, before), ts, meta
+        rows.events.context.operator, fold, rows.group, survivors, done.states, (new, old), ts, meta
     )
 
 
@@ -287,7 +281,6 @@ def changed_aggregates(
 
 
 def finished(fold: FoldKernel, states: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The results of states."""
     if isinstance(states, pa.ChunkedArray):
         return joined([fold.finish(chunk) for chunk in states.chunks], fold.result)
     return fold.finish(states)
@@ -305,33 +298,31 @@ class WrittenAggregates:
     group: Int64s
 
     def put(self, table: Table) -> None:
-        """Write it."""
         table.put(self.columns, self.delete)
 
     @property
     def standing(self) -> Mapping[str, pa.Array | Picked]:
-        """The rows that are not deleted."""
         rows = np.flatnonzero(~self.delete)
-        return {name: taken(column, rows) for name, column in self.columns.items()}
+        return {name: take_rows(column, rows) for name, column in self.columns.items()}
 
 
 def to_store(
-    rows: Contributions, before: pa.Array, standing: StandingAggregates, **others: Int64s | Picked
+    rows: Contributions, prior: pa.Array, standing: StandingAggregates, **extras: Int64s | Picked
 ) -> WrittenAggregates:
     """The present aggregates; those that are gone are deleted.
 
     Parameters
     ----------
-    before : the states that stood before the batch.
-    others : further columns, of numbers or not gathered yet, one row of each aggregate.
+    prior : the states that stood before the batch.
+    extras : further columns, of numbers or not gathered yet, one row of each aggregate.
     """
-    stands = standing.states.is_valid().to_numpy(zero_copy_only=False)
-    groups = np.flatnonzero(stands | before.is_valid().to_numpy(zero_copy_only=False))
+    present = standing.states.is_valid().to_numpy(zero_copy_only=False)
+    groups = np.flatnonzero(present | prior.is_valid().to_numpy(zero_copy_only=False))
     at = pa.array(groups)
     columns: dict[str, pa.Array | Picked] = {name: column.take(at) for name, column in rows.identity.items()}
     columns |= {"value": Picked(standing.states, groups), "ts": pa.array(standing.ts[groups])}
     columns |= {
-        name: taken(given, groups) if isinstance(given, Picked) else pa.array(given[groups])
-        for name, given in others.items()
+        name: take_rows(column, groups) if isinstance(column, Picked) else pa.array(column[groups])
+        for name, column in extras.items()
     }
-    return WrittenAggregates(columns, ~stands[groups], groups)
+    return WrittenAggregates(columns, ~present[groups], groups)

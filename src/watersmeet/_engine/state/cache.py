@@ -19,23 +19,83 @@ import contextlib
 import os
 import shutil
 import stat as modes
+import struct
 import tempfile
 import threading
 import time
 import warnings
+import weakref
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
-from watersmeet._engine.state.sums import HEADER, Identity, identity_of, in_background, keeps_its_sum
 from watersmeet.errors import ConfigError, CorruptData
 
-_MAGIC, _VERSION = b"MLPR", 1
+# The sums of the cache's files, checked again in the background: what a failing disk alters while it is mapped.
+
+HEADER = struct.Struct("<4sHHQQ40s")
+"""Magic, version, nothing, length and CRC of the rest, id of the run."""
+CHECK_SECONDS = 1.0
+"""At least so long from one file that is checked to the next."""
+_PART = 1 << 20
+
+Identity = tuple[int, int, int]
+"""Inode, size and modification time: a file that keeps them is taken for unchanged."""
+
+
+class Checked(Protocol):
+    """Files to check."""
+
+    def check_next(self) -> float:
+        """Check one of them, all in turn; the seconds that it took."""
+
+
+def identity_of(stat: os.stat_result) -> Identity:
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def keeps_its_sum(path: str, identity: Identity) -> bool:
+    """Whether a file has its checksum; one that is gone, or another one by now, is nobody's any more."""
+    try:
+        # read, not mapped: one that is cut off meanwhile would end the process
+        with open(path, "rb") as file:
+            if identity_of(os.fstat(file.fileno())) != identity:
+                return True
+            header, crc = file.read(HEADER.size), 0
+            while part := file.read(_PART):
+                crc = zlib.crc32(part, crc)
+            return identity_of(os.fstat(file.fileno())) != identity or HEADER.unpack(header)[4] == crc
+    except FileNotFoundError:
+        return True
+    except OSError:
+        # the disk does not give it back: nor will it to who reads the map
+        return False
+
+
+def in_background(checked: Checked) -> None:
+    """Check files from now on, for as long as what has them lives."""
+    arguments = (weakref.ref(checked),)
+    threading.Thread(target=_watch, args=arguments, name="watersmeet: the cache's sums", daemon=True).start()
+
+
+def _watch(of: weakref.ref[Checked]) -> None:
+    pause = CHECK_SECONDS
+    while True:
+        time.sleep(pause)
+        checked = of()
+        if checked is None:
+            return
+        # a hundredth of a core at most
+        pause = max(CHECK_SECONDS, 100 * checked.check_next())
+        del checked
+
+
+_MAGIC, _VERSION = b"WMRC", 1
 _WRITE = pa.ipc.IpcWriteOptions(use_threads=False)
 _HOUR = 3600.0
 _SMALL = 1 << 20
@@ -54,13 +114,7 @@ class CacheUse:
 
 
 def own_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made where it is not there, for this user alone.
-
-    Raises
-    ------
-    ConfigError : it is another user's, others may write into it, or it is no folder.
-    OSError : it cannot be made.
-    """
+    """The folder, made where it is not there, for this user alone."""
     folder = Path(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # of a link both count: whose it is, and where it leads
@@ -117,7 +171,7 @@ class RunCache:
         self._max_bytes = max_bytes or 0
         self._max_age = max_age
         self._say = say
-        self._said = False
+        self._has_warned = False
         self._written = 0
         self._mapped: OrderedDict[str, tuple[Identity, pa.RecordBatch]] = OrderedDict()
         self._mapped_bytes = 0
@@ -131,8 +185,8 @@ class RunCache:
         """Whether the folder can be used."""
         try:
             own_folder(self.root)
-            kept = self.sweep()
-            self._max_bytes = self._max_bytes or (shutil.disk_usage(self.root).free + kept) // 2
+            size = self.sweep()
+            self._max_bytes = self._max_bytes or (shutil.disk_usage(self.root).free + size) // 2
         except (OSError, ConfigError) as problem:
             self._say_once(problem)
             return False
@@ -199,14 +253,14 @@ class RunCache:
             if not self._checking:
                 self._checking = list(self._mapped)
             run_id = self._checking.pop() if self._checking else None
-            known = None if run_id is None else self._mapped.get(run_id)
-        begin = time.thread_time()
-        if run_id is not None and known is not None and not keeps_its_sum(self._path(run_id), known[0]):
+            entry = None if run_id is None else self._mapped.get(run_id)
+        start = time.thread_time()
+        if run_id is not None and entry is not None and not keeps_its_sum(self._path(run_id), entry[0]):
             with self._lock:
                 self._forget(run_id)
                 self._reject(self._path(run_id))
                 self._altered = self._path(run_id)
-        return time.thread_time() - begin
+        return time.thread_time() - start
 
     def watch(self) -> None:
         """Check the mapped files from now on in the background, for as long as the cache lives."""
@@ -225,45 +279,43 @@ class RunCache:
 
     @property
     def known(self) -> set[str]:
-        """The runs that this process has mapped, or has checked."""
         return {*self._mapped, *self._checked}
 
     @property
     def mapped_bytes(self) -> int:
-        """Bytes of the files that this process has mapped."""
         return self._mapped_bytes
 
-    def sweep(self, now: float | None = None) -> int:
+    def sweep(self, moment: float | None = None) -> int:
         """Remove what no process has opened for `max_age` seconds, then what was opened longest ago beyond `max_bytes`.
 
         Returns
         -------
         int : bytes that the files have which stay.
         """
-        before = (time.time() if now is None else now) - self._max_age
+        cutoff = (time.time() if moment is None else moment) - self._max_age
         self._written = 0
-        kept = 0
+        size = 0
         # from the one that was opened last on
-        for stat, path in sorted(self._files(), key=lambda found: found[0].st_atime_ns, reverse=True):
-            kept += stat.st_size
-            if stat.st_atime < before or kept > (self._max_bytes or kept):
-                kept -= stat.st_size
+        for stat, path in sorted(self._files(), key=lambda entry: entry[0].st_atime_ns, reverse=True):
+            size += stat.st_size
+            if stat.st_atime < cutoff or size > (self._max_bytes or size):
+                size -= stat.st_size
                 with contextlib.suppress(OSError):
                     path.unlink()
-        return kept
+        return size
 
     def _files(self) -> list[tuple[os.stat_result, Path]]:
-        found = []
+        files = []
         for path in self.root.iterdir():
             with contextlib.suppress(OSError):
                 stat = path.lstat()
                 if path.suffix in (".run", ".tmp") and modes.S_ISREG(stat.st_mode):
-                    found.append((stat, path))
-        return found
+                    files.append((stat, path))
+        return files
 
     def _say_once(self, problem: Exception) -> None:
-        if not self._said:
-            self._said = True
+        if not self._has_warned:
+            self._has_warned = True
             self._say(
                 f"The cache of state on this machine cannot be used: {problem}\n"
                 "What a batch looks up is fetched from the state store each time.\n"
@@ -290,11 +342,11 @@ class RunCache:
             self._forget(run_id)
             return None
         identity = identity_of(stat)
-        known = self._mapped.get(run_id)
-        if known is not None and known[0] == identity:
+        entry = self._mapped.get(run_id)
+        if entry is not None and entry[0] == identity:
             self._mapped.move_to_end(run_id)
             self.use = replace(self.use, hits=self.use.hits + 1)
-            return known[1]
+            return entry[1]
         self._unmap(run_id)
         batch = self._map(run_id, stat, identity)
         if batch is not None:
@@ -329,8 +381,8 @@ class RunCache:
             return False
         magic, version, _, length, crc, name = HEADER.unpack_from(content)
         body = content[HEADER.size :]
-        said = (magic, version, length, name.rstrip(b"\0"))
-        return said == (_MAGIC, _VERSION, body.size, run_id.encode()) and zlib.crc32(body) == crc
+        header = (magic, version, length, name.rstrip(b"\0"))
+        return header == (_MAGIC, _VERSION, body.size, run_id.encode()) and zlib.crc32(body) == crc
 
     def _reject(self, path: str) -> None:
         self.use = replace(self.use, rejected=self.use.rejected + 1)
@@ -340,10 +392,10 @@ class RunCache:
     def _touch(self, path: str, stat: os.stat_result) -> None:
         # The time of access says for the sweep that a run is in use; the time of modification must stay,
         # other processes know the file by it.
-        now = time.time()
-        if now - stat.st_atime > _HOUR:
+        moment = time.time()
+        if moment - stat.st_atime > _HOUR:
             with contextlib.suppress(OSError):
-                os.utime(path, ns=(int(now * 1e9), stat.st_mtime_ns))
+                os.utime(path, ns=(int(moment * 1e9), stat.st_mtime_ns))
 
     def _write(self, run_id: str, rows: pa.RecordBatch) -> Identity:
         descriptor, beside = tempfile.mkstemp(dir=self.root, prefix=f"{run_id}.", suffix=".tmp")

@@ -19,16 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.exchange.shards import lowest_of, shard_of
-from watersmeet._engine.rows.columns import ints
+from watersmeet._engine.exchange import lowest_of, shard_of
+from watersmeet._engine.rows import ints
 from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
-from watersmeet._engine.state.layout import TableLayout, declared
-from watersmeet._engine.state.rundata import RunReader, remove
-from watersmeet._engine.state.runs import State
-from watersmeet._engine.state.store import ChunkStore
-from watersmeet._engine.state.table import Table
-from watersmeet._plan.operators.spec import TableSchema
+from watersmeet._engine.state.manifest import TableLayout, declared
+from watersmeet._engine.state.runs import ChunkStore, RunReader, State, Table, remove
+from watersmeet._plan.declaration import TableSchema
 from watersmeet.errors import CorruptData
 
 ADDED = frozenset({"held"})
@@ -37,16 +34,11 @@ ADDED = frozenset({"held"})
 
 @dataclass(frozen=True)
 class CarriedTables:
-    """The tables that a shard takes over from a former one.
+    """The tables that a shard takes over from a former one."""
 
-    Parameters
-    ----------
-    tables : the name of each table until now, and the table, with Arrow types, from now on.
-    scalars : whether it goes on as a whole, with the times that it knows.
-    """
-
+    # the name of each table until now, and the table, with Arrow types, from now on
     tables: tuple[tuple[str, TableSchema], ...]
-    scalars: bool
+    scalars: bool  # whether it goes on as a whole, with the times that it knows
 
 
 def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache: RunCache | None = None) -> None:
@@ -60,12 +52,12 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache
     """
     manifest, wider = mf.Manifest(), []
     for content, part in parts:
-        before = mf.read(content)
-        manifest = replace(manifest, commit=max(manifest.commit, before.commit))
+        old = mf.read(content)
+        manifest = replace(manifest, commit=max(manifest.commit, old.commit))
         if part.scalars:
-            manifest = replace(manifest, scalars={**manifest.scalars, **before.scalars})
+            manifest = replace(manifest, scalars={**manifest.scalars, **old.scalars})
         for name, table in part.tables:
-            entry = before.tables.get(name)
+            entry = old.tables.get(name)
             if entry is None:
                 continue
             if entry.schema.equals(TableLayout.of(table).stored, check_metadata=True):
@@ -79,16 +71,16 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache
     for entry, table in wider:
         _write_wider(state, Table(declared(table.name, entry.schema), entry.layers, reader), table)
     state.commit()
-    kept = {run.id for entry in state.manifest.tables.values() for run in entry.runs()}
+    live = {run.id for entry in state.manifest.tables.values() for run in entry.runs()}
     for run in {run.id: run for entry, _ in wider for run in entry.runs()}.values():
-        if run.id not in kept:
+        if run.id not in live:
             remove(store, run)
 
 
-def _write_wider(state: State, before: Table, table: TableSchema) -> None:
+def _write_wider(state: State, source: Table, table: TableSchema) -> None:
     """All rows of a table, with the columns that they have from now on."""
     target = state.table(table)
-    for rows in before.scan():
+    for rows in source.scan():
         target.put(with_columns_of(rows, target))
         state.finish_part()
 
@@ -121,7 +113,7 @@ def divide(
     carried: CarriedTables,
     shard: int,
     shards: tuple[int, int],
-    made: Callable[[int], ChunkStore],
+    open_store: Callable[[int], ChunkStore],
     cache: RunCache | None = None,
 ) -> None:
     """Give each shard that overlaps an old one its part of the old one's state.
@@ -132,34 +124,34 @@ def divide(
     carried : the tables, and whether the times that the shard knows, go on.
     shard : number of the old shard.
     shards : how many there are until now, and from now on.
-    made : gives the store of a new shard's part, which is empty.
+    open_store : gives the store of a new shard's part, which is empty.
     cache : where runs lie meanwhile; without it they are held in memory.
     """
     of, to = shards
-    before, reader = mf.read(store.get_manifest() or b""), RunReader(store, cache)
-    targets = {each: State(made(each)) for each in overlapping(shard, of, to)}
+    old, reader = mf.read(store.get_manifest() or b""), RunReader(store, cache)
+    targets = {new_shard: State(open_store(new_shard)) for new_shard in overlapping(shard, of, to)}
     for name, table in carried.tables:
-        entry = before.tables.get(name)
+        entry = old.tables.get(name)
         if entry is None:
             continue
         source = Table(declared(name, entry.schema), entry.layers, reader)
         # of what every shard has whole, a new one takes one copy
-        owners = [each for each in targets if shard_of(np.array([lowest_of(each, to)]), of)[0] == shard]
+        owners = [new_shard for new_shard in targets if shard_of(np.array([lowest_of(new_shard, to)]), of)[0] == shard]
         for rows in source.scan():
-            made_of = with_columns_of(rows, targets[min(targets)].table(table))
-            parts = [(each, made_of) for each in owners] if table.everywhere else _by_shard(made_of, to)
-            for each, part in parts:
-                if each not in targets:
+            widened = with_columns_of(rows, targets[min(targets)].table(table))
+            parts = [(new_shard, widened) for new_shard in owners] if table.everywhere else _by_shard(widened, to)
+            for new_shard, part in parts:
+                if new_shard not in targets:
                     raise CorruptData(
                         f"The table {name!r} has rows that do not belong to their shard.",
-                        given=f"shard {shard} of {of}, a row of shard {each} of {to}",
+                        given=f"shard {shard} of {of}, a row of shard {new_shard} of {to}",
                         hint="The state was altered, or this is an error of watersmeet: start it with the shards that "
                         "it had.",
                     )
-                targets[each].table(table).put(part)
-                targets[each].finish_part()
+                targets[new_shard].table(table).put(part)
+                targets[new_shard].finish_part()
     for target in targets.values():
-        for name, value in before.scalars.items() if carried.scalars else ():
+        for name, value in old.scalars.items() if carried.scalars else ():
             target.set_scalar(name, value)
         target.commit()
 
@@ -170,7 +162,7 @@ def put_together(parts: Sequence[bytes]) -> bytes:
     scalars: dict[str, Any] = {}
     for part in map(mf.read, parts):
         for name, entry in part.tables.items():
-            tables[name] = _behind(tables[name], entry) if name in tables else entry
+            tables[name] = _concatenated(tables[name], entry) if name in tables else entry
         scalars = _combined(scalars, part.scalars)
     return mf.write(mf.Manifest(1, tables, scalars))
 
@@ -178,12 +170,12 @@ def put_together(parts: Sequence[bytes]) -> bytes:
 def _by_shard(rows: pa.Table, shards: int) -> Iterable[tuple[int, pa.Table]]:
     """The stretches of rows, which are sorted by hash, that belong to one shard."""
     shard = shard_of(ints(rows, "hash"), shards)
-    begins = np.flatnonzero(np.diff(shard, prepend=-1)).tolist()
-    for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
-        yield int(shard[begin]), rows.slice(begin, end - begin)
+    starts = np.flatnonzero(np.diff(shard, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        yield int(shard[start]), rows.slice(start, end - start)
 
 
-def _behind(first: mf.TableEntry, second: mf.TableEntry) -> mf.TableEntry:
+def _concatenated(first: mf.TableEntry, second: mf.TableEntry) -> mf.TableEntry:
     """A table and one with higher hashes, as one: a single commit wrote each, as one layer."""
     if not first.levels or not second.levels:
         return first if first.levels else second
@@ -191,18 +183,18 @@ def _behind(first: mf.TableEntry, second: mf.TableEntry) -> mf.TableEntry:
     return replace(first, levels=(mf.RunLayer(((*low, *high),)),))
 
 
-def _combined(one: Any, other: Any, name: str = "") -> Any:
+def _combined(left: Any, right: Any, name: str = "") -> Any:
     """Two values of one scalar: numbers, in lists and by names."""
-    if isinstance(one, Mapping):
-        names = dict.fromkeys([*one, *other])
+    if isinstance(left, Mapping):
+        names = dict.fromkeys([*left, *right])
         return {
-            n: _combined(one[n], other[n], name or n) if n in one and n in other else one.get(n, other.get(n))
+            n: _combined(left[n], right[n], name or n) if n in left and n in right else left.get(n, right.get(n))
             for n in names
         }
-    if isinstance(one, list):
-        both = max(len(one), len(other))
+    if isinstance(left, list):
+        length = max(len(left), len(right))
         return [
-            _combined(one[n], other[n], name) if n < min(len(one), len(other)) else [*one, *other[len(one) :]][n]
-            for n in range(both)
+            _combined(left[n], right[n], name) if n < min(len(left), len(right)) else [*left, *right[len(left) :]][n]
+            for n in range(length)
         ]
-    return one + other if name in ADDED else max(one, other)
+    return left + right if name in ADDED else max(left, right)

@@ -8,24 +8,27 @@ A merge goes up the hashes in steps and may stop after each (see `manifest`), so
 by a few times its batch even where the state is a thousand times larger.
 
 Why so many levels: one costs a lookup 0.1 microseconds per key, a rewritten row 2 on Spark (50 MB/s);
-docs/decisions/0002 has the figures.
+docs/decisions/state.md has the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.arrays import Bools, Int64s, order_of
-from watersmeet._engine.keys.keys import KeyGroups, combine_hashes, group_keys, hash_keys
-from watersmeet._engine.rows import columns
-from watersmeet._engine.rows.sizes import Picked, in_pieces
-from watersmeet._engine.state.layout import TOMBSTONE, TableLayout
-from watersmeet._engine.state.manifest import Layer, Piece, RunLayer
+from watersmeet._engine import rows as columns
+from watersmeet._engine.keys import KeyGroups, combine_hashes, group_keys, hash_keys
+from watersmeet._engine.row_sizes import Picked, in_pieces
+from watersmeet._engine.rows import Bools, Int64s, bools, gather, order_of
+from watersmeet._engine.rows import joined as together
+from watersmeet._engine.state.manifest import TOMBSTONE, Layer, Piece, RunLayer, TableLayout
+from watersmeet.errors import StateError
 
 _LAST_HASH = 2**63 - 1
 _LEAST_SAMPLED, _MOST_SAMPLED = 1 << 10, 1 << 14
@@ -44,25 +47,16 @@ Wasteful = Callable[[Sequence[Layer]], bool]
 
 @dataclass(frozen=True)
 class Policy:
-    """When to merge, and how much of it at a time.
+    """When to merge, and how much of it at a time."""
 
-    Parameters
-    ----------
-    fanout : levels of one size class that are merged into one.
-    tiny, few : so many levels of up to so many bytes are merged: a level costs a lookup as much as to write it anew.
-    small : bytes up to which a merge is done at once, whatever the batch.
-    work : bytes to merge per byte of a batch, for each merge under way.
-    steps : in at most about this many steps a merge is done, however small the batches: each leaves a run.
-    segment : bytes of a step and so of a run, at most.
-    """
-
-    fanout: int = 12
+    fanout: int = 12  # levels of one size class that are merged into one
+    # tiny, few: so many levels of up to so many bytes are merged: a level costs a lookup as much as to write it anew
     tiny: int = 64 << 10
     few: int = 2
-    small: int = 1 << 20
-    work: int = 2
-    steps: int = 32
-    segment: int = 64 << 20
+    small: int = 1 << 20  # bytes up to which a merge is done at once, whatever the batch
+    work: int = 2  # bytes to merge per byte of a batch, for each merge under way
+    steps: int = 32  # in at most about this many steps a merge is done, however small the batches: each leaves a run
+    segment: int = 64 << 20  # bytes of a step and so of a run, at most
 
 
 def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tuple[RunLayer, ...]:
@@ -70,40 +64,40 @@ def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tupl
     planned = list(levels)
     at = 0
     while at < len(planned):
-        begin = _group_begin(planned, at, policy, wasteful)
-        if begin is None:
+        start = _group_start(planned, at, policy, wasteful)
+        if start is None:
             at += 1
             continue
-        layers = tuple(level.layers[0] for level in planned[begin : at + 1])
-        planned[begin : at + 1] = [RunLayer(layers)]
-        at = begin + 1
+        layers = tuple(level.layers[0] for level in planned[start : at + 1])
+        planned[start : at + 1] = [RunLayer(layers)]
+        at = start + 1
     if planned and not planned[-1].merging and 2 * planned[-1].tombstones >= planned[-1].rows:
         # The rows that these tombstones were for are gone with a level that was older.
         planned[-1] = RunLayer((*planned[-1].layers, ()))
     return tuple(planned)
 
 
-def _group_begin(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
+def _group_start(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
     """The newest level of a group due to be merged with `last` as its oldest level; None if there is none."""
     if levels[last].merging:
         return None
     tier = _tier(levels[last], policy)
-    begin, peers, newer = last, 1, 0
-    while begin > 0 and not levels[begin - 1].merging:
-        above = _tier(levels[begin - 1], policy)
+    start, peers, newer = last, 1, 0
+    while start > 0 and not levels[start - 1].merging:
+        above = _tier(levels[start - 1], policy)
         if above > tier and last < len(levels) - 1:
             break
-        begin -= 1
+        start -= 1
         peers += above >= tier
-        newer += levels[begin].rows + levels[begin].tombstones
-    if begin == last:
+        newer += levels[start].rows + levels[start].tombstones
+    if start == last:
         return None
     if peers >= (policy.few if tier == 0 else policy.fanout):
-        return begin
+        return start
     # a tombstone counts twice, since it removes two; fewer newer rows than older ones cannot replace half of them all
     oldest_may_be_due = last == len(levels) - 1 and newer >= levels[last].rows
-    layers = [level.layers[0] for level in levels[begin : last + 1]]
-    return begin if oldest_may_be_due and wasteful(layers) else None
+    layers = [level.layers[0] for level in levels[start : last + 1]]
+    return start if oldest_may_be_due and wasteful(layers) else None
 
 
 def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, changes: int) -> bool:
@@ -121,8 +115,8 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, ch
         return True
     total = sum(piece.rows for layer in layers for piece in layer)
     sampled = oldest * min(_MOST_SAMPLED, max(_LEAST_SAMPLED, 2 * changes)) // total
-    begin = (commit * _NEXT_SAMPLE % 2**64) * oldest >> 64
-    low, high = _hashes_between(layers[-1], begin, sampled, load)
+    offset = (commit * _NEXT_SAMPLE % 2**64) * oldest >> 64
+    low, high = _hashes_between(layers[-1], offset, sampled, load)
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
     rows: int = sum(batch.num_rows for batch in slices)
@@ -131,21 +125,21 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, ch
 
 def _hashes_between(layer: Layer, at: int, rows: int, load: Load) -> tuple[int, int]:
     """Hash of the row `at` of a layer, and of the one so many rows on; of a piece's last rows where it ends before."""
-    found = np.zeros(0, dtype=np.int64)
+    by_hash = np.zeros(0, dtype=np.int64)
     for piece in layer:
         if at < piece.rows:
-            found = hashes(load(piece))
+            by_hash = hashes(load(piece))
             break
         at -= piece.rows
-    at = max(0, min(at, len(found) - 1 - rows))
-    return int(found[at]), int(found[min(at + rows, len(found) - 1)])
+    at = max(0, min(at, len(by_hash) - 1 - rows))
+    return int(by_hash[at]), int(by_hash[min(at + rows, len(by_hash) - 1)])
 
 
 def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
     """A run's rows with these hashes, both included."""
     by_hash = hashes(batch)
-    begin, end = by_hash.searchsorted(low, side="left"), by_hash.searchsorted(high, side="right")
-    return batch.slice(int(begin), int(end - begin))
+    start, end = by_hash.searchsorted(low, side="left"), by_hash.searchsorted(high, side="right")
+    return batch.slice(int(start), int(end - start))
 
 
 def _tier(level: RunLayer, policy: Policy) -> int:
@@ -186,20 +180,20 @@ def take_front(layers: Sequence[Layer], size: int, load: Load) -> MergedRows:
     left: list[Layer] = []
     used_up: list[str] = []
     for layer in layers:
-        rest: list[Piece] = []
+        remaining: list[Piece] = []
         for piece in layer:
             if piece.low > cut:
-                rest.append(piece)
+                remaining.append(piece)
                 continue
             batch = load(piece)
             count = batch.num_rows
             if piece.run.high > cut:
                 count = int(np.searchsorted(hashes(batch), cut, side="right"))
-                rest.append(Piece(piece.run, piece.start + count, cut + 1))
+                remaining.append(Piece(piece.run, piece.start + count, cut + 1))
             else:
                 used_up.append(piece.run.id)
             slices.append(batch.slice(0, count))
-        left.append(tuple(rest))
+        left.append(tuple(remaining))
     return MergedRows(tuple(slices), tuple(left), tuple(used_up))
 
 
@@ -218,7 +212,6 @@ def _cut(layers: Sequence[Layer], size: int, load: Load) -> int:
 
 
 def hashes(batch: pa.RecordBatch) -> Int64s:
-    """The hash column, without a copy."""
     by_hash: Int64s = batch.column("hash").to_numpy(zero_copy_only=True)
     return by_hash
 
@@ -231,7 +224,7 @@ def newest(rows: pa.RecordBatch, layout: TableLayout, *, drop_tombstones: bool) 
     return keep[order(rows, keep, layout)]
 
 
-def chosen(
+def select_rows(
     slices: Sequence[pa.RecordBatch], layout: TableLayout, choose: Choose, segment: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all slices that `choose` names, in its order: in one batch, or in several of `segment` bytes.
@@ -243,8 +236,8 @@ def chosen(
         yield rows.take(pa.array(choose(rows)))
         return
     at = choose(without_values(slices, layout))
-    whole = pa.Table.from_batches(slices, schema=layout.schema)
-    for piece in in_pieces({name: Picked(whole.column(name), at) for name in layout.schema.names}, segment):
+    table = pa.Table.from_batches(slices, schema=layout.schema)
+    for piece in in_pieces({name: Picked(table.column(name), at) for name in layout.schema.names}, segment):
         yield from piece.combine_chunks().to_batches()
 
 
@@ -272,14 +265,12 @@ def distinct(rows: pa.RecordBatch, layout: TableLayout) -> KeyGroups:
 
 
 def order(rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Int64s:
-    """The order that sorts the kept rows by hash, then by the layout's columns."""
     by = [rows.column(name).to_numpy(zero_copy_only=False)[keep] for name in layout.order]
     by_hash = hashes(rows)[keep]
     return order_of([by_hash, *by])
 
 
 def tombstones(rows: pa.RecordBatch, at: Int64s) -> Bools:
-    """Which of the given rows are tombstones."""
     return np.asarray(pc.take(rows.column(TOMBSTONE), pa.array(at)).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
@@ -291,3 +282,210 @@ def joined(slices: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatc
     if not filled:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
     return pa.concat_batches(filled)
+
+
+# The writes of a commit to a table: rows to put and to delete, as pointers to their values.
+#
+# Law 9: values are gathered once, when the commit writes them, in the order of the run and a piece at a time; until
+# then a change holds what names and sorts its rows, and pointers.
+
+PutColumn: TypeAlias = pa.Array | pa.ChunkedArray | Picked
+"""A column of a put: there already, or to be gathered when the commit writes it."""
+
+
+@dataclass(frozen=True)
+class PutRows:
+    """Rows of one put."""
+
+    named: pa.RecordBatch  # the columns that say which rows are kept, in which order; the tombstone flag, too
+    values: Mapping[str, Picked]  # the other columns, null for what is deleted
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes its rows will have."""
+        return int(self.named.nbytes + sum(picked.sizes().sum() for picked in self.values.values()))
+
+    @classmethod
+    def of(cls, layout: TableLayout, columns: Mapping[str, PutColumn], deleted: Bools) -> PutRows:
+        """The rows of these columns, of which those that `deleted` marks are to be removed."""
+        schema = narrow(layout)
+        anything, pointers = deleted.any(), np.arange(len(deleted), dtype=np.int64)
+        pointers[deleted] = -1
+        key_columns = []
+        for field in schema:
+            column = pa.array(deleted) if field.name == TOMBSTONE else _as_array(columns[field.name], field.type)
+            key_columns.append(
+                gather(column, pointers) if anything and field.name not in layout.named | {TOMBSTONE} else column
+            )
+        values = {}
+        for name in layout.schema.names:
+            if name not in schema.names:
+                source = columns[name]
+                picked = source if isinstance(source, Picked) else Picked(source, pointers)
+                values[name] = Picked(picked.values, np.where(deleted, -1, picked.pointers)) if anything else picked
+        return cls(pa.RecordBatch.from_arrays(key_columns, schema=schema), values)
+
+
+def check(layout: TableLayout, table: str, columns: Mapping[str, PutColumn], count: int) -> None:
+    """Refuse columns that are not the table's, or not `count` rows long."""
+    fields = [field for field in layout.schema if field.name != TOMBSTONE]
+    lengths = set(map(length, columns.values()))
+    if {field.name for field in fields} != set(columns) or lengths != {count}:
+        raise _misfit(table, layout, f"{count} flags for {max(lengths, default=0)} rows of {list(columns)}")
+    for field in fields:
+        column = columns[field.name]
+        if not isinstance(column, Picked) and column.type != field.type:
+            raise _misfit(table, layout, f"column {field.name} is {column.type}, the table has {field.type}")
+
+
+def sorted_rows(
+    changes: Sequence[PutRows], layout: TableLayout, choose: Callable[[pa.RecordBatch], Int64s], segment: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that `choose` names, in its order, in batches of about `segment` bytes."""
+    rows = joined([change.named for change in changes], narrow(layout))
+    at = choose(rows)
+    if not len(at):
+        return
+    columns = {name: Picked(rows.column(name), at) for name in rows.schema.names}
+    for name in layout.schema.names:
+        if name not in columns:
+            picked = _joined([change.values[name] for change in changes], layout.schema.field(name).type)
+            columns[name] = Picked(picked.values, picked.pointers[at])
+    ordered = {name: columns[name] for name in layout.schema.names}
+    for piece in in_pieces(ordered, segment):
+        arrays = [_as_array(piece.column(field.name), field.type) for field in layout.schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
+
+
+def _joined(parts: Sequence[Picked], kind: pa.DataType) -> Picked:
+    """The rows of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.values) for part in parts)])
+    pointers = [np.where(p.pointers < 0, -1, p.pointers + start) for p, start in zip(parts, starts, strict=False)]
+    return Picked(together([part.values for part in parts], kind), np.concatenate(pointers))
+
+
+def _as_array(source: PutColumn, kind: pa.DataType) -> pa.Array:
+    column = source.part(0, length(source)) if isinstance(source, Picked) else source
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column if column.type == kind else column.cast(kind)
+
+
+def length(column: PutColumn) -> int:
+    return len(column.pointers) if isinstance(column, Picked) else len(column)
+
+
+def _misfit(table: str, layout: TableLayout, detail: str) -> StateError:
+    fields = (field for field in layout.schema if field.name != TOMBSTONE)
+    return StateError(
+        f"rows do not fit the table {table!r}",
+        given=detail,
+        hint=f"its columns are {', '.join(f'{field.name}: {field.type}' for field in fields)}",
+    )
+
+
+# Expired rows: those that a merge may leave out, and runs that are dropped without being read.
+#
+# Law 3: each row is judged by the floor of its own time domain, so that a quiet domain keeps nothing of the others.
+# Rows below their floor may be found until a merge or a drop removes them: lookups go by time as well.
+
+MOST_DOMAINS = 16
+"""Domains that a run's description tells apart, at most: a topic's partitions are seldom more for one key's shard."""
+_NEVER = -(2**63)
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The time of each domain below which rows are not wanted any more; a domain without floor keeps all."""
+
+    floors: Mapping[int, int]
+
+    def wanted(self, rows: pa.RecordBatch, layout: TableLayout) -> Bools:
+        """Which rows have not been passed."""
+        if not self.floors or layout.time is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        time = rows.column(layout.time).to_numpy(zero_copy_only=False)
+        return np.asarray(time >= self._floor_of(rows, layout))
+
+    def _floor_of(self, rows: pa.RecordBatch, layout: TableLayout) -> Int64s:
+        """The floor of each row's domain."""
+        domain = np.zeros(rows.num_rows, dtype=np.int64)
+        if layout.domain is not None:
+            domain = rows.column(layout.domain).to_numpy(zero_copy_only=False)
+        domains, floors = self._arrays
+        at = np.minimum(np.searchsorted(domains, domain), len(domains) - 1)
+        return np.where(domains[at] == domain, floors[at], _NEVER)
+
+    def outlived(self, rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Bools:
+        """Of the kept rows, which are all versions of some keys, those that no lookup of these times can find any more.
+
+        A version goes when the one after it is no later than the floor of its domain, and with it all before it; the
+        latest one, where it deletes the key and lies below the floor.
+        """
+        assert layout.time is not None
+        assert layout.ends is not None
+        time = rows.column(layout.time).to_numpy(zero_copy_only=False)[keep]
+        at = pa.array(keep)
+        groups = group_keys(hashes(rows)[keep], rows.column("key").take(at))
+        order = order_of([groups.group_of_row, time])
+        last = np.zeros(len(order), dtype=np.bool_)
+        last[groups.starts[1:] - 1] = True
+        until = np.where(last, time[order] + 1, np.append(time[order][1:], 0))
+        floors = self._floor_of(rows, layout)[keep[order]]
+        obsolete = (until <= floors) & (~last | bools(rows, layout.ends)[keep[order]])
+        places = np.arange(len(order), dtype=np.int64)
+        last_survivor = np.maximum.accumulate(np.where(obsolete, -1, places))
+        result = np.zeros(len(order), dtype=np.bool_)
+        result[order] = last_survivor < np.repeat(groups.starts[:-1], groups.sizes)
+        return result
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        domains = np.array(sorted(self.floors), dtype=np.int64)
+        return domains, np.array([self.floors[int(domain)] for domain in domains], dtype=np.int64)
+
+    def alive(self, piece: Piece, layout: TableLayout) -> bool:
+        """Whether a run may have rows that are wanted.
+
+        Versions of one row have the same time but may be of several domains: where a newer one may hide an older one,
+        a run goes when its times are below all floors.
+        """
+        run = piece.run
+        if run.time is None or not self.floors or layout.ends is not None:
+            return True
+        if layout.appended and run.latest:
+            return any(time >= self.floors.get(domain, _NEVER) for domain, time in run.latest)
+        return run.time[1] >= min(self.floors.values())
+
+    def dropped(self, levels: Sequence[RunLayer], layout: TableLayout) -> tuple[tuple[RunLayer, ...], list[str]]:
+        """The levels without the runs that time has passed, and the ids of these runs."""
+        expired = [p.run.id for level in levels for p in level.pieces() if not self.alive(p, layout)]
+        if not expired:
+            return tuple(levels), expired
+        passed = frozenset(expired)
+        survivors = []
+        for level in levels:
+            layers = tuple(tuple(p for p in layer if p.run.id not in passed) for layer in level.layers)
+            layers = tuple(filter(None, layers))
+            done = tuple(p for p in level.done if p.run.id not in passed)
+            if layers:
+                survivors.append(replace(level, layers=layers, done=done))
+            elif done:
+                survivors.append(RunLayer((done,)))
+        return tuple(survivors), expired
+
+
+def latest(rows: pa.RecordBatch, layout: TableLayout) -> tuple[tuple[int, int], ...]:
+    """(domain, largest time in it) of each domain of some rows; nothing where they are many."""
+    if not layout.retained or not layout.appended or layout.time is None:
+        return ()
+    time = rows.column(layout.time).to_numpy(zero_copy_only=False)
+    if layout.domain is None:
+        return ((0, int(time.max())),)
+    domains, place = np.unique(rows.column(layout.domain).to_numpy(zero_copy_only=False), return_inverse=True)
+    if len(domains) > MOST_DOMAINS:
+        return ()
+    newest = np.full(len(domains), _NEVER, dtype=np.int64)
+    np.maximum.at(newest, place, time)
+    return tuple((int(domain), int(newest[at])) for at, domain in enumerate(domains))

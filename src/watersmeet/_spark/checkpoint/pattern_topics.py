@@ -12,15 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from watersmeet._engine.rows.topic_slots import MOST_TOPICS
+from watersmeet._engine.rows import MOST_TOPICS
 from watersmeet._plan.nodes import SourceNode
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint
-from watersmeet._spark.checkpoint.files import foreign
-from watersmeet._spark.checkpoint.offsets import TOPICS
-from watersmeet._spark.checkpoint.topic_ids import Ask, asking, check_inputs
-from watersmeet._spark.session.check import check_threads
-from watersmeet._spark.session.warned import warn
-from watersmeet._worker.pattern_topics import PROPERTY, as_property
+from watersmeet._spark.checkpoint.folders import foreign
+from watersmeet._spark.checkpoint.record import TOPICS, Ask, Checkpoint, asking, check_inputs
+from watersmeet._spark.session import check_threads, warn
+from watersmeet._worker.process import PATTERN_TOPICS_PROPERTY, as_property
 from watersmeet.errors import ConfigError, SourceError
 from watersmeet.io.kafka import Kafka
 
@@ -29,22 +26,17 @@ _FOLDER = "watersmeet/patterns"
 
 @dataclass
 class KnownTopics:
-    """The record of a checkpoint.
+    """The record of a checkpoint."""
 
-    Parameters
-    ----------
-    topics : by the name of an input its topics, in the order of their numbers; one that is gone keeps its number.
-    ids : of topics that are there, where Kafka says them.
-    """
-
+    # by the name of an input its topics, in the order of their numbers; one that is gone keeps its number
     topics: dict[str, list[str]] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)  # of topics that are there, where Kafka says them
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Add a line: topics that have joined before a batch, topics that are gone, and ids."""
         for name, topics in line["joined"].items():
-            mine = self.topics.setdefault(name, [])
-            mine += [topic for topic in topics if topic not in mine]
+            recorded = self.topics.setdefault(name, [])
+            recorded += [topic for topic in topics if topic not in recorded]
         for topic in line["gone"]:
             self.ids.pop(topic, None)
         self.ids.update(line["ids"])
@@ -52,14 +44,14 @@ class KnownTopics:
     @classmethod
     def read(cls, place: Checkpoint) -> KnownTopics:
         """The record, which is empty at first."""
-        found, lines = cls(), []
+        record, lines = cls(), []
         for path, content in place.folder.contents(f"{_FOLDER}/part-*").items():
             with foreign(path):
                 lines += [json.loads(line) for line in content.decode().splitlines() if line]
         with foreign(_FOLDER):
-            for line in sorted(lines, key=lambda each: (each["batch"], json.dumps(each))):
-                found.take(line)
-        return found
+            for line in sorted(lines, key=lambda entry: (entry["batch"], json.dumps(entry))):
+                record.take(line)
+        return record
 
 
 class TopicNumbers:
@@ -86,42 +78,36 @@ class TopicNumbers:
         check_threads("wm.TopicPattern(...)")
         self._place, self._kafka, self._guard = place, kafka, guard
         self._inputs = {s.name: (n, s.origin) for n, s in enumerate(sources) if s.origin.pattern is not None}
-        self._named = {s.origin.topic for s in sources if s.origin.pattern is None}
-        self._known = KnownTopics.read(place)
+        self._fixed = {s.origin.topic for s in sources if s.origin.pattern is None}
+        self._record = KnownTopics.read(place)
         self._ask: tuple[frozenset[str], Ask | None] = (frozenset(), None)
-        ids = self._known.ids
-        self._unread = [name for name in ids if not any(each.reads(name) for _, each in self._inputs.values())]
-        self._known.ids = {} if allow_recreated else {name: ids[name] for name in ids if name not in self._unread}
-        self._check_ids(self._known.ids)
+        ids = self._record.ids
+        self._unread = [name for name in ids if not any(origin.reads(name) for _, origin in self._inputs.values())]
+        self._record.ids = {} if allow_recreated else {name: ids[name] for name in ids if name not in self._unread}
+        self._check_ids(self._record.ids)
 
     def before(self, batch: int) -> None:
-        """Called before a batch is read, on the thread that runs its jobs.
-
-        Raises
-        ------
-        SourceError : a topic was made anew.
-        ConfigError : two patterns match a topic.
-        """
-        there = self._planned(batch)
-        gone = sorted(name for name in self._planned(batch - 1) if name not in there)
-        ids = self._check_ids(dict.fromkeys(there, "") | self._known.ids)
-        if gone:
+        """Called before a batch is read, on the thread that runs its jobs."""
+        present = self._planned(batch)
+        removed = sorted(name for name in self._planned(batch - 1) if name not in present)
+        ids = self._check_ids(dict.fromkeys(present, "") | self._record.ids)
+        if removed:
             # else Spark has failed the batch (`kafka_failures`): this was accepted
             warn(
-                f"Topics that this query reads are gone: {', '.join(gone)}.",
+                f"Topics that this query reads are gone: {', '.join(removed)}.",
                 "records of them that were not read are lost. A new topic of that name is another one.",
             )
-        joined = self._joined(sorted(there))
-        new = {name: text for name, text in ids.items() if self._known.ids.get(name) != text}
-        forgotten = [*self._unread, *(name for name in gone if name in self._known.ids)]
+        joined = self._joined(sorted(present))
+        new = {name: text for name, text in ids.items() if self._record.ids.get(name) != text}
+        forgotten = [*self._unread, *(name for name in removed if name in self._record.ids)]
         self._unread = []
         if joined or forgotten or new:
             line = {"batch": batch, "joined": joined, "gone": forgotten, "ids": new}
             self._guard()
             self._place.folder.append(_FOLDER, json.dumps(line))
-            self._known.take(line)
-        topics = {number: self._known.topics.get(name, []) for name, (number, _) in self._inputs.items()}
-        self._place.folder.spark.sparkContext.setLocalProperty(PROPERTY, as_property(topics))
+            self._record.take(line)
+        topics = {number: self._record.topics.get(name, []) for name, (number, _) in self._inputs.items()}
+        self._place.folder.spark.sparkContext.setLocalProperty(PATTERN_TOPICS_PROPERTY, as_property(topics))
 
     def _planned(self, batch: int) -> frozenset[str]:
         """The topics in the plan of a batch, where Spark has read some of them."""
@@ -133,20 +119,20 @@ class TopicNumbers:
         with foreign(path):
             return frozenset(name for name, parts in json.loads(ends[at]).items() if isinstance(parts, dict))
 
-    def _check_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:
+    def _check_ids(self, recorded: Mapping[str, str]) -> Mapping[str, str]:
         """The ids of these topics now; raises where one has had another."""
-        names = frozenset(known) - self._named
+        names = frozenset(recorded) - self._fixed
         if self._ask[0] != names:
             self._ask = (names, asking(self._kafka, names))
         ask = self._ask[1]
-        now = {} if ask is None else ask()
-        check_inputs({name: text for name, text in known.items() if text}, now, names)
-        return now
+        current = {} if ask is None else ask()
+        check_inputs({name: text for name, text in recorded.items() if text}, current, names)
+        return current
 
-    def _joined(self, there: Sequence[str]) -> dict[str, list[str]]:
+    def _joined(self, present: Sequence[str]) -> dict[str, list[str]]:
         """The topics that have no number yet, by the name of their input."""
-        found: dict[str, list[str]] = {}
-        for topic in there:
+        joined: dict[str, list[str]] = {}
+        for topic in present:
             names = [name for name, (_, origin) in self._inputs.items() if origin.reads(topic)]
             if len(names) > 1:
                 patterns = " and ".join(f"wm.TopicPattern({self._inputs[name][1].pattern!r})" for name in names)
@@ -155,13 +141,13 @@ class TopicNumbers:
                     given=f"inputs {', '.join(names)}",
                     hint="Narrow one of them, and start with a new checkpoint.",
                 )
-            if names and topic not in self._known.topics.get(names[0], ()):
-                found.setdefault(names[0], []).append(topic)
-        for name, topics in found.items():
-            if len(self._known.topics.get(name, ())) + len(topics) > MOST_TOPICS:
+            if names and topic not in self._record.topics.get(names[0], ()):
+                joined.setdefault(names[0], []).append(topic)
+        for name, topics in joined.items():
+            if len(self._record.topics.get(name, ())) + len(topics) > MOST_TOPICS:
                 raise SourceError(
                     f"wm.TopicPattern({self._inputs[name][1].pattern!r}) has matched more than {MOST_TOPICS:,} topics.",
                     given=f"input {name!r}",
                     hint="Read fewer topics with one pattern, and start with a new checkpoint.",
                 )
-        return found
+        return joined

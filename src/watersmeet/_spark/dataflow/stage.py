@@ -7,18 +7,31 @@ not asked of one that cannot be null by its type: Spark would make nothing of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
-from watersmeet._engine.exchange.outlets import FlowColumns, extra_column
-from watersmeet._plan.dead_letters import dead_letter_sources
+from watersmeet._engine.exchange import (
+    ENCODED_KEY,
+    PARTITION,
+    FlowColumns,
+    Outlet,
+    Watermark,
+    counted_outlets,
+    edge_outlet,
+    exit_outlets,
+    extra_column,
+    watermark_of,
+)
+from watersmeet._engine.rows import HELD_KEY, TOPIC
+from watersmeet._plan.logical import Plan, dead_letter_sources, letter_sources
 from watersmeet._plan.nodes import (
-    ArgumentsNode,
     BranchNode,
     FilterNode,
     FlatMapNode,
@@ -29,13 +42,48 @@ from watersmeet._plan.nodes import (
     MapValuesNode,
     Node,
     PeekNode,
-    RegroupNode,
     SelectKeyNode,
+    SinkNode,
+    SourceNode,
 )
+from watersmeet._plan.operators.aggregates import ArgumentsNode, RegroupNode
 from watersmeet._plan.physical import Edge, Flow, Physical
-from watersmeet._spark.dataflow.times import is_as_read, time_of
-from watersmeet._spark.formats.records import record_column
+from watersmeet._spark.formats import encode_json, record_column
+from watersmeet._worker.formats.decode import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
+from watersmeet._worker.pack import Extractor, PackedStage, time_column, wide_schema_names
+from watersmeet._worker.wire import PeekCall
 from watersmeet.functions import record_of
+from watersmeet.io.endpoints import DeadLetter
+from watersmeet.windows import LONGEST_MS
+
+# Facts of a record besides key and value, for functions of a stage: its time, and whether it is as it was read.
+
+
+def time_of(columns: Collection[str], number: int) -> Column:
+    """The time in ms of a source's records: what its extractor gives, where Spark has called that, else their own.
+
+    Parameters
+    ----------
+    columns : of the frame.
+    number : the source's.
+    """
+    record_time, column = F.col("ts"), time_column(number)
+    if column not in columns:
+        return record_time
+    return F.when(F.col(column).between(0, LONGEST_MS), F.col(column)).otherwise(record_time)
+
+
+def is_as_read(physical: Physical, flow: Flow) -> bool:
+    """Whether a flow's records are those of its source, by steps of streams alone.
+
+    Whether a table on the way is kept by an operator must not decide it.
+    """
+    while flow.parent is not None:
+        flow = physical.flows[flow.parent]
+        if physical.node(flow).shape.kind != "stream":
+            return False
+    return flow.operator is None
+
 
 _PARTS = ("group", "value")
 
@@ -57,15 +105,23 @@ class Stage:
     stage : number of the stage.
     frame : the roots' columns: `s{n}_key`, `s{n}_value` of source n, or `o{n}_...` of operator n, and `root`.
     roots : of stage 0, the sources that this frame reads, of others, the nodes with results in it.
+    written : of which outputs Spark writes keys or values here (`written_by_spark`).
     """
 
-    def __init__(self, physical: Physical, stage: int, frame: DataFrame, roots: frozenset[str]) -> None:
-        self._physical = physical
+    def __init__(
+        self,
+        physical: Physical,
+        stage: int,
+        frame: DataFrame,
+        roots: frozenset[str],
+        written: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        self._physical, self._written = physical, written
         self.frame = frame
-        self._given = frame.columns
+        self._input_columns = frame.columns
         self.peeks: list[tuple[Flow, FlowColumns]] = []
         self._live: dict[int, _Live] = {}
-        self._there: dict[str, Column] = {}
+        self._presence: dict[str, Column] = {}
         self._sources = {s.name: i for i, s in enumerate(physical.plan.sources)}
         self._letters = frozenset(dead_letter_sources(physical.plan).values())
         flows = [f for f in physical.stage_flows(stage) if physical.flows[f.root].node in roots]
@@ -78,7 +134,6 @@ class Stage:
                 self._add_extra(edge)
 
     def naming(self, flow: Flow) -> FlowColumns:
-        """Column names of a flow of this stage."""
         return self._live[flow.id].columns
 
     def arriving(self, flow: Flow) -> FlowColumns:
@@ -94,19 +149,19 @@ class Stage:
         live = self._live[flow.id]
         if live.columns.active is not None and not live.columns.active.startswith("root:"):
             return F.col(live.columns.active)
-        mine = F.col("root") == live.root
-        return mine & (F.col("reason") == 0) if "reason" in self.frame.columns else mine
+        is_root = F.col("root") == live.root
+        return is_root & (F.col("reason") == 0) if "reason" in self.frame.columns else is_root
 
-    def needed(self, told: Sequence[str]) -> frozenset[str]:
+    def needed(self, outputs: Sequence[str]) -> frozenset[str]:
         """Columns that something reads when all functions have been evaluated.
 
         Parameters
         ----------
-        told : those that go out.
+        outputs : those that go out.
         """
         letters = bool(self._physical.plan.within.dead_letters)
         # whole records, as their dead letters have them
-        return frozenset((*told, *(self._given if letters else ())))
+        return frozenset((*outputs, *(self._input_columns if letters else ())))
 
     # ------------------------------------------------------------------------------------------------------
 
@@ -137,9 +192,9 @@ class Stage:
             flow = self._physical.flows[edge.flow]
             columns = self.naming(flow)
             key, value = F.col(columns.key), F.col(columns.value)
-            called = self.condition(flow)
-            called = called if side.called_for_deleted else called & self._has(columns.value)
-            self._with(extra_column(edge), F.when(called, function(key, value)))
+            active = self.condition(flow)
+            active = active if side.called_for_deleted else active & self._has(columns.value)
+            self._with(extra_column(edge), F.when(active, function(key, value)))
 
     def _has_other_ends(self, flow: Flow) -> bool:
         """Most edges drop null keys themselves; children and sinks do not, nor edges to lookups by another key."""
@@ -175,9 +230,11 @@ class Stage:
     def _make_values(self, root: Flow, number: int) -> None:
         """The columns that the users' functions make of an operator's results."""
         prefix = f"o{number}_"
-        for made in self._physical.results(self._physical.operators[number]).made:
-            value = self._called(made.function, root, *(F.col(prefix + name) for name in made.operands))
-            self._with(prefix + made.column, self._when(prefix + made.column, F.col(prefix + made.flag), value))
+        for computed in self._physical.results(self._physical.operators[number]).made:
+            value = self._apply(computed.function, root, *(F.col(prefix + name) for name in computed.operands))
+            self._with(
+                prefix + computed.column, self._when(prefix + computed.column, F.col(prefix + computed.flag), value)
+            )
 
     def _with(self, name: str, column: Column) -> None:
         self.frame = self.frame.withColumn(name, column)
@@ -185,12 +242,12 @@ class Stage:
     def _when(self, name: str, condition: Column, value: Column) -> Column:
         """A column of this name: what a function makes of the rows that the condition holds for."""
         if not self.frame.select(value.alias(name)).schema[0].nullable:
-            self._there[name] = F.coalesce(condition, F.lit(False))
+            self._presence[name] = F.coalesce(condition, F.lit(False))
         return F.when(condition, value)
 
     def _has(self, name: str) -> Column:
         """Whether a column has a value: one that cannot be null by its type has it where its function was called."""
-        return self._there.get(name, F.col(name).isNotNull())
+        return self._presence.get(name, F.col(name).isNotNull())
 
     def _restrict(self, flow: Flow, condition: Column, column: str = "active") -> None:
         name = f"f{flow.id}_{column}"
@@ -201,7 +258,7 @@ class Stage:
         live = self._live[flow.id]
         self._live[flow.id] = replace(live, columns=replace(live.columns, **names))
 
-    def _called(self, function: Function, flow: Flow, *operands: Column) -> Any:
+    def _apply(self, function: Function, flow: Flow, *operands: Column) -> Any:
         """The result of a function of a flow's step; it gets the record, if it asks for it."""
         if record_of(function) is None:
             return function(*operands)
@@ -213,15 +270,15 @@ class Stage:
 
     def _holds(self, node: FilterNode, flow: Flow, active: Column, key: Column, value: Column) -> Column:
         """The predicate where the row is active; null counts as false, also for filter_not."""
-        held = F.coalesce(F.when(active, self._called(node.predicate, flow, key, value)), F.lit(False))
-        return active & ~held if node.negate else held
+        passes = F.coalesce(F.when(active, self._apply(node.predicate, flow, key, value)), F.lit(False))
+        return active & ~passes if node.negate else passes
 
     def _value_columns(self, flow: Flow, parent: Flow) -> list[tuple[str, str]]:
         """(role, parent's column) of the values that a table step works on; old only where it is wanted."""
         columns = self.naming(parent)
         pairs = [("value", columns.value)]
-        wanted = flow.carries_old or flow.suppress
-        return [*pairs, ("old", columns.old)] if columns.old and wanted else pairs
+        keeps_old = flow.carries_old or flow.suppress
+        return [*pairs, ("old", columns.old)] if columns.old and keeps_old else pairs
 
     def _filter(self, flow: Flow, parent: Flow, node: FilterNode) -> None:
         active = self.condition(parent)
@@ -233,10 +290,10 @@ class Stage:
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
             value = F.col(name)
-            kept = self._holds(node, flow, active & self._has(name), key, value)
-            self._with(f"f{flow.id}_{role}", F.when(kept, value))
-            if name in self._there:
-                self._there[f"f{flow.id}_{role}"] = F.coalesce(kept, F.lit(False))
+            passes = self._holds(node, flow, active & self._has(name), key, value)
+            self._with(f"f{flow.id}_{role}", F.when(passes, value))
+            if name in self._presence:
+                self._presence[f"f{flow.id}_{role}"] = F.coalesce(passes, F.lit(False))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
         if flow.suppress:
             columns = self.naming(flow)
@@ -252,40 +309,42 @@ class Stage:
         key = F.col(self.naming(parent).key)
         self._rename(flow, old=None)
         for role, name in self._value_columns(flow, parent):
-            made = f"f{flow.id}_{role}"
-            mapped = self._called(node.mapper, flow, key, F.col(name))
-            self._with(made, self._when(made, active & self._has(name), mapped))
+            target = f"f{flow.id}_{role}"
+            mapped = self._apply(node.mapper, flow, key, F.col(name))
+            self._with(target, self._when(target, active & self._has(name), mapped))
             self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
     def _map_each(self, flow: Flow, parent: Flow, node: MapEachNode) -> None:
         columns, name = self.naming(parent), f"f{flow.id}_value"
-        placed = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
-        self._with(name, self._when(name, self.condition(parent), placed))
+        value = self._apply(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        self._with(name, self._when(name, self.condition(parent), value))
         self._rename(flow, value=name)
 
     def _map_headers(self, flow: Flow, parent: Flow, node: MapHeadersNode) -> None:
         columns, name = self.naming(parent), f"f{flow.id}_headers"
-        made = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
-        self._with(name, F.when(self.condition(parent), made))
+        headers = self._apply(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        self._with(name, F.when(self.condition(parent), headers))
         self._rename(flow, headers=name)
 
     def _map(self, flow: Flow, parent: Flow, node: MapNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
-        key, value = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        key, value = self._apply(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         # Both from the parent's columns, in one step: the value must not see the new key.
-        given = {f"f{flow.id}_key": key, f"f{flow.id}_value": value}
-        self.frame = self.frame.withColumns({name: self._when(name, active, each) for name, each in given.items()})
+        results = {f"f{flow.id}_key": key, f"f{flow.id}_value": value}
+        self.frame = self.frame.withColumns(
+            {name: self._when(name, active, column) for name, column in results.items()}
+        )
         self._rename(flow, key=f"f{flow.id}_key", value=f"f{flow.id}_value")
 
     def _select_key(self, flow: Flow, parent: Flow, node: SelectKeyNode) -> None:
         columns = self.naming(parent)
-        key = self._called(node.selector, flow, F.col(columns.key), F.col(columns.value))
+        key = self._apply(node.selector, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_key", self._when(f"f{flow.id}_key", self.condition(parent), key))
         self._rename(flow, key=f"f{flow.id}_key")
 
     def _flat_map(self, flow: Flow, parent: Flow, node: FlatMapNode) -> None:
         columns = self.naming(parent)
-        lists = self._called(node.mapper, flow, F.col(columns.key), F.col(columns.value))
+        lists = self._apply(node.mapper, flow, F.col(columns.key), F.col(columns.value))
         self._with(f"f{flow.id}_list", F.when(self.condition(parent), lists))
         index, item = f"f{flow.id}_index", f"f{flow.id}_item"
         self.frame = self.frame.select("*", F.posexplode_outer(f"f{flow.id}_list").alias(index, item))
@@ -312,16 +371,16 @@ class Stage:
     def _regroup(self, flow: Flow, parent: Flow, node: RegroupNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)
         prefix = f"f{flow.id}_"
-        made: dict[str, Column] = {}
+        results: dict[str, Column] = {}
         for role, name in (("new", columns.value), ("old", str(columns.old))):
-            called = active & self._has(name)
+            present = active & self._has(name)
             pair = node.selector(F.col(columns.key), F.col(name))
             # fields without a name of their own are called by what they are made of, which differs from place to place
             group, value = map(_named_as, pair, (node.shape.key, node.shape.value))
-            named = zip((f"{prefix}{role}_{part}" for part in _PARTS), (group, value), strict=True)
-            made |= {column: self._when(column, called, each) for column, each in named}
+            parts = zip((f"{prefix}{role}_{part}" for part in _PARTS), (group, value), strict=True)
+            results |= {column: self._when(column, present, expression) for column, expression in parts}
         # all from the parent's columns, in one step
-        self.frame = self.frame.withColumns(made)
+        self.frame = self.frame.withColumns(results)
         new, old = ([F.col(f"{prefix}{role}_{part}") for part in _PARTS] for role in ("new", "old"))
         leaves, comes = (
             self._has(f"{prefix}{role}_group") & self._has(f"{prefix}{role}_value") for role in ("old", "new")
@@ -339,13 +398,26 @@ class Stage:
     def _branch(self, flow: Flow, parent: Flow, node: BranchNode) -> None:
         columns, active = self.naming(parent), self.condition(parent)
         key, value = F.col(columns.key), F.col(columns.value)
-        taken = active
+        matches = active
         for predicate in node.earlier:
-            taken = taken & ~F.coalesce(F.when(active, self._called(predicate, flow, key, value)), F.lit(False))
+            matches = matches & ~F.coalesce(F.when(active, self._apply(predicate, flow, key, value)), F.lit(False))
         if node.predicate is not None:
-            holds = self._called(node.predicate, flow, key, value)
-            taken = taken & F.coalesce(F.when(active, holds), F.lit(False))
-        self._restrict(flow, taken)
+            holds = self._apply(node.predicate, flow, key, value)
+            matches = matches & F.coalesce(F.when(active, holds), F.lit(False))
+        self._restrict(flow, matches)
+
+    def _sink(self, flow: Flow, parent: Flow, node: SinkNode) -> None:
+        columns, active = self.naming(parent), self.condition(parent)
+        parts = {"key": F.col(columns.key), "value": F.col(columns.value)}
+        results: dict[str, Column] = {}
+        if node.target.is_placed:
+            results[PARTITION] = parts["value"]["partition"].cast("long")
+            results["value"] = parts["value"] = parts["value"]["value"]
+        for part in self._written.get(node.name, ()):
+            results["value" if part == "value" else ENCODED_KEY] = encode_json(parts[part])
+        for role, column in results.items():
+            self._with(f"f{flow.id}_{role}", F.when(active, column))
+            self._rename(flow, **{role: f"f{flow.id}_{role}"})
 
     def _peek(self, flow: Flow, parent: Flow, node: PeekNode) -> None:
         self.peeks.append((flow, self.naming(parent)))
@@ -355,10 +427,10 @@ def _named_as(column: Column, kind: DataType) -> Column:
     return column.cast(kind) if isinstance(kind, StructType) else column
 
 
-def same_key(one: Column, other: Column, kind: DataType) -> Column:
+def same_key(left: Column, right: Column, kind: DataType) -> Column:
     """Whether two keys are one to the engine, which tells 0.0 from -0.0; Spark's comparison does not."""
-    same = one.eqNullSafe(other)
-    return same & one.cast("string").eqNullSafe(other.cast("string")) if _has_floats(kind) else same
+    same = left.eqNullSafe(right)
+    return same & left.cast("string").eqNullSafe(right.cast("string")) if _has_floats(kind) else same
 
 
 def _has_floats(kind: DataType) -> bool:
@@ -368,7 +440,6 @@ def _has_floats(kind: DataType) -> bool:
 
 
 def _silent(columns: FlowColumns) -> Column:
-    """Rows that only say what lookups see."""
     return F.coalesce(F.col(columns.silent), F.lit(False)) if columns.silent else F.lit(False)
 
 
@@ -389,4 +460,180 @@ _STEPS: dict[type[Node], Any] = {
     ArgumentsNode: Stage._map_values,
     BranchNode: Stage._branch,
     PeekNode: Stage._peek,
+    SinkNode: Stage._sink,
 }
+
+
+# Where a stage's rows go: its outlets, the functions that are shown rows, and the columns that these read.
+
+
+def outlets_of(physical: Physical, stage: Stage, number: int) -> tuple[Outlet, ...]:
+    """Where the rows of the stage of this number go."""
+    edges = (edge for edge in physical.stage_edges(number) if physical.flows[edge.flow] in stage.flows)
+    outlets = [edge_outlet(physical, edge, stage.naming) for edge in edges]
+    outlets += [o for o in exit_outlets(physical, number, partial(_naming_if, stage)) if o.key]
+    nodes = {flow.node for flow in stage.flows}
+    counted = counted_outlets(physical, number, partial(_naming_if, stage, arriving=True))
+    return (*outlets, *(o for o in counted if o.key and o.node in nodes))
+
+
+def peeks_of(physical: Physical, stage: Stage) -> tuple[PeekCall, ...]:
+    """The functions that are shown the stage's rows."""
+    return tuple(_peek(physical, stage, flow) for flow, _ in stage.peeks)
+
+
+def columns_of(outlets: Sequence[Outlet], peeks: Sequence[PeekCall]) -> list[str]:
+    """The columns that hold what goes out, each once."""
+    names: list[str | None] = []
+    for outlet in outlets:
+        names += [outlet.key, outlet.value, outlet.old, outlet.active, outlet.silent, outlet.ends.late]
+        names += [outlet.route.shard_by]
+        names += [column for _, column in outlet.extras]
+        moves = (*outlet.moves, *(outlet.seen.moves if outlet.seen is not None else ()))
+        names += [move.index for move in moves]
+    for peek in peeks:
+        names += [peek.key, peek.value, peek.active]
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def value_columns(physical: Physical, roots: Collection[str]) -> list[str]:
+    numbers = [number for number, source in enumerate(physical.plan.sources) if source.name in roots]
+    return [f"s{number}_{part}" for number in numbers for part in ("key", "value")]
+
+
+def packed_columns(have: Collection[str], outputs: Sequence[str], slots: int, order: Sequence[str]) -> list[str]:
+    """A frame's columns that packing reads, each once.
+
+    Parameters
+    ----------
+    have : the frame's.
+    outputs : those that `columns_of` gives.
+    order : ordering columns, where one task is to number the rows.
+    """
+    names = ["root", "case", "partition", "offset", "reason", "ts", "order_ts", "srcpart", "headers", TOPIC, HELD_KEY]
+    names += [*wide_schema_names(slots, visible=True), "stored_ts", *order, *outputs, "label", "port", "blob"]
+    return [name for name in dict.fromkeys(names) if name in have]
+
+
+def _peek(physical: Physical, stage: Stage, flow: Flow) -> PeekCall:
+    columns = stage.naming(flow)
+    action = physical.node(flow).action  # type: ignore[attr-defined]
+    return PeekCall(action, columns.key, columns.value, columns.active)
+
+
+def _naming_if(stage: Stage, flow: Flow, *, arriving: bool = False) -> FlowColumns:
+    if flow not in stage.flows:
+        return FlowColumns("", "")
+    return stage.arriving(flow) if arriving else stage.naming(flow)
+
+
+# Columns of the times that users' functions give to records of topics, and what becomes of those without one.
+
+
+def timed(plan: Plan, names: Collection[str]) -> Iterator[tuple[int, SourceNode]]:
+    """The sources among these with a function for their records' times, with their numbers."""
+    numbered = enumerate(plan.sources)
+    return ((number, source) for number, source in numbered if source.name in names and source.timestamp is not None)
+
+
+def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
+    """The frame with a column of times for each source with a function for its records' times.
+
+    A record that ends since it has no time has a reason before the stage's functions are evaluated, as one that cannot
+    be decoded: so no flow of the stage goes on with it. `Extractor` applies its policy in the workers.
+    """
+    for number, source in timed(plan, names):
+        assert source.timestamp is not None, "it is timed"
+        operands = [F.col(f"s{number}_key"), F.col(f"s{number}_value")]
+        if record_of(source.timestamp) is not None:
+            operands.append(record_column(frame.columns, F.col("ts"), source.origin))
+        value = source.timestamp(*operands)
+        passes = (F.col("root") == number) & (F.col("reason") == 0)
+        frame = frame.withColumn(time_column(number), F.when(passes, value))
+        valid = F.col(time_column(number)).between(0, LONGEST_MS)
+        if source.origin.policies.on_invalid_timestamp == "own":
+            valid = F.coalesce(valid, F.lit(False)) | (F.col("ts") >= 0)
+        ends = passes & ~F.coalesce(valid, F.lit(False))
+        reason = F.when(ends, F.lit(INVALID_TIMESTAMP)).otherwise(F.col("reason")).cast("tinyint")
+        frame = frame.withColumn("reason", reason)
+    return frame
+
+
+def opened(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
+    """The frame without the own times of records with times made by a function."""
+    numbers = [number for number, _ in timed(plan, names)]
+    if not numbers:
+        return frame
+    negative = F.col("root").isin(numbers) & (F.col("reason") == NEGATIVE_TIMESTAMP)
+    return frame.withColumn("reason", F.when(negative, F.lit(0)).otherwise(F.col("reason")).cast("tinyint"))
+
+
+def extractors_of(plan: Plan, names: Collection[str], *, begins: bool = False) -> tuple[Extractor, ...]:
+    """The policies for the times that the extractors of these sources make.
+
+    Parameters
+    ----------
+    begins : whether the records are a source's history, of which there are no dead letters.
+    """
+    extractors, letters = [], dead_letter_sources(plan)
+    for number, source in timed(plan, names):
+        policy = source.origin.policies.on_invalid_timestamp or "fail"
+        topic = source.origin.topic or source.name
+        if isinstance(policy, DeadLetter):
+            action = ("fail", None) if begins else ("letter", letters[source.name, policy.topic])
+        else:
+            action = (policy, None)
+        extractors.append(Extractor(number, source.name, topic, *action))
+    return tuple(extractors)
+
+
+# The roots of a stage: the sources and operators with rows in its frame, and their facts.
+
+
+def roots_of(stage: Stage) -> dict[int, str]:
+    return {stage.root_number(f): f.node for f in stage.flows if f.parent is None}
+
+
+def packed_stage(physical: Physical, stage: Stage, number: int, *, times: bool = True) -> PackedStage:
+    """The facts of the plan for the packing of a stage.
+
+    Parameters
+    ----------
+    number : of the stage.
+    times : whether its rows move the time of operators.
+    """
+    return PackedStage(
+        outlets=outlets_of(physical, stage, number),
+        slots=physical.slots,
+        roots=roots_of(stage),
+        peeks=peeks_of(physical, stage),
+        watermarks=_watermarks_of(physical, stage) if times else (),
+        first=_global_roots(physical),
+        dead_letters=_dead_letter_roots(physical, stage),
+        patterns=_pattern_roots(physical, stage) if number == 0 else (),
+    )
+
+
+def _dead_letter_roots(physical: Physical, stage: Stage) -> dict[int, str]:
+    letters = letter_sources(physical.plan)
+    return {number: letters[name] for number, name in roots_of(stage).items() if letters.get(name)}
+
+
+def _pattern_roots(physical: Physical, stage: Stage) -> tuple[int, ...]:
+    roots, sources = roots_of(stage), physical.plan.sources
+    return tuple(n for n, s in enumerate(sources) if s.origin.pattern is not None and roots.get(n) == s.name)
+
+
+def _global_roots(physical: Physical) -> tuple[int, ...]:
+    """Numbers of the sources that are global tables, which go first."""
+    return tuple(n for n, source in enumerate(physical.plan.sources) if source.shape.kind == "global")
+
+
+def _watermarks_of(physical: Physical, stage: Stage) -> tuple[Watermark, ...]:
+    """The rows of time from the stage's sources to the operators that they reach."""
+    watermarks = []
+    for operator, time in physical.timed:
+        roots = tuple(f"root:{number}" for number, name in roots_of(stage).items() if name in time.told_by)
+        if roots:
+            watermarks.append(watermark_of(physical, operator, roots))
+    return tuple(watermarks)

@@ -2,76 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, NoReturn
 
-from watersmeet._worker.wire.ages import middle_ms
+from watersmeet._plan.pictures import Box, Picture
+from watersmeet._worker.wire import middle_ms
+from watersmeet.errors import WrongCall
+from watersmeet.hints import answering
 
 
 @dataclass(frozen=True)
 class OperatorMetrics:
-    """Records of an operator since the start.
+    """Records of an operator since the start."""
 
-    Parameters
-    ----------
-    processed : records it was given (Kafka Streams: process-total).
-    forwarded : records it gave.
-    """
-
-    processed: int
-    forwarded: int
+    processed: int  # records it was given (Kafka Streams: process-total)
+    forwarded: int  # records it gave
 
 
 @dataclass(frozen=True)
 class TableMetrics:
-    """A table, as the manifests of its ranges say behind the last batch that touched each.
+    """A table, as the manifests of its ranges say behind the last batch that touched each."""
 
-    Parameters
-    ----------
-    rows : rows that are stored. Overwritten rows count until they are merged away, as do tombstones, so there are at
-        least as many as keys (as with RocksDB's estimate-num-keys).
-    bytes : of these rows, before compression.
-    """
-
+    # rows that are stored. Overwritten rows count until they are merged away, as do tombstones, so there are at least
+    # as many as keys (as with RocksDB's estimate-num-keys)
     rows: int
-    bytes: int
+    bytes: int  # of these rows, before compression
 
 
 @dataclass(frozen=True)
 class HotKey:
-    """The key that has most of an operator's records in a batch, where these are many: one task handles all of them.
+    """The key that has most of an operator's records in a batch, where these are many: one task handles all of them."""
 
-    Parameters
-    ----------
-    key : the key as text, its first 56 bytes; "" if an operator's rows are placed by something else.
-    records : its records in the batch.
-    share : of all records of the operator in the batch.
-    """
-
-    key: str
-    records: int
-    share: float
+    key: str  # the key as text, its first 56 bytes; "" if an operator's rows are placed by something else
+    records: int  # its records in the batch
+    share: float  # of all records of the operator in the batch
 
 
 @dataclass(frozen=True)
 class LatencyMetrics:
-    """Times between a record's timestamp and the moment when all outputs had its batch.
+    """Times between a record's timestamp and the moment when all outputs had its batch."""
 
-    Parameters
-    ----------
-    buckets : number of records by bucket, to 9 percent: an eighth of a doubling of milliseconds each.
-    """
-
+    # number of records by bucket, to 9 percent: an eighth of a doubling of milliseconds each
     buckets: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
-        """Number of records."""
         return sum(self.buckets.values())
 
     @property
     def seconds(self) -> float:
-        """Seconds of all records together."""
         return sum(middle_ms(bucket) * count for bucket, count in self.buckets.items()) / 1_000
 
     def quantile(self, share: float) -> float | None:
@@ -82,10 +62,10 @@ class LatencyMetrics:
         >>> LatencyMetrics().quantile(0.99) is None
         True
         """
-        wanted, seen = share * self.records, 0
+        rank, count = share * self.records, 0
         for bucket in sorted(self.buckets):
-            seen += self.buckets[bucket]
-            if seen >= wanted:
+            count += self.buckets[bucket]
+            if count >= rank:
                 return round(middle_ms(bucket) / 1_000, 3)
         return None
 
@@ -96,54 +76,37 @@ class LatencyMetrics:
 
 @dataclass(frozen=True)
 class ErrorMetrics:
-    """The last error that ended the query, or an earlier start of the same checkpoint.
+    """The last error that ended the query, or an earlier start of the same checkpoint."""
 
-    Parameters
-    ----------
-    at_ms : when it was noticed, ms since 1970.
-    error : the class of the error.
-    reason : one line that says why.
-    """
-
-    at_ms: int
-    error: str
-    reason: str
+    at_ms: int  # when it was noticed, ms since 1970
+    error: str  # the class of the error
+    reason: str  # one line that says why
 
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """The last batch that was finished.
+    """The last batch that was finished."""
 
-    Parameters
-    ----------
-    number : its number in the checkpoint.
-    started_ms : when it was triggered, ms since 1970.
-    consumed : records of each source in it.
-    produced : records of each sink in it; those of sinks that are not counted are missing.
-    drops : records dropped in it, by (operator, reason).
-    seconds : how long its parts took, by Spark's names for them: triggerExecution is all of it, addBatch the running
-        and writing, latestOffset the question how far the sources reach.
-    latency : of the records of each source, from their timestamps to the outputs.
-    writes : seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
-        `transactions`, the longest of Kafka's transactions, where there was one.
-    takeovers : how often a task took a transactional id over from another worker, to write to Kafka exactly once.
-    hot_keys : by operator, the key with the most records, if it has 10,000 of them and a tenth of the operator's.
-    """
-
-    number: int
-    started_ms: int
-    consumed: Mapping[str, int]
-    produced: Mapping[str, int]
-    drops: Mapping[tuple[str, str], int]
+    number: int  # its number in the checkpoint
+    started_ms: int  # when it was triggered, ms since 1970
+    consumed: Mapping[str, int]  # records of each source in it
+    produced: Mapping[str, int]  # records of each sink in it
+    drops: Mapping[tuple[str, str], int]  # records dropped in it, by (operator, reason)
+    # how long its parts took, by Spark's names for them: triggerExecution is all of it, addBatch the running and
+    # writing, latestOffset the question how far the sources reach
     seconds: Mapping[str, float]
+    # of the records of each source, from their timestamps to the outputs
     latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
+    # seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
+    # `transactions`, the longest of Kafka's transactions, where there was one
     writes: Mapping[str, float] = field(default_factory=dict)
+    # by operator, the key with the most records, if it has 10,000 of them and a tenth of the operator's
     hot_keys: Mapping[str, HotKey] = field(default_factory=dict)
+    # how often a task took a transactional id over from another worker, to write to Kafka exactly once
     takeovers: int = 0
 
     @property
     def records(self) -> int:
-        """Records of all sources."""
         return sum(self.consumed.values())
 
     @property
@@ -157,60 +120,49 @@ class BatchMetrics:
         return self.records / seconds if seconds else 0.0
 
 
+@answering
 @dataclass(frozen=True)
 class Metrics:
-    """The numbers of a query, counted since this start. Names are those of the topology; times in ms since 1970.
+    """The numbers of a query, counted since this start. Names are those of the topology; times in ms since 1970."""
 
-    Parameters
-    ----------
-    active : whether the query runs.
-    at_ms : when this was asked.
-    batches : how many it has finished.
-    batch : the last of them; None before the first.
-    consumed : records of each source, dropped ones included.
-    produced : records of each sink. None where Spark makes the rows and nobody counts them.
-    operators : by the operator's name; where a node of the topology has several, `name.stem`.
-    tables : by the table's name.
-    held : rows that wait for time to let them go, by operator, where they lie in a table of their own.
-    stream_time_ms : the largest timestamp of each source's records; sources without one are missing.
-    record_lateness_max_ms : how far behind the stream time of its partition a record came at most, by source.
-    record_lateness_avg_ms : the same on average.
-    lag : records that are yet to be read, by topic and partition, as the last batch found them.
-    drops : dropped records by (operator, reason); what `query.drops` says.
-    worker_bytes : resident memory of the largest worker that ran an operator in the last batch, without mapped files;
-        0 where the system does not say.
-    state_bytes : memory that Spark says its state stores have.
-    under_way_seconds : for how long the batch has run that is under way; None: none runs, or the only output is one of
-        Spark's own sinks.
-    latency : of the records of each source, from their timestamps to when all outputs had their batch; nothing where
-        the only output is one of Spark's own sinks.
-    driver_bytes : memory of the driver: resident memory of `python` and of the `jvm`; `heap`, what the JVM uses of its
-        heap, and `heap_limit`, how large that may become. Sizes that the system does not say are missing.
-    restarts : how often the checkpoint was started before this start.
-    last_error : the last error that ended the query, in this start or before; None: none is known.
-    """
-
-    active: bool
-    at_ms: int
-    batches: int
-    batch: BatchMetrics | None
-    consumed: Mapping[str, int]
-    produced: Mapping[str, int | None]
+    active: bool  # whether the query runs
+    at_ms: int  # when this was asked
+    batches: int  # how many it has finished
+    batch: BatchMetrics | None  # the last of them; None before the first
+    consumed: Mapping[str, int]  # records of each source, dropped ones included
+    produced: Mapping[str, int]  # records of each sink
+    # by the operator's name; where a node of the topology has several, `name.stem`
     operators: Mapping[str, OperatorMetrics]
-    tables: Mapping[str, TableMetrics]
+    tables: Mapping[str, TableMetrics]  # by the table's name
+    # rows that wait for time to let them go, by operator, where they lie in a table of their own
     held: Mapping[str, int]
+    # the largest timestamp of each source's records; sources without one are missing
     stream_time_ms: Mapping[str, int]
+    # how far behind the stream time of its partition a record came at most, by source
     record_lateness_max_ms: Mapping[str, int]
-    record_lateness_avg_ms: Mapping[str, float]
+    record_lateness_avg_ms: Mapping[str, float]  # the same on average
+    # records that are yet to be read, by topic and partition, as the last batch found them
     lag: Mapping[str, Mapping[int, int]]
-    drops: Mapping[tuple[str, str], int]
+    drops: Mapping[tuple[str, str], int]  # dropped records by (operator, reason); what `query.drops` says
+    # resident memory of the largest worker that ran an operator in the last batch, without mapped files; 0 where the
+    # system does not say
     worker_bytes: int
-    state_bytes: int
+    state_bytes: int  # memory that Spark says its state stores have
+    # for how long the batch has run that is under way; None: none runs, or the only output is one of Spark's own
+    # sinks
     under_way_seconds: float | None = None
+    # of the records of each source, from their timestamps to when all outputs had their batch; nothing where the only
+    # output is one of Spark's own sinks
     latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
+    # memory of the driver: resident memory of `python` and of the `jvm`; `heap`, what the JVM uses of its heap, and
+    # `heap_limit`, how large that may become. Sizes that the system does not say are missing
     driver_bytes: Mapping[str, int] = field(default_factory=dict)
-    restarts: int = 0
+    restarts: int = 0  # starts of the checkpoint behind an end that nobody asked for: an error, or a kill
+    # the last error that ended the query, in this start or before; None: none is known
     last_error: ErrorMetrics | None = None
+
+    def __getitem__(self, name: object) -> NoReturn:
+        raise WrongCall(f"Metrics has no [{name!r:.80}].", hint=f"The numbers are attributes: metrics.{name!s:.40}.")
 
     @property
     def stream_time_lag_ms(self) -> Mapping[str, int]:
@@ -221,3 +173,126 @@ class Metrics:
     def total_lag(self) -> int:
         """Records of all partitions that are yet to be read."""
         return sum(sum(partitions.values()) for partitions in self.lag.values())
+
+
+# The numbers of a query as JSON has them, for the command line and for the page of served tables.
+
+_OF_A_RUN = ("under_way_seconds", "driver_bytes", "restarts", "last_error")
+
+
+def drops_as_json(drops: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Drops as JSON has them: a key of two parts is no key of JSON's.
+
+    >>> drops_as_json({("orders", "null_key"): 3})
+    [{'operator': 'orders', 'reason': 'null_key', 'records': 3}]
+    """
+    return [{"operator": node, "reason": reason, "records": count} for (node, reason), count in sorted(drops.items())]
+
+
+def metrics_as_json(metrics: Metrics) -> dict[str, Any]:
+    """All numbers as JSON has them; what is true of a running query alone is left out."""
+    body = asdict(replace(metrics, drops={}, batch=None if metrics.batch is None else replace(metrics.batch, drops={})))
+    body["stream_time_lag_ms"] = dict(metrics.stream_time_lag_ms)
+    body["drops"] = drops_as_json(metrics.drops)
+    if metrics.batch is not None:
+        body["batch"]["drops"] = drops_as_json(metrics.batch.drops)
+        body["batch"]["latency"] = _latency_as_json(metrics.batch.latency)
+    body["latency"] = _latency_as_json(metrics.latency)
+    for name in ("active", *_OF_A_RUN):
+        del body[name]
+    return body
+
+
+def without_keys(metrics: Metrics) -> Metrics:
+    """The same without the texts of hot keys, for readers who may see numbers and no records."""
+    if metrics.batch is None:
+        return metrics
+    hot = {name: replace(hot_key, key="") for name, hot_key in metrics.batch.hot_keys.items()}
+    return replace(metrics, batch=replace(metrics.batch, hot_keys=hot))
+
+
+def run_as_json(metrics: Metrics) -> dict[str, Any]:
+    """The numbers of a running query alone, as JSON has them."""
+    return {name: getattr(metrics, name) for name in _OF_A_RUN} | {
+        "last_error": None if metrics.last_error is None else asdict(metrics.last_error)
+    }
+
+
+def _latency_as_json(latency: Mapping[str, LatencyMetrics]) -> dict[str, Any]:
+    """Seconds by source, of which half of the records, and 99 percent, took at most; and the buckets."""
+    return {
+        source: {
+            "p50": distribution.quantile(0.5),
+            "p99": distribution.quantile(0.99),
+            "buckets": dict(distribution.buckets),
+        }
+        for source, distribution in latency.items()
+    }
+
+
+def metrics_of_json(body: Mapping[str, Any]) -> Metrics:
+    """The numbers that `metrics_as_json` gave; `active` beside them means that the query runs."""
+    values = {attribute.name: body[attribute.name] for attribute in fields(Metrics) if attribute.name in body}
+    batch, error = body["batch"], body.get("last_error")
+    if batch is not None:
+        hot = {name: HotKey(**entry) for name, entry in batch.get("hot_keys", {}).items()}
+        batch = {**batch, "drops": _drops(batch["drops"]), "latency": _latency(batch["latency"]), "hot_keys": hot}
+    values |= {
+        "active": bool(body.get("active")),
+        "batch": None if batch is None else BatchMetrics(**batch),
+        "latency": _latency(body["latency"]),
+        "last_error": None if error is None else ErrorMetrics(**error),
+        "operators": {name: OperatorMetrics(**operator) for name, operator in body["operators"].items()},
+        "tables": {name: TableMetrics(**table) for name, table in body["tables"].items()},
+        "lag": {topic: {int(part): lag for part, lag in parts.items()} for topic, parts in body["lag"].items()},
+        "drops": _drops(body["drops"]),
+    }
+    return Metrics(**values)
+
+
+def _latency(sources: Mapping[str, Any]) -> dict[str, LatencyMetrics]:
+    return {
+        source: LatencyMetrics({int(bucket): count for bucket, count in latency["buckets"].items()})
+        for source, latency in sources.items()
+    }
+
+
+def _drops(entries: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], int]:
+    return {(entry["operator"], entry["reason"]): entry["records"] for entry in entries}
+
+
+# The numbers of a query for the boxes and arrows of its topology's picture.
+
+
+@dataclass(frozen=True)
+class PictureCounts:
+    """Counts in the order of the picture."""
+
+    # records that the box above has read or forwarded; below a box that counts nothing, those that the output has
+    # got. None: nobody counts them
+    arrows: tuple[int | None, ...]
+    drops: tuple[int, ...]  # records that ended at each box
+
+
+def picture_counts(picture: Picture, metrics: Metrics) -> PictureCounts:
+    """The counts of a picture."""
+    boxes = picture.boxes
+    arrows = [_output_count(boxes[arrow.tail], metrics) for arrow in picture.arrows]
+    for at, arrow in enumerate(picture.arrows):
+        head = boxes[arrow.head]
+        if arrows[at] is None and head.kind == "output":
+            arrows[at] = metrics.produced.get(head.node)
+    by_node: dict[str, int] = {}
+    for (node, _), count in metrics.drops.items():
+        by_node[node] = by_node.get(node, 0) + count
+    # of a node that is several boxes the last one shows them
+    last = {box.node: at for at, box in enumerate(boxes)}
+    drops = tuple(by_node.get(box.node, 0) if last[box.node] == at else 0 for at, box in enumerate(boxes))
+    return PictureCounts(tuple(arrows), drops)
+
+
+def _output_count(box: Box, metrics: Metrics) -> int | None:
+    if box.kind == "input":
+        return metrics.consumed.get(box.node)
+    operator = metrics.operators.get(f"{box.node}.{box.part}" if box.part else box.node)
+    return None if operator is None else operator.forwarded

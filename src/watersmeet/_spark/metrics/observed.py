@@ -33,11 +33,11 @@ def observed_of(spark: SparkSession, batch: int) -> Mapping[str, Any] | None:
         execution = streaming_execution(spark).lastExecution()
         if execution.currentBatchId() != batch:
             return None
-        found, rows = {}, execution.observedMetrics().iterator()
+        observations, rows = {}, execution.observedMetrics().iterator()
         while rows.hasNext():
-            named = rows.next()
-            found[named._1()] = json.loads(named._2().json())
-        return found
+            entry = rows.next()
+            observations[entry._1()] = json.loads(entry._2().json())
+        return observations
     except Exception:
         # whatever another version or another kind of Spark does here: the public way is always there
         return None
@@ -49,17 +49,17 @@ def streaming_execution(spark: SparkSession) -> Any:
     return query._jsq.streamingQuery()
 
 
-def progresses_behind(query: StreamingQuery, seen: str) -> list[StreamingQueryProgress]:
+def progresses_behind(query: StreamingQuery, timestamp: str) -> list[StreamingQueryProgress]:
     """The progresses that Spark keeps behind the one with this timestamp, all that it keeps where it has none such.
 
     Spark's own `recentProgress` converts all of them, a hundred or more. Each costs a millisecond or two, and of small
     batches a few are new whenever somebody looks.
     """
     running: Any = query
-    kept, found = running._jsq.recentProgress(), list[StreamingQueryProgress]()
-    for at in reversed(range(len(kept))):
-        progress = StreamingQueryProgress.fromJson(json.loads(kept[at].json()))
-        if progress["timestamp"] == seen:
+    recent, progresses = running._jsq.recentProgress(), list[StreamingQueryProgress]()
+    for at in reversed(range(len(recent))):
+        progress = StreamingQueryProgress.fromJson(json.loads(recent[at].json()))
+        if progress["timestamp"] == timestamp:
             break
-        found.append(progress)
-    return found[::-1]
+        progresses.append(progress)
+    return progresses[::-1]

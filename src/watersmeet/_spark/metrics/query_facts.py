@@ -1,7 +1,8 @@
 """Facts of a query beside the counts of its batches: memory, restarts, errors, and how long Kafka took.
 
 The last error lies in the checkpoint, as one of an earlier start is of interest, too. It is written when the end of the
-query is noticed; a process that was killed leaves none, and is seen by the number of restarts.
+query is noticed; a process that was killed leaves none, and is seen by the number of restarts: the starts behind an end
+that nobody asked for. The checkpoint has how many there were, and up to which start.
 """
 
 from __future__ import annotations
@@ -10,20 +11,51 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.metrics.driver_memory import driver_bytes
+from pyspark.sql import SparkSession
+
+from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.metrics.metrics import ErrorMetrics, Metrics
-from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._worker.wire.ages import PROPERTY
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._worker.process import resident_bytes
+from watersmeet._worker.wire import ABSENT_PROPERTY, PROPERTY
 from watersmeet.errors import CorruptData
 
+# Memory of the driver: of this Python process, and of its JVM.
+#
+# The JVM's heap is known to itself alone, and the way there is an internal of PySpark's (law 8): where it does not
+# exist, as with Spark Connect, nothing is said of the JVM.
+
+
+def driver_bytes(spark: SparkSession) -> Mapping[str, int]:
+    """Bytes by `python`, `jvm`, `heap` and `heap_limit`; sizes that the system or Spark does not say are missing."""
+    sizes = {"python": resident_bytes(), **_of_jvm(spark)}
+    return {part: size for part, size in sizes.items() if size}
+
+
+def _of_jvm(spark: SparkSession) -> dict[str, int]:
+    try:
+        java: Any = spark.sparkContext._jvm
+        runtime = java.java.lang.Runtime.getRuntime()
+        process = int(java.java.lang.ProcessHandle.current().pid())
+        used = int(runtime.totalMemory()) - int(runtime.freeMemory())
+        return {"jvm": resident_bytes(process), "heap": used, "heap_limit": int(runtime.maxMemory())}
+    except Exception:
+        # whatever another version or another kind of Spark does here, or one that has ended
+        return {}
+
+
 _FOLDER = "watersmeet/last_error"
+_STARTS = "watersmeet/restarts"
+_Note = TypeVar("_Note")
 _MOST = 500
 """Characters of a reason."""
+_LOOKS = 1_000
+"""So many batches of a start are asked for columns that no record has."""
 _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception): +(\S.*)$", re.MULTILINE)
 
 
@@ -58,34 +90,35 @@ class QueryFacts:
         self, folder: Folder, barrier: StopBarrier, epoch: Callable[[], int], check: Callable[[], None]
     ) -> None:
         self._folder, self._barrier, self._epoch, self._check = folder, barrier, epoch, check
-        self._restarts = 0
-        self._last = _stored(folder)
+        self._restarts = self._batches = 0
+        self._last = _load_note(folder, _FOLDER, ErrorMetrics)
+        self._starts = _load_note(folder, _STARTS, _Starts) or _Starts(0, 0)
         self._noted = False
         self.lag: Callable[[], dict[str, dict[int, int]] | None] = lambda: None
         self._lock = threading.Lock()
-        barrier.join(self._begin)
+        barrier.join(self._set_start_time)
 
-    def complete(self, now: Metrics) -> Metrics:
+    def complete(self, metrics: Metrics) -> Metrics:
         """The numbers with these facts."""
-        self._restarts = max(self._restarts, self._epoch() - 1)
-        batch = now.batch
+        self._count()
+        batch = metrics.batch
         took = None if batch is None else self._barrier.transactions.get(batch.number)
         if batch is not None and took is not None:
-            taken = self._barrier.takeovers.get(batch.number, 0)
-            batch = replace(batch, writes={**batch.writes, "transactions": took}, takeovers=taken)
+            takeovers = self._barrier.takeovers.get(batch.number, 0)
+            batch = replace(batch, writes={**batch.writes, "transactions": took}, takeovers=takeovers)
         lag = self.lag()
         return replace(
-            now,
-            lag=now.lag if lag is None else lag,
+            metrics,
+            lag=metrics.lag if lag is None else lag,
             batch=batch,
-            under_way_seconds=self._barrier.under_way_seconds if now.active else None,
+            under_way_seconds=self._barrier.under_way_seconds if metrics.active else None,
             driver_bytes=driver_bytes(self._folder.spark),
             restarts=self._restarts,
             last_error=self._last,
         )
 
     def end(self, failure: Callable[[], Exception | None]) -> None:
-        """Note why the query has ended, if an error ended it; it is written into the checkpoint once.
+        """Note in the checkpoint, once, that the query has ended, and why, if an error ended it.
 
         Parameters
         ----------
@@ -93,24 +126,46 @@ class QueryFacts:
         """
         # whatever a session says that is gone: nothing of this may prevent an end
         with self._lock, suppress(Exception):
+            epoch = self._epoch()
             error = None if self._noted else failure()
             if error is not None:
                 self._noted = True
                 reason = reason_of(str(error))[:_MOST]
                 self._last = ErrorMetrics(time.time_ns() // 1_000_000, type(error).__name__, reason)
                 # one that has lost its checkpoint leaves the error of the one that has it
-                if self._epoch():
+                if epoch:
                     self._check()
                     self._folder.replace(_FOLDER, json.dumps(asdict(self._last)))
+            elif not self._noted and epoch and self._starts.epoch != epoch:
+                self._check()
+                self._count()
+                self._starts = _Starts(self._restarts, epoch)
+                self._folder.replace(_STARTS, json.dumps(asdict(self._starts)))
 
-    def _begin(self, batch: int) -> None:
-        self._folder.spark.sparkContext.setLocalProperty(PROPERTY, str(time.time_ns() // 1_000_000))
+    def _count(self) -> None:
+        # each start since the note has ended without one
+        self._restarts = max(self._restarts, self._starts.restarts + self._epoch() - 1 - self._starts.epoch)
+
+    def _set_start_time(self, batch: int) -> None:
+        context = self._folder.spark.sparkContext
+        context.setLocalProperty(PROPERTY, str(time.time_ns() // 1_000_000))
+        # removed, later on
+        context.setLocalProperty(ABSENT_PROPERTY, "1" if self._batches < _LOOKS else None)  # type: ignore[arg-type]
+        self._batches += 1
 
 
-def _stored(folder: Folder) -> ErrorMetrics | None:
-    """The error of an earlier start; one that was cut off, or cannot be read, prevents nothing."""
+@dataclass(frozen=True)
+class _Starts:
+    """The restarts among all starts up to an epoch that ended as planned."""
+
+    restarts: int
+    epoch: int
+
+
+def _load_note(folder: Folder, place: str, kind: type[_Note]) -> _Note | None:
+    """The note of an earlier start; a note that was cut off, or cannot be read, prevents nothing."""
     try:
-        (content,) = folder.contents(f"{_FOLDER}/part-*").values()
-        return ErrorMetrics(**json.loads(content))
+        (content,) = folder.contents(f"{place}/part-*").values()
+        return kind(**json.loads(content))
     except (CorruptData, ValueError, TypeError):
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from watersmeet._worker.wire.sequence import SEQUENCE
+from watersmeet._worker.wire import SEQUENCE
 from watersmeet.errors import ConfigError
-from watersmeet.names import answered
+from watersmeet.hints import answered
 
 _NEEDED = ("key", "value", SEQUENCE)
 
@@ -55,8 +55,8 @@ def latest(frame: DataFrame) -> DataFrame:
             given="a streaming DataFrame",
             hint="Read the output with spark.read; or read it as a table: builder.table(frame, ...).",
         )
-    others = [name for name in frame.columns if name != "key"]
-    last = F.max_by(F.struct(*others), SEQUENCE).alias("last")
-    found = frame.filter(F.col("key").isNotNull()).groupBy("key").agg(last)
-    rows = found.select("key", *(F.col("last")[name].alias(name) for name in others))
+    columns = [name for name in frame.columns if name != "key"]
+    last = F.max_by(F.struct(*columns), SEQUENCE).alias("last")
+    latest_rows = frame.filter(F.col("key").isNotNull()).groupBy("key").agg(last)
+    rows = latest_rows.select("key", *(F.col("last")[name].alias(name) for name in columns))
     return rows.filter(F.col("value").isNotNull()).select(*frame.columns)

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
-from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
+from watersmeet._spark.metrics import exporters
+from watersmeet._spark.metrics.lifetime import LifetimeTotals
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.observed import progresses_behind
 from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.session import warn
 
 LOG = logging.getLogger("watersmeet.progress")
 SECONDS = 5.0
@@ -35,18 +36,22 @@ class BatchCounts:
     ----------
     query : the query; followed by a thread until it ends or `close`.
     counted : what its metrics count.
-    before : what was counted before its first batch.
-    kept : has them kept in the checkpoint, with those of earlier starts.
+    previous : what was counted before its first batch.
+    lifetime : has them kept in the checkpoint, with those of earlier starts.
     """
 
     def __init__(
-        self, query: StreamingQuery, counted: Counted, before: Totals | None = None, kept: LifetimeTotals | None = None
+        self,
+        query: StreamingQuery,
+        counted: Counted,
+        previous: Totals | None = None,
+        lifetime: LifetimeTotals | None = None,
     ) -> None:
-        self._query, self._kept = query, kept
-        self._totals = Totals(counted) if before is None else before.going_on(counted)
-        if kept is not None:
-            self._totals = self._totals.with_sizes(kept.sizes)
-        self._last, self._seen = -1, ""
+        self._query, self._lifetime = query, lifetime
+        self._totals = Totals(counted) if previous is None else previous.going_on(counted)
+        if lifetime is not None:
+            self._totals = self._totals.with_sizes(lifetime.sizes)
+        self._last, self._last_timestamp = -1, ""
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._tellers: list[Callable[[Metrics], None]] = []
@@ -79,14 +84,15 @@ class BatchCounts:
         """Call this when the query has ended, or is followed no more; it may be called more than once."""
         self._ends.append(call)
 
-    def add(self, more: BatchCounts) -> None:
+    def add(self, successor: BatchCounts) -> None:
         """Count what another query has counted, which went on with this one's batch."""
         with self._lock:
-            self._totals.add(more.totals())
+            self._totals.add(successor.totals())
 
     def close(self) -> None:
         """Stop following; what was counted stays."""
         self._look()
+        self._warn(ended=not self._query.isActive)
         self._closed.set()
         self._end()
 
@@ -98,6 +104,7 @@ class BatchCounts:
             except (PySparkException, OSError):
                 return  # Spark itself has ended; what it kept is gone
             if not running:
+                self._warn(ended=True)
                 self._end()
                 return
 
@@ -107,23 +114,28 @@ class BatchCounts:
 
     def _look(self) -> None:
         with self._lock:
-            progresses = progresses_behind(self._query, self._seen)
+            progresses = progresses_behind(self._query, self._last_timestamp)
             for progress in progresses:
                 number, observed = int(progress["batchId"]), progress["observedMetrics"]
                 # batches come in their order, and of an idle query the last one over and over
                 if observed and number > self._last:
                     self._totals.take(progress)
+                    self._warn(ended=False)
                     self._last = number
-                    if self._kept is not None:
-                        self._kept.behind_commit(progress)
-                    if log_line.is_wanted():
+                    if self._lifetime is not None:
+                        self._lifetime.behind_commit(progress)
+                    if exporters.is_wanted():
                         self._say(self._metrics(active=True))
                     self._tell_all()
             if progresses:
-                self._seen = progresses[-1]["timestamp"]
+                self._last_timestamp = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])
-            if self._kept is not None:
-                self._kept.save()
+            if self._lifetime is not None:
+                self._lifetime.save()
+
+    def _warn(self, *, ended: bool) -> None:
+        for message, hint in self._totals.warnings.due(ended=ended):
+            warn(message, hint)
 
     def _tell_all(self) -> None:
         for teller in self._tellers:
@@ -132,10 +144,10 @@ class BatchCounts:
             except Exception as error:  # of whatever is told; the query goes on, and so does the counting
                 LOG.warning("A batch was not sent: %s: %s", type(error).__name__, error)
 
-    def _say(self, now: Metrics) -> None:
-        log_line.LOG.info(log_line.line(now))
-        if log_line.are_details_wanted():
-            log_line.LOG.debug(log_line.details(now))
+    def _say(self, metrics: Metrics) -> None:
+        exporters.LOG_LINE_LOG.info(exporters.line(metrics))
+        if exporters.are_details_wanted():
+            exporters.LOG_LINE_LOG.debug(exporters.details(metrics))
 
     def _metrics(self, *, active: bool) -> Metrics:
         return self._totals.metrics(active=active, at_ms=time.time_ns() // 1_000_000)

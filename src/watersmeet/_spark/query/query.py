@@ -2,38 +2,222 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.batches.synchronized_inputs import BatchEndPlanner
+from watersmeet._spark.batches.batches import BatchEndPlanner
+from watersmeet._spark.checkpoint import lease as leases
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.spark_logs import last_batches
+from watersmeet._spark.metrics.exporters import MetricsView, Telemetry
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
-from watersmeet._spark.metrics.telemetry import Telemetry
-from watersmeet._spark.metrics.view import MetricsView
-from watersmeet._spark.query import failures, interrupts, leases, silence
-from watersmeet._spark.query.drain import LOOK_SECONDS
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.query import failures
+from watersmeet._spark.query.failures import with_topics
 from watersmeet._spark.query.progress import BatchCounts, Drops
+from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
-from watersmeet._spark.serving.listening.access import Access
-from watersmeet._spark.serving.listening.servers import Servers, check_packages
-from watersmeet._spark.serving.notebook.display import as_html, widget_of
-from watersmeet._spark.serving.page.status import QueryStatus
-from watersmeet._spark.serving.serving import MAX_BYTES, TableServer, Tls, served
-from watersmeet._spark.session.check import check_threads
-from watersmeet._spark.sinks.barrier import StopBarrier
+from watersmeet._spark.serving.notebook import as_html, widget_of
+from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.server import MAX_BYTES, TableServer, Tls, served
+from watersmeet._spark.serving.servers import Servers, check_packages
+from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
+from watersmeet.hints import answering, missing
 from watersmeet.io.kafka import Kafka
+from watersmeet.windows import check_seconds
+
+# A query that waits for Kafka: what is said of it while it waits, and how it is stopped all the same (law 6).
+#
+# Spark asks Kafka for the ends of its topics before each batch, and says nothing while no answer comes: it asks as
+# often as `fetchOffset.numRetries` says, each time for `default.api.timeout.ms`, and then fails. Its stop waits for the
+# answer.
+
+LOG = logging.getLogger("watersmeet.query")
+SECONDS = 2.0
+"""Between two looks."""
+SAID_AFTER = 10.0
+"""Seconds without an answer before the first warning; each of the next comes after twice the time."""
+STOP_MS = 3_000
+"""How long a stop waits for Spark's thread before it looks what that waits for."""
+_TIMEOUT = "spark.sql.streaming.stopTimeout"
+_ASKING = "Getting offsets from "
+_BROKEN_OFF = "Stopped"
+"""Said when a query has left its batches for good and closes its sources, where a client of Kafka's waits as well."""
+_stopping = threading.Lock()
+"""The timeout is a setting of the session: of two stops at once one would leave the other's behind."""
 
 
+class Silence:
+    """Follows one query: warns while Kafka does not answer it, and says when it does again.
+
+    Parameters
+    ----------
+    query : the query; followed by a thread until it ends or `close`.
+
+    Attributes
+    ----------
+    lasts : whether Kafka has not answered for so long that it was said.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._closed = threading.Event()
+        self.lasts = False
+        self._left = False
+        threading.Thread(target=self._follow, name=f"silence of {query.runId}", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def stop(self, spark: SparkSession) -> bool:
+        """Stop the query as `StreamingQuery.stop` does, but without waiting for a Kafka that does not answer.
+
+        Returns
+        -------
+        bool : whether it has ended. False: no batch is under way, and none is to come; it ends when Kafka answers,
+            or when its client gives up.
+        """
+        while not self._left:  # a turn each time that the thread has not ended in time
+            try:
+                with _stopping, overridden(spark, {_TIMEOUT: str(STOP_MS)}):
+                    self._query.stop()
+                return True
+            except Exception as error:  # what a timeout is raised as differs with Spark's version
+                if _TIMEOUT not in str(error):
+                    raise
+                if asks(self._query) or self._query.status["message"] == _BROKEN_OFF:
+                    self._left = True
+                    LOG.warning(_LEFT)
+        return False
+
+    def _follow(self) -> None:
+        since, warned_at = None, 0.0
+        with suppress(PySparkException, OSError):  # Spark itself has ended
+            while not self._closed.wait(min(SECONDS, SAID_AFTER)) and self._query.isActive:
+                asking = asks(self._query)
+                if not asking and warned_at:
+                    LOG.warning("Kafka answers again, after %.0f seconds.", time.monotonic() - since[0])  # type: ignore[index]
+                since = (since or (time.monotonic(), datetime.now())) if asking else None
+                waited = time.monotonic() - since[0] if since else 0.0
+                if since is None:
+                    warned_at, self.lasts = 0.0, False
+                elif waited >= max(SAID_AFTER, 2 * warned_at):
+                    warned_at = waited
+                    self.lasts = True
+                    LOG.warning(_TEXT, since[1].isoformat(" ", "seconds"), waited)
+
+
+_TEXT = (
+    "Kafka has not answered since %s (%.0f seconds). The query waits and asks again; it fails after "
+    "fetchOffset.numRetries (source=, default 3) times default.api.timeout.ms (consumer=, default 60000) of wm.Kafka."
+)
+_LEFT = (
+    "The query is stopped, but closing its sources takes long, as where Kafka does not answer: that ends in the "
+    "background. Until then nobody else gets the checkpoint; a start in this process waits for it."
+)
+
+
+def asks(query: StreamingQuery) -> bool:
+    """Whether the query waits for a source to say how far it reaches."""
+    status: dict[str, Any] = query.status
+    return str(status["message"]).startswith(_ASKING)
+
+
+# Ctrl-C while a program waits for its query: the first ends it behind its batch, the second at once, a third raises.
+#
+# PySpark's own answer cancels the jobs under way, and the batch fails. A handler of the program's own stays.
+
+INTERRUPTS_LOOK_SECONDS = 0.5
+"""Between two looks whether Ctrl-C was pressed: a call into the JVM is not broken off by it."""
+_MOST_PRESSES = 2
+SAID = "watersmeet: the query ends when its batch is written; Ctrl-C again stops it at once."
+
+
+def wait(
+    query: StreamingQuery, timeout: float | None, drain: Callable[[float], bool], stop: Callable[[], None]
+) -> bool | None:
+    """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.
+
+    Parameters
+    ----------
+    query : Spark's.
+    timeout : in seconds; None: as long as it takes.
+    drain : ends the query behind its batch, waits so many seconds for that, and says whether it has ended.
+    stop : ends the query at once.
+    """
+    if timeout is not None and timeout <= 0:
+        return query.awaitTermination(timeout)  # type: ignore[arg-type]  # which says what is wrong
+    until = None if timeout is None else time.monotonic() + timeout
+    with _presses() as pressed:
+        while not pressed():
+            pause = INTERRUPTS_LOOK_SECONDS if until is None else min(INTERRUPTS_LOOK_SECONDS, until - time.monotonic())
+            if pause <= 0:
+                return False
+            if query.awaitTermination(max(pause, 0.001)):  # type: ignore[arg-type]
+                return None if until is None else True
+        print(SAID, file=sys.stderr, flush=True)
+        while not drain(INTERRUPTS_LOOK_SECONDS):
+            if pressed() > 1:
+                stop()
+                break
+    return None if until is None else True
+
+
+@contextmanager
+def _presses() -> Iterator[Callable[[], int]]:
+    """Counts Ctrl-C while it lasts, where the answer to it would be Python's or PySpark's."""
+    count = 0
+
+    def press(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > _MOST_PRESSES:
+            # a sink that hangs keeps Spark's own stop waiting
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: count
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    ours = handler is signal.default_int_handler or str(getattr(handler, "__module__", "")).startswith("pyspark.")
+    if ours:
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: count
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, handler)
+
+
+# Checks for ending a query between two batches; `sinks/barrier.py` ends it there.
+
+DRAIN_LOOK_SECONDS = 0.1
+"""Between two looks at a query that is to end."""
+
+
+def is_unfinished(checkpoint: Folder) -> bool:
+    """Whether a batch was planned and not committed: the next start would run it (again)."""
+    planned, committed = last_batches(checkpoint)
+    return planned > committed
+
+
+@answering
 class Query:
     """A running topology: Spark's StreamingQuery, with what watersmeet knows besides.
 
@@ -50,41 +234,46 @@ class Query:
         checkpoint: str,
         lease: leases.MachineLease,
         barrier: StopBarrier,
-        rest: Callable[[], Query | None],
+        run_unfinished: Callable[[], Query | None],
         spark: SparkSession,
         topology: Physical,
         kafka: Kafka | None,
         facts: QueryFacts,
-        together: BatchEndPlanner | None = None,
+        planner: BatchEndPlanner | None = None,
     ) -> None:
         self.streaming = streaming
-        self._together = together
+        self._planner = planner
         self._kafka, self._facts = kafka, facts
-        if together is not None:
-            facts.lag = lambda: together.lag
-        for each in (counts, lease):  # at the latest while nobody else can have the checkpoint
-            each.at_end(partial(facts.end, self.exception))
+        if planner is not None:
+            facts.lag = lambda: planner.lag
+        for resource in (counts, lease):  # at the latest while nobody else can have the checkpoint
+            resource.at_end(partial(facts.end, self.exception))
         self._topology = topology
         self._lease = lease
         self._counts = counts
         self._checkpoint = checkpoint
         self._barrier = barrier
-        self._rest = rest
-        self._silence = silence.Silence(streaming)
+        self._run_unfinished = run_unfinished
+        self._silence = Silence(streaming)
         self._spark = spark
-        self._shown: MetricsView | None = None
+        self._view: MetricsView | None = None
         self._served: TableServer | None = None
-        self._why: Callable[[str, Any], Any] | None = None
+        self._explainer: Callable[[str, Any], Any] | None = None
         self._sent: list[Telemetry] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"Query has no attribute {name!r}")
-        return getattr(self.streaming, name)
+        try:
+            return getattr(self.streaming, name)
+        except AttributeError:
+            raise missing(
+                "Query", [attribute for attribute in dir(self) if not attribute.startswith("_")], name
+            ) from None
 
     def __dir__(self) -> list[str]:
-        own = [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
-        return sorted({*own, *(name for name in dir(self.streaming) if not name.startswith("_"))})
+        names = [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
+        return sorted({*names, *(name for name in dir(self.streaming) if not name.startswith("_"))})
 
     def __repr__(self) -> str:
         state = "active" if self.streaming.isActive else "ended"
@@ -117,10 +306,6 @@ class Query:
         store : name of the store, as `store=` names it, or as `describe` does.
         batch : number of a batch with state that is still stored; None: the last that was committed.
         keys : keys of the wanted rows; None: all. Their hash ranges alone are read.
-
-        Raises
-        ------
-        ConfigError : unknown store or batch, or a key is of another type.
         """
         return read_state(self._spark, self._checkpoint, store, batch=batch, keys=keys)
 
@@ -131,21 +316,16 @@ class Query:
         ----------
         table : name of the table, as `store=` names it, or as `describe` does.
         key : the key; a struct as a dict or a Row.
-
-        Raises
-        ------
-        ConfigError : the query was started without `explain=`, unknown table, or the key is of another type.
         """
-        if self._why is None:
+        if self._explainer is None:
             raise ConfigError(
                 "The query keeps no journal of its input records.",
                 hint='Start it with topology.start(..., explain="1 day").',
             )
-        return self._why(table, key)
+        return self._explainer(table, key)
 
     def explain_by(self, why: Callable[[str, Any], Any]) -> None:
-        """Answer `why` by this function."""
-        self._why = why
+        self._explainer = why
 
     def serve(
         self,
@@ -178,10 +358,6 @@ class Query:
         -------
         TableServer : with the addresses, and `close`.
 
-        Raises
-        ------
-        ConfigError : an option does not fit, a table is none, a port is taken, or tables are served already.
-
         Examples
         --------
         >>> query.serve("127.0.0.1:8815", tables=["open-orders"])  # doctest: +SKIP
@@ -198,9 +374,9 @@ class Query:
         if address is not None:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
-            servers = partial(Servers, access=access, query=self._status(), why=self._why)
-        asked = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
-        self._served = served(*asked)
+            servers = partial(Servers, access=access, query=self._status(), why=self._explainer)
+        options = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
+        self._served = served(*options)
         return self._served
 
     def table(self, name: str) -> ServedTable:
@@ -209,10 +385,6 @@ class Query:
         Parameters
         ----------
         name : of the table.
-
-        Raises
-        ------
-        ConfigError : it is not served.
         """
         if self._served is None or self._served.is_closed:
             raise ConfigError(
@@ -226,17 +398,13 @@ class Query:
 
         It has the tables that are served; `serve(tables=[...])` without an address is enough.
 
-        Raises
-        ------
-        ConfigError : a package is missing.
-
         Examples
         --------
         >>> query.widget()  # doctest: +SKIP
         """
         served = self._served
         replica = None if served is None or served.is_closed else served._replica
-        return widget_of(self._status(), replica, self._why)
+        return widget_of(self._status(), replica, self._explainer)
 
     def telemetry(self, *, tracer_provider: Any = None, meter_provider: Any = None) -> None:
         """Send a trace of each batch, and the numbers of `metrics`, to OpenTelemetry until the query ends.
@@ -247,10 +415,6 @@ class Query:
         ----------
         tracer_provider, meter_provider : of OpenTelemetry; None: one that sends by OTLP over HTTP, to where
             OTEL_EXPORTER_OTLP_ENDPOINT says.
-
-        Raises
-        ------
-        ConfigError : a package is missing.
 
         Examples
         --------
@@ -278,24 +442,25 @@ class Query:
     @property
     def metrics_port(self) -> int | None:
         """The port at which Prometheus asks for the numbers; None where `metrics_port` was not given."""
-        return None if self._shown is None else self._shown.port
+        return None if self._view is None else self._view.port
 
-    def show(self, shown: MetricsView) -> None:
+    def show(self, view: MetricsView) -> None:
         """Have the numbers shown until the query has ended."""
-        self._shown = shown
-        shown.begin(self._spark, self.metrics)
+        self._view = view
+        view.begin(self._spark, self.metrics)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
         """Wait until the query ends, `timeout` seconds at most; whether it has ended where one is given.
 
         Ctrl-C drains the query and returns; a second one stops it.
         """
+        check_seconds(timeout, "awaitTermination")
         try:
-            with self._named():
-                ended = interrupts.wait(self.streaming, timeout, self.drain, self.stop)
-                if self._together is not None and ended is not False:
-                    self._together.join()
-                return ended
+            with self._translated():
+                finished = wait(self.streaming, timeout, self.drain, self.stop)
+                if self._planner is not None and finished is not False:
+                    self._planner.join()
+                return finished
         finally:
             # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._barrier.closed:
@@ -306,28 +471,32 @@ class Query:
 
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
-        with self._named():
-            if self._together is not None:
-                self._together.wait_for_all()
+        with self._translated():
+            if self._planner is not None:
+                self._planner.wait_for_all()
             self.streaming.processAllAvailable()
 
     def exception(self) -> Exception | None:
         """Why the query ended by itself; None while it runs, or where it was stopped."""
         failure: Any = self.streaming.exception()
-        if self._together is not None and self._together.failure is not None:
-            return self._together.failure
-        return None if failure is None else failures.named(failure, self._checkpoint)
+        if self._planner is not None and self._planner.failure is not None:
+            return self._planner.failure
+        return None if failure is None else self._cause(failure)
+
+    def _cause(self, failure: Exception) -> Exception:
+        return with_topics(failures.translate(failure, self._checkpoint), self._kafka, self._topology.plan)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except StreamingQueryException as failure:
-            found = failures.named(failure, self._checkpoint)
-            if found is failure:
+            raise failures.printed(failure, self._cause(failure)) from None
+        except Exception as failure:
+            ended = failures.of_jvm(failure, self._checkpoint)
+            if ended is failure:
                 raise
-            # what Spark says of a setting may quote it
-            raise found from (None if isinstance(found, ConfigError) else failure)
+            raise ended from None
 
     def stop(self) -> None:
         """Stop the query; the batch under way is computed again at the next start.
@@ -345,8 +514,8 @@ class Query:
         """Nobody is shown the numbers any more, nor served."""
         if self._served is not None:
             self._served.close()
-        if self._shown is not None:
-            self._shown.close()
+        if self._view is not None:
+            self._view.close()
         for sent in self._sent:
             sent.close()
 
@@ -365,36 +534,32 @@ class Query:
         Returns
         -------
         bool : whether it has stopped; False when time was up before: it stops behind its batch all the same.
-
-        Raises
-        ------
-        WatersmeetError, StreamingQueryException : the query has failed, now or before.
-        ConfigError : PySpark is set not to keep a thread of the JVM for each of Python's.
         """
         check_threads("query.drain()")
+        check_seconds(timeout, "drain")
         self._barrier.close(self.streaming.stop)
-        with self._named():
+        with self._translated():
             if not self._drained(None if timeout is None else time.monotonic() + timeout):
                 return False
         self._lease.release_at_end()
         self._counts.close()
         self._leave()
-        rest = self._rest()
-        if rest is not None:
-            rest.awaitTermination()
-            rest.stop()
-            self._counts.add(rest._counts)
+        successor = self._run_unfinished()
+        if successor is not None:
+            successor.awaitTermination()
+            successor.stop()
+            self._counts.add(successor._counts)
         return True
 
     def _drained(self, until: float | None) -> bool:
         """Whether the query has ended behind its batch, before it was too late."""
-        waits = False
-        while not self.streaming.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]
+        pending = False
+        while not self.streaming.awaitTermination(DRAIN_LOOK_SECONDS):  # type: ignore[arg-type]
             if until is not None and time.monotonic() > until:
                 return False
             if not self.streaming.status["isTriggerActive"] or not self._barrier.stands or self._silence.lasts:
-                waits = not self._silence.stop(self._spark)
-        if not waits:
+                pending = not self._silence.stop(self._spark)
+        if not pending:
             # Spark says that it has ended as soon as that is decided; the batch's commit may be to come
             self.streaming.awaitTermination()
         return True

@@ -75,10 +75,6 @@ class Restarts:
         Parameters
         ----------
         start : starts it, upon the same checkpoint each time.
-
-        Raises
-        ------
-        WatersmeetError, StreamingQueryException : why the query ended, where that does not pass, or too often.
         """
         dropped: Counter[tuple[str, str]] = Counter()
         query: Query | None = start()
@@ -107,13 +103,13 @@ class Restarts:
 
     def _waited(self, failure: Exception) -> bool:
         """Whether another start may help, when it is time for it."""
-        now = self._clock()
-        while self._past and now - self._past[0] > WITHIN:
+        current = self._clock()
+        while self._past and current - self._past[0] > WITHIN:
             self._past.popleft()
         if len(self._past) >= self._limit or not may_pass(failure):
             return False
         seconds = min(2.0 ** len(self._past), LONGEST_PAUSE)
-        self._past.append(now)
+        self._past.append(current)
         LOG.warning(
             "The query has ended: %s: %s It is started again in %.0f s (restart %d of %d within an hour).",
             *(type(failure).__name__, str(failure).partition("\n")[0], seconds, len(self._past), self._limit),

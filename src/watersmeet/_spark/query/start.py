@@ -6,9 +6,11 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,71 +18,347 @@ import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from watersmeet._engine.rows.blob import VERSION as BLOB_VERSION
+from watersmeet._engine.row_sizes import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
-from watersmeet._plan.change.change import Change
-from watersmeet._plan.change.described import described
-from watersmeet._plan.dead_letters import dropped_source, without_dead_letters
-from watersmeet._plan.domains import with_known_domains
-from watersmeet._plan.explain import explain
-from watersmeet._plan.functions_in_state import functions_in_state
-from watersmeet._plan.nodes import SourceNode
-from watersmeet._plan.operators.lending import lent_as_recorded
-from watersmeet._plan.physical import Physical
-from watersmeet._plan.record_cache import with_record_cache
+from watersmeet._plan.evolve import Change, described
+from watersmeet._plan.explain import explain, functions_in_state
+from watersmeet._plan.logical import WITHIN, Plan, dropped_source, with_dead_letters, without_dead_letters
+from watersmeet._plan.nodes import Node, SourceNode
+from watersmeet._plan.physical import Physical, lent_as_recorded, with_known_domains, with_record_cache
 from watersmeet._plan.rewrite import rewrite
-from watersmeet._spark.batches.planned_batches import limited, planning
-from watersmeet._spark.batches.synchronized_inputs import SynchronizedInputs
-from watersmeet._spark.checkpoint import batches
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint, CheckpointFiles, look, not_started
-from watersmeet._spark.checkpoint.facts import CheckpointFacts
-from watersmeet._spark.checkpoint.files import Folder
+from watersmeet._spark import formats, session
+from watersmeet._spark.batches.batches import SynchronizedInputs, limited, planning
+from watersmeet._spark.checkpoint import lease as leases
+from watersmeet._spark.checkpoint import spark_logs
+from watersmeet._spark.checkpoint.fencing import may_be_shared
+from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.plans import Plans
-from watersmeet._spark.checkpoint.topic_ids import TopicIds
-from watersmeet._spark.dataflow.compile import CompiledFrame, compile_plan
-from watersmeet._spark.dataflow.layout import SparkLayout
-from watersmeet._spark.dataflow.processor import DEFAULT_CACHE
-from watersmeet._spark.fencing.records import may_be_shared
-from watersmeet._spark.formats import recorded_schemas as settled
-from watersmeet._spark.functions.function_texts import function_texts
-from watersmeet._spark.journal.writer import JournalWriter
-from watersmeet._spark.metrics import log_line
-from watersmeet._spark.metrics.lifetime_totals import LifetimeTotals
+from watersmeet._spark.checkpoint.record import (
+    Checkpoint,
+    CheckpointFacts,
+    CheckpointFiles,
+    TopicIds,
+    look,
+    not_started,
+)
+from watersmeet._spark.credentials import PREFIX, counted
+from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
+from watersmeet._spark.dataflow.level import DEFAULT_CACHE
+from watersmeet._spark.evolve import Handover, asked_replacement, check_change, replaced_rows, with_counts
+from watersmeet._spark.function_texts import function_texts
+from watersmeet._spark.functions import ColumnFunctions
+from watersmeet._spark.journal import JournalWriter
+from watersmeet._spark.machine import check_brokers
+from watersmeet._spark.metrics.exporters import MetricsView
+from watersmeet._spark.metrics.lifetime import LifetimeTotals
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._spark.metrics.view import MetricsView
-from watersmeet._spark.query import failures, leases, policies, silence
-from watersmeet._spark.query.drain import is_unfinished
-from watersmeet._spark.query.handover import Handover, check_change
+from watersmeet._spark.outputs import outputs
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.query import failures
+from watersmeet._spark.query import query as silence
 from watersmeet._spark.query.progress import BatchCounts
-from watersmeet._spark.query.query import Query
-from watersmeet._spark.query.replaced_tables import asked_replacement, replaced_rows, with_counts
-from watersmeet._spark.query.start_options import StartOptions, layout_of, refuse_idle_time
-from watersmeet._spark.session import settings
-from watersmeet._spark.session.check import check_session
-from watersmeet._spark.session.counting import PREFIX, WRITTEN, counted
-from watersmeet._spark.sinks import sinks
-from watersmeet._spark.sinks.barrier import StopBarrier
+from watersmeet._spark.query.query import Query, is_unfinished
+from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.stores.lent_tables import placed, placed_anew
-from watersmeet._worker.wire.wire import metric_names, spread_labels
-from watersmeet._worker.writers.driver_commit import Written
+from watersmeet._spark.stores.table_columns import placement_facts, with_placement
+from watersmeet._worker.batch_plan import OLDER
+from watersmeet._worker.wire import metric_names, spread_labels
+from watersmeet._worker.writers import kafka as driver_commit
+from watersmeet._worker.writers.kafka import Written
+from watersmeet.errors import ConfigError, CorruptData, EncodingError, WatersmeetError
+from watersmeet.io.endpoints import OF_INPUTS, USUAL, DeadLetter, OperatorPolicies, Policies
+from watersmeet.io.endpoints import WITHIN as BEHIND_INPUTS
+from watersmeet.io.kafka import Kafka
+from watersmeet.windows import Duration, duration_ms
+
+# The options of a start, checked when they are given.
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """How a topology is started; `Topology.start` says what each option means."""
+
+    kafka: Kafka | None = None
+    shards: int | None = None
+    tasks: int | None = None
+    trigger: Duration | None = None
+    available_now: bool = False
+    local_cache: str | None = None
+    allow_partition_change: bool = False
+    allow_changed_functions: bool = False
+    allow_recreated_topics: bool = False
+    evolve: bool = False
+    idle_after: Duration | None = None
+    record_cache: bool = False
+    name: str | None = None
+    metrics_port: int | str | None = None
+    progress: bool = False
+    explain: bool | Duration = False
+    replace: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_switches()
+        self._check_explain()
+        self._check_replace()
+        if self.metrics_port is not None:
+            self._address(self.metrics_port)
+        if self.idle_after is not None:
+            self._check_idle_after()
+        if self.trigger is not None and duration_ms(self.trigger, "trigger") < 0:
+            raise ConfigError(
+                f"The interval between two batches must not be negative: trigger={self.trigger!r}.",
+                hint='trigger="1 second"; left out, a batch follows the other.',
+            )
+        if self.trigger is not None and self.available_now:
+            raise ConfigError(
+                f"Give either available_now=True or trigger={self.trigger!r}, not both: a query that stops has no "
+                "interval.",
+                hint="Leave one of them out.",
+            )
+        for part in ("shards", "tasks"):
+            count = getattr(self, part)
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+                raise ConfigError(
+                    f"The number of {part} must be 1 or more: {part}={count!r:.80}.", hint=f"Leave it out, or {part}=4."
+                )
+        if self.kafka is not None and not isinstance(self.kafka, Kafka):
+            raise ConfigError(
+                f"The connection to a cluster must be a wm.Kafka, and not {self._without_secrets(self.kafka)}.",
+                hint=f"Write kafka=wm.Kafka({self._address_of(self.kafka)!r}).",
+            )
+
+    @staticmethod
+    def _without_secrets(value: Any) -> str:
+        """The value given in place of a connection, if it is an address and holds no secret."""
+        plain = isinstance(value, str) and re.fullmatch(r"[\w.:,-]+", value)
+        return f"kafka={value!r}" if plain else f"a {type(value).__name__} (kafka=...)"
+
+    @staticmethod
+    def _address_of(value: Any) -> str:
+        return value if isinstance(value, str) and re.fullmatch(r"[\w.-]+:\d+", value) else "host:9092"
+
+    def _check_idle_after(self) -> None:
+        if self.idle_after_ms < 1_000:
+            raise ConfigError(
+                f"idle_after must be 1 second or more: idle_after={self.idle_after!r}.",
+                given=f"idle_after={self.idle_after!r}",
+                hint='idle_after="1 minute"',
+            )
+        if self.available_now:
+            raise ConfigError(
+                f"Give either available_now=True or idle_after={self.idle_after!r}, not both: a query that stops "
+                "does not wait.",
+                given=f"available_now=True, idle_after={self.idle_after!r}",
+                hint="Leave one of them out.",
+            )
+
+    def _check_switches(self) -> None:
+        for name in (option.name for option in fields(self) if option.type == "bool"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False: {name}={value!r:.80}.", hint=f"{name}=True")
+        query_name: Any = self.name
+        if query_name is not None and (not isinstance(query_name, str) or not query_name):
+            raise ConfigError(f"The name of a query must be a text: name={self.name!r:.80}.", hint='name="orders"')
+
+    def _check_explain(self) -> None:
+        if isinstance(self.explain, bool):
+            return
+        fits = isinstance(self.explain, str | timedelta)
+        if not fits or duration_ms(self.explain, "explain") < 1:
+            raise ConfigError(
+                f"explain must be True, or how long the journal is kept: explain={self.explain!r:.80}.",
+                hint='explain="1 day"; explain=True keeps it for ever.',
+            )
+
+    def _check_replace(self) -> None:
+        tables = [] if self.replace is None else self.replace
+        if isinstance(tables, str) or not all(isinstance(name, str) for name in tables):
+            raise ConfigError(
+                f"replace= takes a list of names of tables: replace={self.replace!r:.120}.",
+                given=f"replace={self.replace!r:.120}",
+                hint='replace=["open-orders"]',
+            )
+        if tables and not self.evolve:
+            raise ConfigError(
+                f"replace={list(tables)!r} is for a changed topology, and evolve=True is left out.",
+                given=f"replace={list(tables)!r}",
+                hint="topology.start(..., evolve=True, replace=[...]); leave replace= out otherwise.",
+            )
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port at which Prometheus asks; None: it does not."""
+        return None if self.metrics_port is None else self._address(self.metrics_port)
+
+    @staticmethod
+    def _address(address: int | str) -> tuple[str, int]:
+        host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", str(address))
+        if isinstance(address, bool) or not port.isdecimal() or int(port) >= 1 << 16:
+            raise ConfigError(
+                f"metrics_port must be a port, or a host and a port: metrics_port={address!r:.80}.",
+                given=f"metrics_port={address!r}",
+                hint='metrics_port=9400 for all addresses of this machine; metrics_port="127.0.0.1:9400" for one.',
+            )
+        return host.strip("[]") or "0.0.0.0", int(port)
+
+    @property
+    def idle_after_ms(self) -> int:
+        return 0 if self.idle_after is None else duration_ms(self.idle_after, "idle_after")
+
+    @property
+    def trigger_options(self) -> dict[str, Any]:
+        """What DataStreamWriter.trigger takes."""
+        if self.available_now:
+            return {"availableNow": True}
+        interval = 0 if self.trigger is None else duration_ms(self.trigger, "trigger")
+        return {"processingTime": f"{interval} milliseconds"}
+
+
+def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
+    """Raise where an idle time is given, and nothing waits for time."""
+    if options.idle_after_ms and not topology.timed:
+        raise ConfigError(
+            f"idle_after={options.idle_after!r} has no effect: nothing in this topology waits for time.",
+            given=f"idle_after={options.idle_after!r}",
+            hint="Leave it out: it is for windowed joins of streams.",
+        )
+
+
+def layout_of(options: StartOptions, facts: CheckpointFacts | None, parallelism: int) -> tuple[int, int]:
+    """(shards, tasks): as given, else as the checkpoint has them, else the defaults.
+
+    Parameters
+    ----------
+    facts : what the checkpoint records, if there is one.
+    parallelism : tasks that Spark has by default; of fewer shards there are as many tasks as shards.
+    """
+    default_tasks = facts.tasks if facts else parallelism
+    tasks = options.tasks or min(default_tasks, options.shards or default_tasks)
+    shards = options.shards or (facts.shards if facts else 2 * tasks)
+    if shards < tasks:
+        raise ConfigError(
+            f"tasks={tasks} is more than shards={shards}.",
+            hint="Give more shards, or fewer tasks: a task has at least one shard of each operator.",
+        )
+    return shards, tasks
+
+
+# Policies for bad records, as a checkpoint records them: a planned batch runs under the policies it had.
+#
+# Where there are dead letters, results leave through one exchange more: so policies decide which task writes what, and
+# a batch of which some tasks have written must be run again under the same ones.
+
+EFFECT = "bad_records"
+"""Their name in a checkpoint."""
+PASSES = (
+    "The unfinished batch has failed again under the policies it was planned with. None of it is written, so the "
+    "query continues: it runs the batch again under the policies of this start."
+)
+"""Said behind Spark's errors, which cannot be told from those of a query that ends."""
+Recorded = Mapping[str, Mapping[str, Any]]
+"""By the name of an input, of an operator or output with policies of its own, or `WITHIN`, and the policy's: a word, or
+a list with the topic of dead letters. The usual ones are left out."""
+
+
+def recorded(plan: Plan) -> dict[str, Recorded]:
+    """The record of a plan's policies in a checkpoint: none if all are the usual ones."""
+    policies = _of(plan)
+    return {EFFECT: policies} if policies else {}
+
+
+def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
+    """The same topology under the policies that a checkpoint has recorded among its effects."""
+    policies: Recorded = effects.get(EFFECT, {})
+    if not differ(physical, effects):
+        return physical
+    plan = without_dead_letters(physical.plan)
+    topics = [source for source in plan.sources if source.origin.topic is not None]
+    plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
+    inputs = {WITHIN, *(source.name for source in topics)}
+    by_operator = tuple((name, _policies(record)) for name, record in policies.items() if name not in inputs)
+    operator_policies = OperatorPolicies(_policies(policies.get(WITHIN, {})).over(BEHIND_INPUTS), by_operator)
+    return rewrite(with_dead_letters(replace(plan, within=operator_policies), ColumnFunctions()))
+
+
+def differ(physical: Physical, effects: Mapping[str, Any]) -> bool:
+    """Whether a topology has other policies than those that a checkpoint has recorded among its effects."""
+    policies: Recorded = effects.get(EFFECT, {})
+    return _of(physical.plan) != policies
+
+
+def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:
+    """Whether a batch that fails under recorded policies may be run under those of the topology.
+
+    Nothing of it is written where a record cannot be decoded, or where a function raises that stands before an
+    exchange: no task behind that has begun.
+
+    Parameters
+    ----------
+    effects : what the checkpoint has recorded.
+    failure : of the batch.
+    """
+    old = under(physical, effects)
+    nodes = old.plan.nodes if old.ordered_exit else old.plan.sources
+    return differ(physical, effects) and failures.is_of_record(failure, {node.name for node in nodes})
+
+
+def may_run(physical: Physical, kafka: Kafka | None, place: Checkpoint, planned: int, failure: Exception) -> bool:
+    """Whether a planned batch may be run under the topology's policies: nothing is written of it."""
+    if may_pass(physical, place.facts.effects, failure):
+        return True
+    if not isinstance(failure, EncodingError) or not differ(physical, place.facts.effects):
+        return False
+    # other outputs come behind the topics, at one of which it failed
+    plan, written = physical.plan, Written(planned, place.facts.tasks, place.facts.marks)
+    targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None)(planned)
+    return driver_commit.is_unwritten(targets, kafka, place.identity(plan.application), written, mark)
+
+
+def _of(plan: Plan) -> Recorded:
+    by_name = {WITHIN: plan.within.usual, **{source.name: source.origin.policies for source in plan.sources}}
+    records = {name: _unusual(policies) for name, policies in by_name.items()}
+    records |= {name: _texts(policies) for name, policies in plan.within.named}
+    return {name: record for name, record in records.items() if record}
+
+
+def _unusual(policies: Policies) -> dict[str, Any]:
+    return {option: text for option, text in _texts(policies).items() if text != USUAL.said[option]}
+
+
+def _texts(policies: Policies) -> dict[str, Any]:
+    return {
+        option: [policy.topic] if isinstance(policy, DeadLetter) else policy for option, policy in policies.said.items()
+    }
+
+
+def _changed(source: SourceNode, record: Mapping[str, Any]) -> Node:
+    return replace(source, origin=source.origin.under(_policies(record).over(OF_INPUTS)))
+
+
+def _policies(record: Mapping[str, Any]) -> Policies:
+    return Policies(
+        **{name: DeadLetter(*policy) if isinstance(policy, list) else policy for name, policy in record.items()}
+    )
 
 
 def start(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> Query:
     """Start the topology; see `Topology.start`."""
     check_session(spark, "topology.start(spark, checkpoint=...)")
-    settings.check(spark)
+    session.check(spark)
     refuse_idle_time(topology, options)
-    sinks.check_writers(spark, topology.plan)
-    shown = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
+    outputs.check_writers(spark, topology.plan)
+    if options.shards and options.tasks:
+        layout_of(options, None, options.tasks)  # before Kafka is asked
+    _check_kafka(topology, options)
+    view = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
         query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
     except BaseException:
-        shown.close()
+        view.close()
         raise
-    query.show(shown)
+    query.show(view)
     return query
 
 
@@ -89,24 +367,28 @@ def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, option
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
 
+def _check_kafka(topology: Physical, options: StartOptions) -> None:
+    plan, kafka = topology.plan, options.kafka
+    read = any(source.origin.topic is not None for source in plan.sources)
+    if kafka is not None and (read or any(sink.target.topic is not None for sink in plan.sinks)):
+        check_brokers(kafka)
+
+
+_LOOKS = 50
+"""So often a start looks into a checkpoint into which somebody else writes."""
+
+
 class _Meanwhile(Exception):
-    """Somebody has written into the checkpoint since this start looked at it, before it had the lease."""
+    """Somebody has written into the checkpoint since this start looked at it, or this start has planned a batch."""
 
 
 @dataclass(frozen=True)
 class _Start:
-    """One start.
+    """One start."""
 
-    Parameters
-    ----------
-    topology : what is started.
-    folder : the checkpoint's.
-    options : as they were given.
-    """
-
-    topology: Physical
-    folder: Folder
-    options: StartOptions
+    topology: Physical  # what is started
+    folder: Folder  # the checkpoint's
+    options: StartOptions  # as they were given
 
     @property
     def spark(self) -> SparkSession:
@@ -117,104 +399,132 @@ class _Start:
         lease: leases.MachineLease | None = None
         try:
             lease = leases.take(self.folder.path, self.folder)
-            with suppress(_Meanwhile):
-                return self._begun(trigger, lease)
-            # what is there now was not when this start looked; from here on nobody else writes
-            return self._begun(trigger, lease)
+            for _ in range(_LOOKS):
+                with suppress(_Meanwhile), self._vanishing(lease):
+                    return self._start_query(trigger, lease)
+            raise ConfigError(
+                "Another query plans batches on this checkpoint faster than this start can look at them.",
+                given=self.folder.path,
+                hint="Stop that query first: query.drain().",
+            )
         except BaseException as failure:
             if lease is not None:
                 lease.release_at_end()
-            found = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
-            if found is failure:
+            error = failures.of_start(failure, self.folder.path) if isinstance(failure, Exception) else failure
+            if error is failure:
                 raise
             # what Spark says may quote a setting
-            raise found from None
+            raise error from None
 
-    def _begun(self, trigger: dict[str, Any], lease: leases.MachineLease, before: Totals | None = None) -> Query:
-        found = look(self.folder)
+    @staticmethod
+    @contextmanager
+    def _vanishing(lease: leases.MachineLease) -> Iterator[None]:
+        """Around a look: a query that runs elsewhere may remove old files meanwhile."""
+        try:
+            yield
+        except Exception as failure:
+            if lease.epoch or "FileNotFoundException" not in str(failure) or not lease.is_shared:
+                raise
+            raise _Meanwhile from None
+
+    def _start_query(self, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None = None) -> Query:
+        files = look(self.folder)
+        try:
+            return self._start_on(files, trigger, lease, totals)
+        except WatersmeetError as refusal:
+            # a query that goes on elsewhere may have committed batches between two looks
+            may_pass = isinstance(refusal, CorruptData) or refusal.message == OLDER
+            if lease.epoch or not may_pass or look(self.folder) == files:
+                raise
+            raise _Meanwhile from None
+
+    def _start_on(
+        self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
+    ) -> Query:
         options = self.options
         effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
-        effects["session"] = settings.effects(self.spark)
-        effects |= self._schemas(found) | policies.recorded(self.topology.plan)
-        effects |= wall_clock.begun(self.topology, found.binding.effects if found.binding else {})
-        place = self._place(found, effects)
-        logs = found.place
+        effects["session"] = session.effects(self.spark)
+        effects |= self._schemas(files) | recorded(self.topology.plan)
+        effects |= wall_clock.clock_record(self.topology, files.binding.effects if files.binding else {})
+        place = self._place(files, effects)
+        logs = files.place
         levels, patterns = 0 if place.change else self.topology.levels, bool(self.topology.plan.patterns)
-        planned = batches.last_planned(logs, levels, patterns=patterns)
+        planned = spark_logs.last_planned(logs, levels, patterns=patterns)
         if place.change is not None:
-            check_change(place, place.change, unfinished=is_unfinished(logs))
-        elif found.binding and found.binding.effects != place.facts.effects and is_unfinished(logs):
+            # who runs elsewhere may finish its batch
+            check_change(place, place.change, unfinished=files.unfinished and not lease.is_shared)
+            planned = planned if files.unfinished else files.ends[1]
+        elif files.binding and files.binding.effects != place.facts.effects and is_unfinished(logs):
             # its replay must write the same bytes
-            old = self._place(found, found.binding.effects)
-            before = self._finished(old, planned, lease)
-            if before is not None:
-                return self._begun(trigger, lease, before)
-            found = look(self.folder)
-            place = self._place(found, effects)
+            old = self._place(files, files.binding.effects)
+            self._secure(lease, files, old)
+            totals = self._finished(old, planned, lease)
+            if totals is not None:
+                return self._start_query(trigger, lease, totals)
+            files = look(self.folder)
+            place = self._place(files, effects)
         barrier = self._barrier(place, lease, self._topics.watch(place.facts))
         facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
-        streaming, metrics, kept = self._running(place, planned, trigger, lease, barrier, found)
+        streaming, metrics, lifetime = self._running(place, planned, trigger, lease, barrier, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        rest, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
-        counts = BatchCounts(streaming, metrics, before, kept)
-        running = (streaming, counts, self.folder.path, lease, barrier, lambda: rest() if unfinished() else None)
-        together = self._together.begin(self.spark, streaming, trigger, lambda: kept.records_limit)
-        return Query(*running, self.spark, self.topology, self.options.kafka, facts, together)
+        run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
+        counts = BatchCounts(streaming, metrics, totals, lifetime)
+        running = (streaming, counts, self.folder.path, lease, barrier, lambda: run_once() if unfinished() else None)
+        planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
+        return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
 
-    def _secure(self, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
-        """Have the lease, before anything is written."""
-        if lease.secure(make=True) and found is not None and look(self.folder) != found:
+    def _secure(self, lease: leases.MachineLease, files: CheckpointFiles | None, place: Checkpoint) -> None:
+        """Have the lease, before anything is written: a query that runs elsewhere ends, which no refused start does."""
+        if files is not None and lease.seal(files, behind_batch=place.change is not None):
+            raise _Meanwhile
+        if files is not None and place.change is not None:
+            check_change(place, place.change, unfinished=files.unfinished)
+        if lease.secure() and files is not None and look(self.folder) != files:
             raise _Meanwhile
 
-    def _record(self, place: Checkpoint, lease: leases.MachineLease, found: CheckpointFiles | None) -> None:
-        # a single writer of Spark's has not asked for the lease
-        self._secure(lease, found)
-        lease.check()
+    def _record(self, place: Checkpoint, lease: leases.MachineLease) -> None:
+        lease.write_under()
         (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
 
     @staticmethod
     def _is_shared(place: Checkpoint, lease: leases.MachineLease) -> bool:
-        return may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh, epoch=place.epoch) and not place.created
+        return may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh) and not place.created
 
     def planned_change(self) -> Change:
-        """The effects of the topology on the checkpoint.
-
-        Raises
-        ------
-        ConfigError : nothing has been started upon it.
-        """
-        found, options = look(self.folder), self.options
-        if found.binding is None:
+        """The effects of the topology on the checkpoint."""
+        files, options = look(self.folder), self.options
+        if files.binding is None:
             raise not_started(self.folder)
-        recorded = found.binding.partitions if options.kafka is None else None
-        facts = self._facts(found, found.binding.effects, recorded)
-        replaced = asked_replacement(self.topology, options.replace or (), found, facts)
-        anew = replaced.roles if replaced else ()
-        kept = () if options.allow_changed_functions else functions_in_state(self.topology, anew)
-        change = found.planned_change(facts, kept, replaced)
+        recorded = files.binding.partitions if options.kafka is None else None
+        facts = self._facts(files, files.binding.effects, recorded)
+        replaced = asked_replacement(self.topology, options.replace or (), files, facts)
+        roles = replaced.roles if replaced else ()
+        functions = () if options.allow_changed_functions else functions_in_state(self.topology, roles)
+        change = files.planned_change(facts, functions, replaced)
         if change.replacement is None or not change.possible:
             return change
-        place = placed_anew(found.changed(facts, change), self.topology, found)
-        with settings.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
-            last = batches.last_finished(found.place)
-            return with_counts(change, Handover(self.topology, found.place, found.binding, place, last).counted())
+        place = with_placement(files.changed(facts, change), self.topology, files)
+        with session.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
+            last = spark_logs.last_finished(files.place)
+            return with_counts(change, Handover(self.topology, files.place, files.binding, place, last).counted())
 
-    def _schemas(self, found: CheckpointFiles) -> dict[str, Any]:
-        """The fixed schemas of formats with a registry, if there are any."""
-        known = found.binding.effects.get("schemas", {}) if found.binding else {}
-        made = settled.settle(self.topology.plan.sources, self.topology.plan.sinks, known)
-        return {"schemas": made} if made else {}
+    def _schemas(self, files: CheckpointFiles) -> dict[str, Any]:
+        previous = files.binding.effects.get("schemas", {}) if files.binding else {}
+        schemas = formats.settle(self.topology.plan.sources, self.topology.plan.sinks, previous)
+        return {"schemas": schemas} if schemas else {}
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, metrics, kept = self._running(place, planned, {"once": True}, lease, self._barrier(place, lease), None)
+        query, metrics, lifetime = self._running(
+            place, planned, {"once": True}, lease, self._barrier(place, lease), None
+        )
         waiting = silence.Silence(query)
         try:
-            failures.ended(query, self.folder.path)
+            failures.await_end(query, self.folder.path)
             passed = True
         except Exception as failure:
             passed = False
-            if not policies.may_run(self.topology, self.options.kafka, place, planned, failure):
+            if not may_run(self.topology, self.options.kafka, place, planned, failure):
                 raise
         finally:
             waiting.close()
@@ -222,29 +532,29 @@ class _Start:
         # the lease is that of the query to come
         lease.query = None
         if not passed:
-            silence.LOG.warning(policies.PASSES)
+            silence.LOG.warning(PASSES)
             return None
-        counts = BatchCounts(query, metrics, kept=kept)
+        counts = BatchCounts(query, metrics, lifetime=lifetime)
         counts.close()
         return counts.totals()
 
-    def _place(self, found: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
+    def _place(self, files: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
-        facts = self._facts(found, effects)
-        replaced = asked_replacement(self.topology, self.options.replace or (), found, facts)
+        facts = self._facts(files, effects)
+        replaced = asked_replacement(self.topology, self.options.replace or (), files, facts)
         every = functions_in_state(self.topology)
-        kept = functions_in_state(self.topology, replaced.roles) if replaced else every
-        place = found.fitting(
+        functions = functions_in_state(self.topology, replaced.roles) if replaced else every
+        place = files.fitting(
             facts,
-            kept=kept,
-            anew=every - kept,
+            stateful=functions,
+            recomputed=every - functions,
             replaced=replaced,
             allow_partition_change=self.options.allow_partition_change,
             allow_changed_functions=self.options.allow_changed_functions,
             allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
-        return placed_anew(place, self.topology, found)
+        return with_placement(place, self.topology, files)
 
     def _running(
         self,
@@ -253,68 +563,68 @@ class _Start:
         trigger: dict[str, Any],
         lease: leases.MachineLease,
         barrier: StopBarrier,
-        found: CheckpointFiles | None,
+        files: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
         """The query that runs, what its metrics count, and what keeps that."""
-        facts, known, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
-        topology = settled.with_sinks(policies.under(self.topology, facts.effects), known)
-        given = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
-        with settled.handed_registries(self.spark, topology.plan.sources) as registries:
-            with settings.query_settings(*given):
-                read = settled.sources_with_schemas(topology.plan.sources, known, registries)
-                compiled, metrics = self._compiled(topology, place, read, found)
-                writer = sinks.prepared(
+        facts, schemas, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
+        topology = formats.with_sinks(under(self.topology, facts.effects), schemas)
+        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
+        with formats.handed_registries(self.spark, topology.plan.sources) as registries:
+            with session.query_settings(*settings):
+                read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
+                compiled, metrics = self._compiled(topology, place, read, files)
+                writer = outputs.prepared(
                     compiled,
-                    [(sink, sink.target) for sink in topology.plan.sinks],
+                    topology.plan.sinks,
                     kafka=kafka,
                     query_name=self.options.name,
                     checkpoint=place.place.path,
-                    trigger=self._together.trigger(trigger),
+                    trigger=self._inputs.trigger(trigger),
                     identity=place.identity(topology.plan.application),
                     barrier=barrier,
                     written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
                     lease=lease,
-                    plans=Plans.of(place, lease, planned),
-                    secure=partial(self._secure, lease, found),
+                    plans=Plans.of(place, lease),
+                    secure=partial(self._secure, lease, files, place),
                 )
             join_journal = JournalWriter.joining(place.place, self.options.explain, barrier, lease.check)
-            self._hand_over(found, place, planned, given)  # everything has been checked
-            self._record(place, lease, found)
-            limits = planning(self.spark, self._together, place)
-            barrier.passing = (kept := LifetimeTotals(place, metrics, limits)).before_commit
+            self._secure(lease, files, place)  # a single writer of Spark's has not asked for the lease
+            self._hand_over(files, place, planned, settings)  # everything has been checked
+            self._record(place, lease)
+            limits = planning(self.spark, self._inputs, place)
+            barrier.passing = (lifetime := LifetimeTotals(place, metrics, limits)).before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
-            with settings.query_settings(*given):
-                query = lease.begun(writer.start())
-        return query, metrics, kept
+            with session.query_settings(*settings):
+                return lease.begun(writer.start()), metrics, lifetime
 
     def _barrier(
-        self, place: Checkpoint, lease: leases.MachineLease, before: Callable[[int], None] | None = None
+        self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[int], None] | None = None
     ) -> StopBarrier:
-        """The barrier of a query: before each batch it calls `before`, and gives tasks the topics of patterns."""
-        barrier, read, kafka = StopBarrier(before), self.topology.plan.sources, self.options.kafka
+        """The barrier of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
+        barrier, read, kafka = StopBarrier(on_start), self.topology.plan.sources, self.options.kafka
         if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
             numbers = TopicNumbers(place, read, kafka, lease.check, allow_recreated=self.options.allow_recreated_topics)
             barrier.join(numbers.before, needed=True)
         return barrier
 
-    def _hand_over(self, found: CheckpointFiles | None, place: Checkpoint, planned: int, given: Any) -> None:
+    def _hand_over(self, files: CheckpointFiles | None, place: Checkpoint, planned: int, settings: Any) -> None:
         """Hand the checkpoint over to the topology, if that has changed."""
-        if place.change is None or found is None or found.binding is None:
+        if place.change is None or files is None or files.binding is None:
             return
-        with settings.query_settings(*given):
+        with session.query_settings(*settings):
             read, added = self.topology.plan.sources, place.change.added_sources
-            begun = sources.begun_topics(self.spark, read, self.options.kafka, added)
-            Handover(self.topology, found.place, found.binding, place, planned, begun).run()
+            topics = sources.begun_topics(self.spark, read, self.options.kafka, added)
+            Handover(self.topology, files.place, files.binding, place, planned, topics).run()
 
-    def _begins(self, place: Checkpoint, found: CheckpointFiles | None) -> bootstrap.Begins:
+    def _begins(self, place: Checkpoint, files: CheckpointFiles | None) -> bootstrap.Begins:
         """The bootstraps of inputs, and how far the query is in them; a change of the topology continues from there."""
-        if place.change is not None and found is not None and found.binding is not None:
-            return bootstrap.Begins.of(self.folder, place.facts.begins, found.place, found.binding.inputs)
+        if place.change is not None and files is not None and files.binding is not None:
+            return bootstrap.Begins.of(self.folder, place.facts.begins, files.place, files.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
 
     def _compiled(
-        self, topology: Physical, place: Checkpoint, read: Sequence[SourceNode], found: CheckpointFiles | None
+        self, topology: Physical, place: Checkpoint, read: Sequence[SourceNode], files: CheckpointFiles | None
     ) -> tuple[CompiledFrame, Counted]:
         """The frame that the sinks read, and what its metrics count."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
@@ -328,39 +638,42 @@ class _Start:
             headers=topology.plan.headers,
             cases=False,
             observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
-            direct_sinks=sinks.can_be_direct(spark, topology.plan),
-            numbered=any(sink.target.topic is None for sink in topology.plan.sinks),
             measured=True,
-            written=WRITTEN if self.options.metrics_port is not None or log_line.is_wanted() else None,
             journaled=self.options.explain is not False,
         )
-        begins = self._begins(place, found)
-        begins.check(available_now=self.options.available_now, together=bool(self._together))
-        given = (self._together.gated(limited(self.options.kafka, place)), self.folder)
+        begins = self._begins(place, files)
+        begins.check(available_now=self.options.available_now, aligned=bool(self._inputs))
+        scan_args = (self._inputs.gated(limited(self.options.kafka, place)), self.folder)
         added = () if place.change is None else place.change.added_sources
-        begun = frozenset(s.name for s in read if place.begun and s.name not in added)
+        started = frozenset(s.name for s in read if place.begun and s.name not in added)
         dropped = dropped_source(topology.plan)
         scans = sources.scan(
-            spark, read, *given, begun=begun, partitions=facts.partitions, begins=begins, dropped=dropped
+            spark,
+            read,
+            *scan_args,
+            started_sources=started,
+            partitions=facts.partitions,
+            begins=begins,
+            dropped=dropped,
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
-        return compiled, Counted.of(physical, metric_names(physical), blind=compiled.uncounted)
+        return compiled, Counted.of(physical, metric_names(physical))
 
     def _facts(
-        self, found: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
+        self, files: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
     ) -> CheckpointFacts:
         """The facts of this start; `recorded`: partition counts, if Kafka is not to be asked."""
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
-        shards, tasks = layout_of(self.options, found.binding, self.spark.sparkContext.defaultParallelism)
+        shards, tasks = layout_of(self.options, files.binding, self.spark.sparkContext.defaultParallelism)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
-        with settings.alone(self.spark, effects["session"]):
+        with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
         partitions = self._partitions() if recorded is None else recorded
         clock = effects["idle_after_ms"] > 0 or self.topology.by_wall
-        begins = bootstrap.recorded(plan.sources, found.binding.begins if found.binding else None)
+        begins = bootstrap.recorded(plan.sources, files.binding.begins if files.binding else None)
         return CheckpointFacts(
             topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,
@@ -372,7 +685,7 @@ class _Start:
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
-            **placed(self.topology, found, shards, tasks),
+            **placement_facts(self.topology, files, shards, tasks),
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},
@@ -380,13 +693,13 @@ class _Start:
             ),
             inputs=sources.inputs_of(plan.sources, begins, clock=clock),
             begins=begins,
-            **self._topics.facts(found.binding, ask=recorded is None),
+            **self._topics.facts(files.binding, ask=recorded is None),
         )
 
     @cached_property
-    def _together(self) -> SynchronizedInputs:
-        given = (self.topology.plan.sources, self.options.kafka)
-        return SynchronizedInputs.of(*given, available_now=self.options.available_now)
+    def _inputs(self) -> SynchronizedInputs:
+        inputs = (self.topology.plan.sources, self.options.kafka)
+        return SynchronizedInputs.of(*inputs, available_now=self.options.available_now)
 
     @cached_property
     def _topics(self) -> TopicIds:

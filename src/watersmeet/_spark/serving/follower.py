@@ -8,20 +8,66 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
 
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.serving.accumulated import ServedChanges
-from watersmeet._spark.serving.checkpointed import CheckpointedRows, committed, is_committed, planned
-from watersmeet._spark.serving.errors import NotServed
-from watersmeet._spark.serving.replica import NONE, Replica
-from watersmeet._spark.serving.stores import ServedStore
-from watersmeet._spark.sinks.barrier import StopBarrier
-from watersmeet._worker.handed_back import PROPERTY, AskedChanges, ServedChange
+from watersmeet._engine.row_sizes import decode
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.serving.replica import NONE, NotServed, Replica, ServedStore
+from watersmeet._spark.stores.read import StateReader
+from watersmeet._worker.served_changes import PROPERTY, AskedChanges, ServedChange
 from watersmeet.errors import WatersmeetError
+
+# The rows of served tables in a checkpoint, as the engine keeps them: what a replica begins with.
+
+
+@dataclass(frozen=True)
+class CheckpointedRows:
+    """Reads the tables of one batch."""
+
+    place: Folder  # where Spark's logs and state lie
+    batch: int  # the batch, committed
+
+    def of(self, store: ServedStore) -> Iterator[pa.Table]:
+        """All rows of a table, some at a time: a task's, at most, are in memory."""
+        frame: DataFrame = StateReader(self.place, self.batch).engine_rows(store.stored, store.labels)
+        for row in frame.toLocalIterator():
+            yield decode(bytes(row["content"]))
+
+
+def planned(place: Folder) -> int:
+    """Number of the last batch that is planned; -1: none."""
+    return max(map(int, place.names("offsets/[0-9]*")), default=-1)
+
+
+def committed(place: Folder) -> int:
+    """Number of the last batch that is committed; -1: none."""
+    return max(map(int, place.names("commits/[0-9]*")), default=-1)
+
+
+def is_committed(place: Folder, batch: int) -> bool:
+    """Whether a batch is, by one look at one file."""
+    return bool(place.text(f"commits/{batch}"))
+
+
+# The accumulator by which tasks hand back changes of served tables: Spark's own, failed tasks have no part in it.
+
+
+class ServedChanges(AccumulatorParam[list[ServedChange]]):
+    """Changes, as an accumulator adds them up."""
+
+    def zero(self, value: list[ServedChange]) -> list[ServedChange]:
+        return []
+
+    def addInPlace(self, value1: list[ServedChange], value2: list[ServedChange]) -> list[ServedChange]:
+        value1.extend(value2)
+        return value1
+
 
 _LOOK_SECONDS, _LOOK_ELSEWHERE_SECONDS = 0.005, 0.1
 """Between two looks for a commit: on a disk of this machine, and on another file system."""
@@ -29,6 +75,7 @@ _READINGS = 5
 """Of a checkpoint, whose query lets go of the state that is read."""
 _WAITING_SHARE = 4
 """Of the bytes that a replica may have, what may wait to be applied; beyond, the checkpoint is read again."""
+_CARRIER_BYTES = 500
 _QUERY_SECONDS = 1.0
 """Between two looks whether the query still runs."""
 
@@ -42,8 +89,9 @@ class EndedBatch:
 
     @property
     def bytes(self) -> int:
-        """Size of the changes as they came."""
-        return sum(len(rows) for change in self.changes or () for rows in change.rows or ())
+        """Size of the changes as they came, and of what carries them."""
+        carried = [len(rows) for change in self.changes or () for rows in change.rows or ()]
+        return _CARRIER_BYTES * (1 + len(self.changes or ())) + sum(carried)
 
 
 class BatchChangesOfTasks:
@@ -53,47 +101,49 @@ class BatchChangesOfTasks:
     ----------
     spark : the session.
     stores : the tables.
-    ended : is given each batch.
+    on_batch : is given each batch.
     """
 
-    def __init__(self, spark: SparkSession, stores: Sequence[ServedStore], ended: Callable[[EndedBatch], None]) -> None:
+    def __init__(
+        self, spark: SparkSession, stores: Sequence[ServedStore], on_batch: Callable[[EndedBatch], None]
+    ) -> None:
         self._context = spark.sparkContext
         self._labels = {store.stored: list(store.labels) for store in stores}
         self._stores = stores
-        self._told = self._context.accumulator([], ServedChanges())
-        self._ended = ended
+        self._accumulator = self._context.accumulator([], ServedChanges())
+        self._on_batch = on_batch
         self._closed = False
         self._under_way: int | None = None
 
     def join(self, barrier: StopBarrier) -> None:
         """Have the barrier call this object before and after each batch from now on."""
-        barrier.join(self._begin, self._end)
+        barrier.join(self._start, self._end)
 
     def close(self) -> None:
         """Ask for nothing from the next batch on."""
         self._closed = True
 
-    def _begin(self, batch: int) -> None:
+    def _start(self, batch: int) -> None:
         if self._closed:
             self._context.setLocalProperty(PROPERTY, "")
             return
         # what a batch has left that failed, or a task that was run twice and ended late
-        self._taken()
-        self._context.setLocalProperty(PROPERTY, AskedChanges.text(batch, self._labels, self._told))
+        self._drain()
+        self._context.setLocalProperty(PROPERTY, AskedChanges.text(batch, self._labels, self._accumulator))
         self._under_way = batch
 
     def _end(self, batch: int) -> None:
         if not self._closed and self._under_way == batch:
-            taken = [change for change in self._taken() if change.batch == batch]
+            changes = [change for change in self._drain() if change.batch == batch]
             # several stores may be of one table
-            told = [c._replace(store=s.name) for c in taken for s in self._stores if s.stored == c.store]
-            self._ended(EndedBatch(batch, told))
+            store_changes = [c._replace(store=s.name) for c in changes for s in self._stores if s.stored == c.store]
+            self._on_batch(EndedBatch(batch, store_changes))
 
-    def _taken(self) -> list[ServedChange]:
-        told = self._told.value
-        found = told[:]
-        del told[: len(found)]
-        return found
+    def _drain(self) -> list[ServedChange]:
+        pending = self._accumulator.value
+        changes = pending[:]
+        del pending[: len(changes)]
+        return changes
 
 
 class Follower:
@@ -112,7 +162,7 @@ class Follower:
         self._look = _LOOK_ELSEWHERE_SECONDS if place.here() is None else _LOOK_SECONDS
         self._batches: queue.SimpleQueue[EndedBatch] = queue.SimpleQueue()
         self._tasks = BatchChangesOfTasks(spark, list(replica.stores.values()), self._wait)
-        self._waiting = 0
+        self._counting = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watersmeet replica", daemon=True)
 
@@ -128,12 +178,15 @@ class Follower:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _wait(self, ended: EndedBatch) -> None:
+    def _wait(self, batch: EndedBatch) -> None:
         """Take a batch; called by the thread that runs it."""
-        if self._waiting + ended.bytes > self._replica.max_bytes // _WAITING_SHARE:
-            ended = EndedBatch(ended.number, None)
-        self._waiting += ended.bytes
-        self._batches.put(ended)
+        most = self._replica.max_bytes
+        room = min(most // _WAITING_SHARE, most - self._replica.size)
+        with self._counting:
+            if self._replica.waiting + batch.bytes > room:
+                batch = EndedBatch(batch.number, None)
+            self._replica.waiting += batch.bytes
+        self._batches.put(batch)
 
     def _run(self) -> None:
         try:
@@ -142,24 +195,25 @@ class Follower:
             self._load()
             while not self._closed.is_set():
                 try:
-                    ended = self._batches.get(timeout=_QUERY_SECONDS)
+                    batch = self._batches.get(timeout=_QUERY_SECONDS)
                 except queue.Empty:
                     continue
-                self._waiting -= ended.bytes
-                self._advance(ended)
+                with self._counting:
+                    self._replica.waiting -= batch.bytes
+                self._advance(batch)
         except Exception as failure:
             if not self._closed.is_set():
                 self._replica.refuse(_refusal(failure))
                 self._tasks.close()
 
-    def _advance(self, ended: EndedBatch) -> None:
+    def _advance(self, batch: EndedBatch) -> None:
         has = self._replica.batch
-        if (has is not None and ended.number <= has) or not self._is_there(ended.number):
+        if (has is not None and batch.number <= has) or not self._is_there(batch.number):
             return
-        if ended.changes is None or any(change.rows is None for change in ended.changes):
+        if batch.changes is None or any(change.rows is None for change in batch.changes):
             self._load()
         else:
-            self._replica.apply(ended.number, ended.changes)
+            self._replica.apply(batch.number, batch.changes)
 
     def _load(self) -> None:
         """Read the tables from the checkpoint; batches up to that one are passed over when their changes come."""

@@ -7,8 +7,9 @@ changed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 from urllib.parse import quote
@@ -18,15 +19,131 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._plan.nodes import SourceNode
-from watersmeet._spark.analysis.analysed_plan import streams_in
-from watersmeet._spark.checkpoint.batches import last_committed
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.checkpoint.offsets import TOPICS
-from watersmeet._spark.sources import static
+from watersmeet._spark.checkpoint.folders import RESTORE, Folder
+from watersmeet._spark.checkpoint.record import TOPICS
+from watersmeet._spark.checkpoint.spark_logs import last_committed
+from watersmeet._spark.columns import streams_in
+from watersmeet._spark.session import warn
 from watersmeet._spark.sources.rows import columns_of, order_columns
-from watersmeet.errors import ChangedTopology, ConfigError
-from watersmeet.io.bootstrap import Bootstrap
-from watersmeet.io.dataframes import Rows
+from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
+from watersmeet.io.endpoints import Rows
+from watersmeet.io.topics import Bootstrap
+
+# Static DataFrames beside streams: written once under the checkpoint, read as a stream of files.
+#
+# Spark refuses the union of static and streaming frames. The copy is taken at the first start and stays: a
+# restart must find the rows that the checkpoint has counted. Where the DataFrame has others by then, it is said.
+
+ROWS_PER_FILE = 1_000_000
+_PART = "part-*"
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of the rows."""
+
+    rows: int  # how many
+    digest: str  # a sum over all of them, in any order; of columns that Spark has hashes for
+    schema: str  # their types
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> Content:
+        """The content of a scan's rows: what is in them, not where they lie."""
+        kinds = {name: kind for name, kind in rows.dtypes if not name.startswith("order_")}
+        hashed = [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
+        digest = F.sum(F.xxhash64(*hashed).cast("decimal(38,0)")).cast("string")
+        summary = rows.agg(F.count(F.lit(1)).alias("rows"), F.coalesce(digest, F.lit("0")).alias("digest")).collect()[0]
+        return cls(summary["rows"], summary["digest"], _schema(rows))
+
+
+def as_stream(
+    rows: DataFrame,
+    order: Sequence[str],
+    folder: Folder,
+    name: str,
+    *,
+    at_once: bool = False,
+    is_restart: bool = False,
+) -> DataFrame:
+    """The rows of a scan, ordered by their ordering columns, as a stream.
+
+    Parameters
+    ----------
+    folder, name : where the copy lies.
+    at_once : whether all its rows make one batch.
+    is_restart : whether the checkpoint's sources have begun, so that the copy must be there. Else it is taken (anew).
+    """
+    place = quote(name, safe="")
+    copy, done = folder.below(place), folder.below(f"{place}.done")
+    if is_restart:
+        _check(rows, copy, done, name)
+    else:
+        take(rows, order, copy, done)
+    reader = folder.spark.readStream.schema(rows.schema)
+    return (reader if at_once else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
+
+
+def take(rows: DataFrame, order: Sequence[str], copy: Folder, done: Folder) -> None:
+    """Write the rows of a scan, ordered, as files, and what there is beside them."""
+    # one task writes one file after the other, so that their order in time is the order of the rows
+    ordered = rows.coalesce(1).sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
+    ordered.write.option("maxRecordsPerFile", ROWS_PER_FILE).mode("overwrite").parquet(copy.path)
+    content = Content.of(copy.spark.read.schema(rows.schema).parquet(copy.path))
+    description = json.dumps({"files": len(copy.names(_PART)), **asdict(content)})
+    copy.spark.range(1).select(F.lit(description)).coalesce(1).write.mode("overwrite").text(done.path)
+
+
+def check_whole(copy: Folder, done: Folder, subject: str) -> int:
+    """How many files a copy has."""
+    expected, count = _description(done), len(copy.names(_PART))
+    if expected is None or expected[0] != count:
+        raise CorruptData(
+            f"The checkpoint's copy of the {subject} is incomplete.",
+            given=f"{copy}: {count} files, "
+            + ("their number is not recorded" if expected is None else f"{expected[0]} expected"),
+            hint=RESTORE,
+        )
+    return count
+
+
+def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
+    check_whole(copy, done, f"static DataFrame {name!r}")
+    description = _description(done)
+    assert description is not None
+    content, schema = description[1], _schema(rows)
+    if content.schema != schema:
+        raise ChangedTopology(
+            f"The static DataFrame {name!r} has other types than the copy of it in the checkpoint.",
+            given=f"{schema}; the copy has {content.schema}",
+            hint="Give it the types that it had at the first start, or begin a new checkpoint.",
+        )
+    current = Content.of(rows)
+    if current != content:
+        difference = (
+            f"{current.rows} rows, {content.rows} in the copy"
+            if current.rows != content.rows
+            else "as many rows, others"
+        )
+        warn(
+            f"The static DataFrame {name!r} has changed since the first start ({difference}), which has a copy of it.",
+            "begin a new checkpoint to take it as it is now; read what changes as a stream.",
+        )
+
+
+def _schema(rows: DataFrame) -> str:
+    """Names and types; what may be null is another matter where rows come from files."""
+    return ", ".join(f"{name} {kind}" for name, kind in rows.dtypes)
+
+
+def _description(done: Folder) -> tuple[int, Content] | None:
+    """How many files a copy has, and what is in them; None: it was not made, or not to its end."""
+    try:
+        written = [json.loads(content) for content in done.contents(_PART).values()]
+        files = [int(entry.pop("files")) for entry in written]
+        return files[0], Content(**written[0])
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None
+
 
 Recorded = Mapping[str, Mapping[str, Any]]
 """By the name of its source, of each copy: its columns (`schema`), and whether it is a `snapshot`."""
@@ -37,59 +154,43 @@ def begin_of(name: str) -> str:
     return f"begin {name}"
 
 
-def types_of(begin: Bootstrap) -> tuple[DataType, DataType]:
-    """Types of key and value.
-
-    Raises
-    ------
-    TopologyError : a column that is not there, a timestamp of another type, rows without an order.
-    """
-    kinds = {field.name: field.dataType for field in _columns(begin).schema}
+def types_of(bootstrap: Bootstrap) -> tuple[DataType, DataType]:
+    kinds = {field.name: field.dataType for field in _columns(bootstrap).schema}
     return kinds["key"], kinds["value"]
 
 
-def recorded(sources: Sequence[SourceNode], known: Recorded | None) -> Recorded:
+def recorded(sources: Sequence[SourceNode], previous: Recorded | None) -> Recorded:
     """The bootstraps of a checkpoint's inputs.
 
     Parameters
     ----------
-    known : what is recorded already; None: nothing has begun upon it.
-
-    Raises
-    ------
-    ChangedTopology : the program has something of an input that has begun without.
+    previous : what is recorded already; None: nothing has begun upon it.
     """
-    given = {source.name: source.bootstrap for source in sources if source.bootstrap is not None}
-    if known is None:
+    bootstraps = {source.name: source.bootstrap for source in sources if source.bootstrap is not None}
+    if previous is None:
         return {
-            name: {"snapshot": begin.is_snapshot, "schema": _columns(begin).schema.jsonValue()}
-            for name, begin in given.items()
+            name: {"snapshot": bootstrap.is_snapshot, "schema": _columns(bootstrap).schema.jsonValue()}
+            for name, bootstrap in bootstraps.items()
         }
-    late = sorted(set(given) - set(known))
-    if late:
+    added = sorted(set(bootstraps) - set(previous))
+    if added:
         raise ChangedTopology(
-            f"The checkpoint has begun without the bootstrap= of {', '.join(late)}.",
-            given=f"bootstrap= of {', '.join(late)}",
+            f"The checkpoint has begun without the bootstrap= of {', '.join(added)}.",
+            given=f"bootstrap= of {', '.join(added)}",
             hint="Leave it out, or begin a new checkpoint.",
         )
     # a change of the topology may have left inputs out
-    return {source.name: known[source.name] for source in sources if source.name in known}
+    return {source.name: previous[source.name] for source in sources if source.name in previous}
 
 
 @dataclass(frozen=True)
 class Begins:
-    """The bootstraps of a checkpoint's inputs, and how far the query is in them.
+    """The bootstraps of a checkpoint's inputs, and how far the query is in them."""
 
-    Parameters
-    ----------
-    folder : the checkpoint's.
-    recorded : what is recorded.
-    ends : where the sources of Spark's query were at the end of the last batch that was committed, by their names; none
-        before that.
-    """
-
-    folder: Folder
-    recorded: Recorded
+    folder: Folder  # the checkpoint's
+    recorded: Recorded  # what is recorded
+    # where the sources of Spark's query were at the end of the last batch that was committed, by their names; none
+    # before that
     ends: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -115,21 +216,17 @@ class Begins:
         histories = (name for name in self.names if not self.recorded[name]["snapshot"])
         return tuple(name for name in histories if not self._read(name))
 
-    def check(self, *, available_now: bool, together: bool) -> None:
+    def check(self, *, available_now: bool, aligned: bool) -> None:
         """Raise if a history waits, and the start is not one that processes it.
 
         Parameters
         ----------
         available_now : whether it takes what is there, and ends.
-        together : whether it keeps topics together, which wait for the history.
-
-        Raises
-        ------
-        ConfigError : so it is.
+        aligned : whether it keeps topics together, which wait for the history.
         """
-        if self.waiting and (together or not available_now):
+        if self.waiting and (aligned or not available_now):
             names = ", ".join(self.waiting)
-            without = " and without max_task_idle" if together else ""
+            without = " and without max_task_idle" if aligned else ""
             raise ConfigError(
                 f"The bootstrap= of {names} has not been processed yet.",
                 given=f"bootstrap= of {names}",
@@ -151,29 +248,25 @@ class Begins:
 
     def _files(self, name: str) -> int:
         copy, done = self._copy(name)
-        return static.check_whole(copy, done, f"history of {name!r}")
+        return check_whole(copy, done, f"history of {name!r}")
 
-    def stream(self, source: SourceNode, number: int, *, begun: bool) -> tuple[DataFrame, tuple[str, ...]]:
+    def stream(self, source: SourceNode, number: int, *, is_restart: bool) -> tuple[DataFrame, tuple[str, ...]]:
         """The copy's rows in the columns of a scan, and its ordering columns.
 
         Parameters
         ----------
         number : of the source in the plan.
-        begun : whether the checkpoint's sources have begun, so that the copy must be there. Else it is taken (anew).
-
-        Raises
-        ------
-        CorruptData : the copy is not whole any more.
+        is_restart : whether the checkpoint's sources have begun, so that the copy must be there; else it is taken.
         """
-        said = self.recorded[source.name]
-        (copy, done), schema = self._copy(source.name), StructType.fromJson(said["schema"])
+        record = self.recorded[source.name]
+        (copy, done), schema = self._copy(source.name), StructType.fromJson(record["schema"])
         order = tuple(name for name in schema.names if name.startswith("order_"))
-        if begun:
-            static.check_whole(copy, done, f"{'snapshot' if said['snapshot'] else 'history'} of {source.name!r}")
+        if is_restart:
+            check_whole(copy, done, f"{'snapshot' if record['snapshot'] else 'history'} of {source.name!r}")
         else:
-            static.take(_columns(source.bootstrap), order, copy, done)
+            take(_columns(source.bootstrap), order, copy, done)
         reader = self.folder.spark.readStream.schema(schema)
-        rows = (reader if said["snapshot"] else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
+        rows = (reader if record["snapshot"] else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
         return source_rows(rows, number, order), order
 
     def nothing_yet(self, frame: DataFrame) -> DataFrame:
@@ -184,7 +277,7 @@ class Begins:
         copy, _ = self._copy(self.names[0])
         reader = self.folder.spark.readStream.schema("ts bigint").option("pathGlobFilter", "none")
         none = reduce(DataFrame.union, [reader.parquet(copy.path) for _ in range(streams_in(frame) or 1)])
-        return none.select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in frame.schema))
+        return none.select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in frame.schema))
 
     def _copy(self, name: str) -> tuple[Folder, Folder]:
         home, place = self.folder.below("watersmeet/bootstrap"), quote(name, safe="")
@@ -212,16 +305,16 @@ def source_rows(rows: DataFrame, number: int, order: Sequence[str]) -> DataFrame
     return frame
 
 
-def _columns(begin: Bootstrap) -> DataFrame:
+def _columns(bootstrap: Bootstrap) -> DataFrame:
     """The copied columns: ts, key, value, and the order of the rows."""
-    if not begin.is_snapshot:
-        rows = Rows(begin.frame, begin.key, begin.value, begin.timestamp, begin.order)
+    if not bootstrap.is_snapshot:
+        rows = Rows(bootstrap.frame, bootstrap.key, bootstrap.value, bootstrap.timestamp, bootstrap.order)
         stamp, key, value = columns_of(rows)
         order = order_columns(rows)
     else:
-        at = F.lit(0).cast("bigint") if begin.timestamp is None else begin.timestamp
-        stamp, key, value = columns_of(Rows(begin.frame, begin.key, begin.value, at))
+        at = F.lit(0).cast("bigint") if bootstrap.timestamp is None else bootstrap.timestamp
+        stamp, key, value = columns_of(Rows(bootstrap.frame, bootstrap.key, bootstrap.value, at))
         # rows of a key have an order by their times; what is left to chance stays as it is, since it is copied
         order = [stamp.alias("order_0"), F.monotonically_increasing_id().alias("order_1")]
-    frame: DataFrame = begin.frame.select(stamp.alias("ts"), key.alias("key"), value.alias("value"), *order)
+    frame: DataFrame = bootstrap.frame.select(stamp.alias("ts"), key.alias("key"), value.alias("value"), *order)
     return frame

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,22 +15,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
-from watersmeet._spark.analysis.analysis import analysed, flaw_of
+from watersmeet._spark.columns import analysed, flaw_of
+from watersmeet._spark.sources.topics import TopicRows
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt
-from watersmeet.io.dataframes import Rows
+from watersmeet.io.endpoints import Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
 FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")
 
 
 def row_types(origin: Rows) -> tuple[DataType, DataType]:
-    """Types of key and value.
-
-    Raises
-    ------
-    TopologyError : a column that is not there, a timestamp of another type, rows without an order.
-    """
     key, value = analysed(rows_of(origin, 0), F.col("s0_key"), F.col("s0_value"))
     return key, value
 
@@ -51,12 +47,7 @@ def rows_of(origin: Rows, number: int) -> DataFrame:
 
 
 def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
-    """Timestamp in ms, key and value.
-
-    Raises
-    ------
-    TopologyError : a column that is not there, a timestamp of another type.
-    """
+    """Timestamp in ms, key and value."""
     # no timestamp at all is what Kafka writes as -1
     key = _picked(origin, origin.key, "key")
     value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
@@ -65,25 +56,15 @@ def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
 
 
 def order_columns(origin: Rows) -> list[Column]:
-    """The columns that order the rows, as order_0, order_1, ...
-
-    Raises
-    ------
-    TopologyError : there are none.
-    """
-    return [_named(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
+    """The columns that order the rows, as order_0, order_1, ..."""
+    return [_column(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
 
 
 def order_of(origin: Rows) -> tuple[str, ...]:
-    """The ordering columns: those that were named, or those that Parquet files have by themselves.
-
-    Raises
-    ------
-    TopologyError : none were named, and these rows have none of their own.
-    """
+    """The ordering columns: those that were named, or those that Parquet files have by themselves."""
     if origin.order is not None:
         for name in origin.order:  # each is checked
-            _type(origin, _named(origin, name), "order")
+            _type(origin, _column(origin, name), "order")
         return tuple(origin.order)
     try:
         analysed(origin.frame, *map(F.col, FILE_ORDER))
@@ -91,16 +72,16 @@ def order_of(origin: Rows) -> tuple[str, ...]:
         raise TopologyError(
             "The rows of this DataFrame need an order: order=None.",
             given="order=None, for a DataFrame that is not read from Parquet files",
-            hint=f"Name the columns that order them: order=[...]. {_known(origin.frame)}",
+            hint=f"Name the columns that order them: order=[...]. {_columns_hint(origin.frame)}",
         ) from None
     return FILE_ORDER
 
 
 def _value_names(origin: Rows) -> list[str]:
     keys = [origin.key] if isinstance(origin.key, str) else origin.key
-    taken = {*(origin.order or ()), *(keys if isinstance(keys, list | tuple) else ())}
-    taken |= {origin.timestamp} if isinstance(origin.timestamp, str) else set()
-    names = [name for name in origin.frame.columns if name not in taken]
+    reserved = {*(origin.order or ()), *(keys if isinstance(keys, list | tuple) else ())}
+    reserved |= {origin.timestamp} if isinstance(origin.timestamp, str) else set()
+    names = [name for name in origin.frame.columns if name not in reserved]
     if not names:
         raise TopologyError(
             "The DataFrame has no column left for the value: value=None.",
@@ -110,22 +91,22 @@ def _value_names(origin: Rows) -> list[str]:
     return names
 
 
-def _named(origin: Rows, name: str) -> Column:
+def _column(origin: Rows, name: str) -> Column:
     """The column of that name; else the expression that the name is (a field of a struct)."""
     return F.col(f"`{name}`") if name in origin.frame.columns and "`" not in name else F.col(name)
 
 
-def _picked(origin: Rows, what: Any, role: str) -> Column:
-    column = what
-    if isinstance(what, str):
-        column = _named(origin, what)
-    elif isinstance(what, list | tuple) and what and all(isinstance(name, str) for name in what):
-        column = F.struct(*[_named(origin, name).alias(name) for name in what])
+def _picked(origin: Rows, selector: Any, role: str) -> Column:
+    column = selector
+    if isinstance(selector, str):
+        column = _column(origin, selector)
+    elif isinstance(selector, list | tuple) and selector and all(isinstance(name, str) for name in selector):
+        column = F.struct(*[_column(origin, name).alias(name) for name in selector])
     if not isinstance(column, Column):
         raise TopologyError(
-            f"The {role} of a DataFrame must be a column name, several names, or a Column, and not {what!r:.80}.",
-            given=repr(what),
-            hint=_known(origin.frame),
+            f"The {role} of a DataFrame must be a column name, several names, or a Column, and not {selector!r:.80}.",
+            given=repr(selector),
+            hint=_columns_hint(origin.frame),
         )
     _type(origin, column, role)
     # a static one is evaluated once, into a copy in the checkpoint
@@ -139,25 +120,25 @@ def _type(origin: Rows, column: Column, role: str) -> DataType:
     try:
         return analysed(origin.frame, column)[0]
     except AnalysisException as error:
-        said: dict[str, str] = error.getMessageParameters() or {}
-        name = said.get("objectName", str(column).removeprefix("Column<'").removesuffix("'>")).strip("`")
+        parameters: dict[str, str] = error.getMessageParameters() or {}
+        name = parameters.get("objectName", str(column).removeprefix("Column<'").removesuffix("'>")).strip("`")
         near = get_close_matches(name, origin.frame.columns, n=1)
         meant = f"Did you mean {role}={near[0]!r}? " if near else ""
         raise TopologyError(
             f"The {role} is no column of the DataFrame: {role}={name!r}.",
-            hint=f"{meant}Name it: {role}=... {_known(origin.frame)}",
+            hint=f"{meant}Name it: {role}=... {_columns_hint(origin.frame)}",
         ) from None
 
 
-def _known(frame: DataFrame) -> str:
+def _columns_hint(frame: DataFrame) -> str:
     return f"Its columns are {', '.join(frame.columns)}."
 
 
 def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
-    given = origin.timestamp
-    if callable(given) and not isinstance(given, Column):
-        given = adapt(given, ("key", "value"), "timestamp extractor")(key, value)
-    column = _picked(origin, given, "timestamp")
+    timestamp = origin.timestamp
+    if callable(timestamp) and not isinstance(timestamp, Column):
+        timestamp = adapt(timestamp, ("key", "value"), "timestamp extractor")(key, value)
+    column = _picked(origin, timestamp, "timestamp")
     kind = _type(origin, column, "timestamp")
     if isinstance(kind, TimestampType):
         return F.unix_millis(column)
@@ -168,3 +149,37 @@ def _timestamp(origin: Rows, key: Column, value: Column) -> Column:
         f"{kind.simpleString()}.",
         hint='Change it: timestamp=F.to_timestamp("name"), or F.col("name").cast("timestamp").',
     )
+
+
+# Source rows, as packing takes them in: those of topics as bytes, which are decoded where somebody needs that.
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A frame of source rows."""
+
+    # rows with the columns root (number of the source in the plan), ts (ms), partition, offset, reason (0 fine, 1
+    # negative timestamp, 2 undecodable), headers where a topic keeps them, and per source n s{n}_key and s{n}_value,
+    # null in the rows of others, and of topics with plain formats alone raw_key, raw_value; raw_headers where a topic
+    # has dead letters; their source has s{n}_headers, too
+    made: DataFrame | TopicRows
+    roots: tuple[str, ...]  # names of the sources in it
+    # columns by which all rows of a batch are sorted and numbered, in one task; none: they have their places
+    order: tuple[str, ...] = ()
+    begins: bool = False  # whether the rows are what a source begins with, which no policy of its topic's is for
+    snapshot: bool = False  # whether they are a table's snapshot
+
+    @property
+    def topics(self) -> TopicRows | None:
+        """The rows, where keys and values come as bytes, which the workers decode."""
+        return self.made if isinstance(self.made, TopicRows) else None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as functions of Spark's need them."""
+        return self.made.frame if isinstance(self.made, TopicRows) else self.made
+
+    @property
+    def bare(self) -> DataFrame:
+        """The rows with what comes as bytes as it came."""
+        return self.made.bare if isinstance(self.made, TopicRows) else self.made

@@ -13,20 +13,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from types import MappingProxyType
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, StructField, StructType
 
-from watersmeet._engine.rows.topic_slots import MOST_PARTITIONS, TOPIC
+from watersmeet._engine.rows import MOST_PARTITIONS, TOPIC
 from watersmeet._plan.nodes import SourceNode, patterns_of
-from watersmeet._spark.formats import columns as of_columns
-from watersmeet._spark.session.connector import kafka_package
-from watersmeet._spark.session.origins import unnamed
+from watersmeet._spark import formats as of_columns
+from watersmeet._spark.credentials import unnamed
+from watersmeet._spark.machine import HEAP, bytes_of
+from watersmeet._spark.session import kafka_package
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.dead_letters import RAW_HEADERS
-from watersmeet._worker.formats.deserializers import (
+from watersmeet._worker.formats.decode import (
     NEGATIVE_TIMESTAMP,
     RAW,
     UNDECODABLE,
@@ -35,16 +36,19 @@ from watersmeet._worker.formats.deserializers import (
     Deserializers,
     refused,
 )
+from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
+from watersmeet.io.endpoints import DeadLetter, Policy
 from watersmeet.io.formats import Format
-from watersmeet.io.kafka import Kafka
-from watersmeet.io.policies import DeadLetter, Policy
+from watersmeet.io.kafka import Kafka, matches
 from watersmeet.io.topics import Topic
 
 Numbered = Sequence[tuple[int, SourceNode]]
 """Topic sources with their numbers in the plan."""
 Letters = Mapping[tuple[str, str], int]
 """By the name of a source, and a topic, the number of the source that has its dead letters for that topic."""
+MOST_OF_POLL = 5_000
+"""Records of a poll where their sizes allow it."""
 _PARTS = tuple(RAW)
 _LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -66,7 +70,7 @@ def read_topics(
     kafka: Kafka,
     headers: bool,
     *,
-    whole: bool = False,
+    full: bool = False,
     partitions: Mapping[str, int] | None = None,
     letters: Letters | None = None,
     starts: Mapping[str, Mapping[int, int]] | None = None,
@@ -76,20 +80,17 @@ def read_topics(
 
     Parameters
     ----------
-    whole : whether they are read from their beginning, and to their end in the first batch.
+    full : whether they are read from their beginning, and to their end in the first batch.
     partitions : how many each topic has; records of others fail the query. None: any pass.
     letters : where the dead letters of these sources are.
     starts : where partitions begin, by topic, if that is said of one; then of all.
     dropped : number of the source that has records which end later, as they came; None: there is none.
-
-    Raises
-    ------
-    ConfigError : the session has no Kafka connector.
     """
     names = [source.origin.name for _, source in topics if source.origin.pattern is None]
     patterns = patterns_of(source for _, source in topics)
-    options = reader_options(kafka, names, headers or bool(letters) or dropped is not None, patterns)
-    if whole:
+    poll, with_headers = records_of_poll(spark, kafka, names), headers or bool(letters) or dropped is not None
+    options = reader_options(kafka, names, with_headers, patterns, poll)
+    if full:
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             options.pop(name, None)
         options |= {"startingOffsets": "earliest"} | ({} if patterns else {"subscribe": ",".join(sorted({*names}))})
@@ -98,7 +99,7 @@ def read_topics(
         options["startingOffsets"] = json.dumps({**{log: {0: -2} for log in kafka.transactions}, **starts})
     try:
         records = spark.readStream.format("kafka").options(**options).load()
-        if kafka.transactions and not whole:
+        if kafka.transactions and not full:
             records = records.where(~F.col("topic").isin(*kafka.transactions))
     except AnalysisException as error:
         if "kafka" not in str(error).lower() or "find" not in str(error).lower():
@@ -111,12 +112,16 @@ def read_topics(
     return topic_rows(records, topics, headers, partitions, letters or {}, dropped)
 
 
-def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns: Sequence[str] = ()) -> dict[str, str]:
-    """The options of Spark's Kafka source."""
+def reader_options(
+    kafka: Kafka, topics: Sequence[str], headers: bool, patterns: Sequence[str] = (), poll: int = MOST_OF_POLL
+) -> dict[str, str]:
+    """The options of Spark's Kafka source; `poll`: records of a poll, where the connection does not say it."""
     names = sorted(set(topics))
-    some = "|".join([*(name.replace(".", "[.]") for name in names), *(f"(?:{each})" for each in patterns)])
+    alternatives = "|".join(
+        [*(name.replace(".", "[.]") for name in names), *(f"(?:{pattern})" for pattern in patterns)]
+    )
     return {
-        **({"subscribePattern": f"^(?:{some})$"} if patterns else {"subscribe": ",".join(names)}),
+        **({"subscribePattern": f"^(?:{alternatives})$"} if patterns else {"subscribe": ",".join(names)}),
         "startingOffsets": kafka.starting_offsets,
         "maxOffsetsPerTrigger": str(kafka.max_records_per_batch),
         "includeHeaders": str(headers).lower(),
@@ -127,7 +132,7 @@ def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns:
         # the broker's own default keeps the fetch of a small batch waiting for half a second
         "kafka.fetch.max.wait.ms": "5",
         # between two polls the client asks the broker for nothing, over and over: ten times the default's 500 records
-        "kafka.max.poll.records": "5000",
+        "kafka.max.poll.records": str(poll),
         # the system's own choice grows with the way to the broker, 64 kB do not
         "kafka.receive.buffer.bytes": "-1",
         **{f"kafka.{name}": value for name, value in java_settings(kafka).items()},
@@ -136,22 +141,36 @@ def reader_options(kafka: Kafka, topics: Sequence[str], headers: bool, patterns:
     }
 
 
+def records_of_poll(spark: SparkSession, kafka: Kafka, topics: Sequence[str]) -> int:
+    """How many records a poll may give, so that half of the heap holds those of all tasks at once.
+
+    Each counts as large as a whole batch may be in Kafka: a poll gives so many records, however large they are when
+    they are decompressed.
+    """
+    conf, context = spark.sparkContext.getConf(), spark.sparkContext
+    local = str(context.master).startswith("local")
+    heap = bytes_of(conf.get(HEAP if local else "spark.executor.memory") or "1g") or 1 << 30
+    cores = context.defaultParallelism if local else int(conf.get("spark.executor.cores") or 1)
+    most = heap // (2 * cores * kafka_client.largest_batch(kafka, sorted({*topics})))
+    return max(1, min(most, MOST_OF_POLL))
+
+
 def java_settings(kafka: Kafka) -> dict[str, str]:
     """The settings of Kafka's Java client: the common ones that librdkafka names otherwise, translated."""
     common = dict(kafka.options)
-    found = {}
+    security = {}
     user, password = common.pop("sasl.username", None), common.pop("sasl.password", None)
     mechanism = common.pop("sasl.mechanisms", None) or common.get("sasl.mechanism")
     if mechanism:
         common["sasl.mechanism"] = mechanism
     if user is not None and password is not None and mechanism in _LOGINS:
-        found["sasl.jaas.config"] = (
+        security["sasl.jaas.config"] = (
             f"{_LOGINS[mechanism]} required username={_quoted(user)} password={_quoted(password)};"
         )
     authority = common.pop("ssl.ca.location", None)
     if authority is not None:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    settings = {**common, **found, **kafka.consumer}
+        security |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    settings = {**common, **security, **kafka.consumer}
     if "sasl.jaas.config" in settings:
         _check_login(settings["sasl.jaas.config"])
     return settings
@@ -181,22 +200,13 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class TopicRows:
-    """Topics as rows of a scan.
+    """Topics as rows of a scan."""
 
-    Parameters
-    ----------
-    bare : with keys and values as they came.
-    deserializers : decodes these.
-    schema : of the rows with keys and values decoded, as functions of Spark's need them.
-    made : makes such rows.
-    plain : whether these have keys and values as they came, too.
-    """
-
-    bare: DataFrame
-    deserializers: Deserializers
-    schema: StructType
-    made: Callable[[], DataFrame]
-    plain: bool
+    bare: DataFrame  # with keys and values as they came
+    deserializers: Deserializers  # decodes these
+    schema: StructType  # of the rows with keys and values decoded, as functions of Spark's need them
+    made: Callable[[], DataFrame]  # makes such rows
+    plain: bool  # whether these have keys and values as they came, too
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -221,12 +231,15 @@ def topic_rows(
     parts = [_TopicPart(number, source.origin, part, source.name) for number, source in topics for part in _PARTS]
     frame = records.withColumn("root", _root(topics))
     decoding = tuple(_decoding(part, _dead_letter_source(letters, part, part.topic.on_undecodable)) for part in parts)
-    kept = {
+    letter_sources = {
         p.number: [_dead_letter_source(letters, p, e) for e in (p.topic.on_error, p.topic.on_invalid_timestamp)]
         for p in parts
     }
-    found = {n: tuple(dict.fromkeys(to for to in (*some, dropped) if to is not None)) for n, some in kept.items()}
-    deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in found.items() if to})
+    receivers = {
+        n: tuple(dict.fromkeys(to for to in (*candidates, dropped) if to is not None))
+        for n, candidates in letter_sources.items()
+    }
+    deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in receivers.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     columns += [F.col(TOPIC)] if patterns_of(source for _, source in topics) else []
@@ -236,18 +249,18 @@ def topic_rows(
         raw.append(F.when(F.col("root").isin(*having), F.col("headers")).alias(RAW_HEADERS))
     bare, plain = frame.select(*columns, *raw), all(formats.is_primitive(p.form) for p in parts)
     schema = _schema(bare, deserializers, parts, plain=plain)
-    made = partial(_by_spark, frame, deserializers, parts, [*columns, *raw])
+    decode = partial(_by_spark, frame, deserializers, parts, [*columns, *raw])
     if not plain:
-        made = partial(bare.mapInArrow, Decode(deserializers, arrow_schema(schema)), schema)
-    return TopicRows(bare, deserializers, schema, made, plain)
+        decode = partial(bare.mapInArrow, Decode(deserializers, arrow_schema(schema)), schema)
+    return TopicRows(bare, deserializers, schema, decode, plain)
 
 
 def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_TopicPart], *, plain: bool) -> StructType:
     """Columns of the rows with keys and values decoded."""
-    kept = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
-    made = [StructField(p.name, formats.type_of(p.form)) for p in parts]
-    made += [StructField(name, kind) for name, kind in deserializers.dead_letter_columns]
-    return StructType([*kept, StructField("reason", ByteType()), *made])
+    fields = [field for field in bare.schema.fields if plain or field.name not in deserializers.needed]
+    decoded_fields = [StructField(p.name, formats.type_of(p.form)) for p in parts]
+    decoded_fields += [StructField(name, kind) for name, kind in deserializers.dead_letter_columns]
+    return StructType([*fields, StructField("reason", ByteType()), *decoded_fields])
 
 
 @unnamed()
@@ -268,8 +281,8 @@ def _dead_letter_source(letters: Letters, part: _TopicPart, policy: Policy | Non
 
 def _decoding(part: _TopicPart, letters: int | None) -> Deserializer:
     form, topic = part.form, part.topic
-    told = (part.number, part.part, part.name, form.kind, topic.name, topic.policies.fails, formats.serde_of(form))
-    return Deserializer(*told, letters, part.source)
+    arguments = (part.number, part.part, part.name, form.kind, topic.name, topic.policies.fails, formats.serde_of(form))
+    return Deserializer(*arguments, letters, part.source)
 
 
 @dataclass(frozen=True)
@@ -304,8 +317,8 @@ class _TopicPart:
 
     @property
     def complaint(self) -> Column:
-        named, columns = (self.topic.name, []) if self.topic.pattern is None else ("%s", [TOPIC])
-        error = refused(self.part, named, self.form.kind, "%d", "%d", "%s")
+        topic, columns = (self.topic.name, []) if self.topic.pattern is None else ("%s", [TOPIC])
+        error = refused(self.part, topic, self.form.kind, "%d", "%d", "%s")
         return F.format_string(_error_text(error), *columns, "partition", "offset", self.fault)
 
 
@@ -314,41 +327,40 @@ def _root(topics: Numbered) -> Column:
     numbers: dict[str, list[int]] = {}
     for number, source in topics:
         numbers.setdefault(source.origin.name, []).append(number)
-    once = all(len(found) == 1 for found in numbers.values())
+    once = all(len(roots) == 1 for roots in numbers.values())
     patterns = {*patterns_of(source for _, source in topics)}
     cases = [
-        (_is_of(name, patterns), F.lit(found[0]) if once else F.array(*map(F.lit, found)))
-        for name, found in numbers.items()
+        (_is_of(name, patterns), F.lit(roots[0]) if once else F.array(*map(F.lit, roots)))
+        for name, roots in numbers.items()
     ]
     root = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))
     return root if once else F.explode(root)
 
 
 def _is_of(name: str, patterns: Collection[str]) -> Column:
-    """Whether a record is of this topic, or of one with such a name."""
     return F.col("topic").rlike(f"^(?:{name})$") if name in patterns else F.col("topic") == name
 
 
-def _partition(topics: Numbered, known: Mapping[str, int] | None) -> Column:
+def _partition(topics: Numbered, counts: Mapping[str, int] | None) -> Column:
     """The partition; reading it fails where the topic did not have it at the start: each has a time of its own."""
-    if known is None:
+    if counts is None:
         return F.col("partition")
     numbers: dict[int, list[int]] = {}
     for number, source in topics:
-        count = known[source.origin.name] if source.origin.pattern is None else MOST_PARTITIONS
+        count = counts[source.origin.name] if source.origin.pattern is None else MOST_PARTITIONS
         numbers.setdefault(count, []).append(number)
-    (most, _), *others = sorted(numbers.items(), reverse=True)
-    there = F.lit(most)
-    for fewer, found in others:
-        there = F.when(F.col("root").isin(found), fewer).otherwise(there)
+    (most, _), *remaining = sorted(numbers.items(), reverse=True)
+    limit = F.lit(most)
+    for fewer, roots in remaining:
+        limit = F.when(F.col("root").isin(roots), fewer).otherwise(limit)
     error = ChangedTopology(
         "A topic has more partitions than at the start.",
         given="topic %s, partition %d; %d partitions at the start",
         hint="Nothing of this batch is written. Time is kept per partition: if you accept that late records may be "
         "judged by another partition's time, start again with allow_partition_change=True, else begin anew.",
     )
-    told = F.format_string(_error_text(error), "topic", "partition", there)
-    return F.when(F.col("partition") < there, F.col("partition")).otherwise(F.raise_error(told)).alias("partition")
+    message = F.format_string(_error_text(error), "topic", "partition", limit)
+    return F.when(F.col("partition") < limit, F.col("partition")).otherwise(F.raise_error(message)).alias("partition")
 
 
 def _error_text(error: WatersmeetError) -> str:
@@ -366,3 +378,61 @@ def _reason(parts: Sequence[_TopicPart]) -> Column:
             outcome = F.lit(UNDECODABLE).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
+
+
+# The partitions of topics, by name or by pattern, as Kafka has them now.
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Kafka's own topics, which its consumer leaves out of a pattern."""
+
+
+def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -> dict[str, int]:
+    """Number of partitions of each topic.
+
+    Asked of Kafka's Python client where it is installed and has the settings (milliseconds), else of Spark's
+    connector through the end offsets of an empty query (seconds).
+    """
+    if not kafka_client.can_ask(kafka):
+        return _counts_by_spark(spark, topics, kafka)
+    kafka_client.check_topics(kafka, topics)
+    counts = _counts_by_client(kafka)
+    return {name: counts[name] for name in sorted(set(topics))}
+
+
+def matching_topics(spark: SparkSession, patterns: Collection[str], kafka: Kafka) -> dict[str, int]:
+    """The topics that some pattern matches now, and how many partitions each has; asked as above."""
+    if not patterns:
+        return {}
+    counts = (
+        _counts_by_client(kafka) if kafka_client.can_ask(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
+    )
+    topics = {name: counts[name] for name in sorted(counts) if name not in _INTERNAL}
+    return {name: count for name, count in topics.items() if any(matches(pattern, name) for pattern in patterns)}
+
+
+def _counts_by_client(kafka: Kafka) -> dict[str, int]:
+    wait = kafka_client.seconds(kafka_client.client_settings(kafka))
+    topics = kafka_client.admin(kafka).list_topics(timeout=wait).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def _counts_by_spark(
+    spark: SparkSession, topics: Sequence[str], kafka: Kafka, patterns: Sequence[str] = ()
+) -> dict[str, int]:
+    options = {**reader_options(kafka, topics, headers=False, patterns=patterns), "startingOffsets": "latest"}
+    stream = spark.readStream.format("kafka").options(**options).load().writeStream.format("noop")
+    try:
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination()
+    except PySparkException as error:
+        if "UnknownTopicOrPartition" not in str(error):
+            raise
+        raise ConfigError(
+            "Kafka does not have a topic that the topology reads.",
+            given=f"one of {', '.join(sorted(set(topics)))}",
+            hint="Create it first, with the partitions it is to have.",
+        ) from None
+    progress = query.lastProgress
+    # without topics there is no batch
+    offsets = {} if progress is None else json.loads(progress.sources[0].endOffset)
+    return {name: len(of) for name, of in sorted(offsets.items())}

@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._engine.exchange.watermark import clock_batches
+from watersmeet._engine.exchange import clock_batches
 from watersmeet._plan.physical import Physical
-from watersmeet._worker.packing.packing import ends_for_all_tasks, wire_batches, wire_rows
-from watersmeet._worker.wire.wire import WIRE, Labels
+from watersmeet._worker.pack import ends_for_all_tasks, wire_batches, wire_rows
+from watersmeet._worker.wire import WIRE, Labels
 
 BEGUN = "wall_clock_ms"
 """Among a checkpoint's effects: what the wall clock showed when it was begun, in ms."""
 
 
-def begun(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
+def clock_record(physical: Physical, effects: Mapping[str, Any]) -> dict[str, int]:
     """The record of a topology that goes by the wall clock: this is its time until its source sends one.
 
     Parameters
@@ -41,28 +41,20 @@ def wall_clock(spark: SparkSession) -> DataFrame:
     return ticks.select(F.unix_millis("timestamp").alias("wall"))
 
 
-def clock_rows(clock: DataFrame, physical: Physical, labels: Labels, *, ends: bool) -> DataFrame:
-    """Wire rows that show the clock to every shard of the operators that go by it; with ends where they are wanted."""
+def clock_rows(clock: DataFrame, physical: Physical, labels: Labels) -> DataFrame:
+    """Wire rows that show the clock to every shard of the operators that go by it."""
     targets = tuple(
         (op.id, physical.time_port(op)) for op, time in physical.timed if time.idle_after_ms or time.by_wall
     )
-    return clock.coalesce(1).mapInArrow(Tell(targets, labels, ends), WIRE)
+    return clock.coalesce(1).mapInArrow(Tell(targets, labels), WIRE)
 
 
 @dataclass(frozen=True)
 class Tell:
-    """mapInArrow function: the latest of a batch's ticks as wire rows.
+    """mapInArrow function: the latest of a batch's ticks as wire rows."""
 
-    Parameters
-    ----------
-    targets : (operator, port on which it gets times).
-    labels : how (target, shard) are labelled.
-    ends : whether to send ends behind the rows: a batch may have nothing but ticks.
-    """
-
-    targets: tuple[tuple[int, int], ...]
-    labels: Labels
-    ends: bool
+    targets: tuple[tuple[int, int], ...]  # (operator, port on which it gets times)
+    labels: Labels  # how (target, shard) are labelled
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
@@ -70,5 +62,5 @@ class Tell:
         for target, port in self.targets if latest else ():
             routed_batches = clock_batches(target, port, max(latest), self.labels.counts)
             yield from wire_batches(wire_rows(routed_batches, self.labels))
-        if self.ends:
-            yield from wire_batches(ends_for_all_tasks(self.labels))
+        # a batch may have nothing but ticks
+        yield from wire_batches(ends_for_all_tasks(self.labels))

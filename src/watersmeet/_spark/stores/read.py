@@ -5,31 +5,206 @@ Each reading is of one batch, that was committed, and takes no part in the query
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from watersmeet._engine.exchange import shard_of
+from watersmeet._engine.keys import group_keys, hash_keys
+from watersmeet._engine.operators.process_state import lasting
+from watersmeet._engine.row_sizes import decode, encode
+from watersmeet._engine.rows import Int64s
 from watersmeet._engine.state import manifest as mf
-from watersmeet._spark.checkpoint.checkpoint import Checkpoint, started_in
-from watersmeet._spark.checkpoint.facts import CheckpointFacts
-from watersmeet._spark.checkpoint.files import Folder
-from watersmeet._spark.session.check import check_session
-from watersmeet._spark.session.settings import AT_START
-from watersmeet._spark.stores.keyed import SERIALIZED, Serialized, collected, deserialized, partition_of
-from watersmeet._spark.stores.keys import AskedKeys
-from watersmeet._spark.stores.shards import EngineRows, StoreRows
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.manifest import Run, declared
+from watersmeet._engine.state.runs import FolderChunkStore, State
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import CheckpointFacts, started_in
+from watersmeet._spark.session import AT_START, check_session
 from watersmeet._spark.stores.table_columns import StoreColumns
-from watersmeet._worker.formats.arrow_types import arrow_schema
-from watersmeet._worker.state import CHUNKS, MANIFEST
+from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
+from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.spark_worker import CHUNKS, MANIFEST
+from watersmeet._worker.wire import sparks_hash
 from watersmeet.errors import ConfigError
-from watersmeet.names import answered
+from watersmeet.hints import answered
+
+# Keys of a store that somebody asks for: what they are, and where they lie.
+
+
+def check_listed(keys: Any, call: str) -> None:
+    """Raise where one key stands in place of a list of keys."""
+    if isinstance(keys, str | bytes | int | float):
+        raise ConfigError(f"keys of {call} must be a list of keys, not {keys!r:.80}.", hint=f"[{keys!r:.80}]")
+
+
+@dataclass(frozen=True)
+class AskedKeys:
+    """Keys that are asked for, distinct and in order of their hashes."""
+
+    hashes: Int64s  # their hashes, which ascend
+    values: pa.Array  # the keys
+
+    @classmethod
+    def of(cls, keys: Sequence[Any], schema: StructType) -> AskedKeys:
+        """The keys of a store with this schema."""
+        kind = schema["key"].dataType
+        plain_keys = [key.asDict(recursive=True) if isinstance(key, Row) else key for key in keys]
+        try:
+            values = pa.array(plain_keys, type=arrow_type(kind))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(
+                f"A key is not of the type of the store's keys: {keys!r:.120}.",
+                given=", ".join(map(repr, keys)),
+                hint=f"They are of the type {kind.simpleString()}; a struct is given as a dict or a Row.",
+            ) from error
+        groups = group_keys(hash_keys(values), values)
+        distinct = values.take(pa.array(groups.first))
+        return cls(hash_keys(distinct), distinct)
+
+    @staticmethod
+    def of_text(texts: Sequence[str], schema: StructType) -> list[Any]:
+        """The keys that these texts stand for: numbers, dates and the like as Arrow reads them, structs as JSON."""
+        kind = schema["key"].dataType
+        try:
+            if isinstance(kind, StructType):
+                return [json.loads(text) for text in texts]
+            keys: list[Any] = pa.array(texts, pa.string()).cast(arrow_type(kind)).to_pylist()
+        except (pa.ArrowException, ValueError) as error:
+            raise ConfigError(
+                f"A key does not have the type of the store's keys: {', '.join(texts):.120}.",
+                given=", ".join(texts),
+                hint=f"Its keys are of the type {kind.simpleString()}; a struct is given as JSON.",
+            ) from error
+        return keys
+
+    def by_label(self, labels: Sequence[int]) -> dict[int, AskedKeys]:
+        """Those that lie under each of a table's labels, one for each range of the hash in order."""
+        shards = shard_of(self.hashes, len(labels))
+        places = {labels[shard]: np.flatnonzero(shards == shard) for shard in np.unique(shards).tolist()}
+        return {
+            label: AskedKeys(self.hashes[positions], self.values.take(pa.array(positions)))
+            for label, positions in places.items()
+        }
+
+    def frame(self, spark: SparkSession, schema: StructType) -> DataFrame:
+        return spark.createDataFrame(pa.table({"key": self.values}), StructType([schema["key"]]))
+
+    def may_lie_in(self, run: Run) -> bool:
+        return bool(((self.hashes >= run.low) & (self.hashes <= run.high)).any())
+
+
+# Rows of a store in the workers: a hash range's chunks go to the disk of the task, and come back merged.
+#
+# Law 9: a task holds some megabytes of a range at a time, however large it is, since all runs lie in files.
+
+
+class RowsView(Protocol):
+    """The way in which a table's rows are shown."""
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]: ...
+
+
+class EngineRows:
+    """Rows as the engine keeps them, all columns."""
+
+    def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        yield from table.to_batches()
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """mapInArrow function: chunks of hash ranges, as (label, run, chunk, content), to rows of the store's DataFrame."""
+
+    store: str  # the store's name
+    shown: RowsView  # what is shown of it
+    manifests: Mapping[int, bytes]  # of each range, by its label
+    keys: Mapping[int, AskedKeys] | None = None  # of each range the keys that are asked for; None: all
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's ranges."""
+        settle()
+        with tempfile.TemporaryDirectory(prefix="watersmeet-state-") as name:
+            folder = Path(name)
+            for label, chunks in sorted(self._stores_in(batches, folder).items()):
+                yield from self._rows(chunks, folder / "runs", None if self.keys is None else self.keys[label])
+        give_back()
+
+    def _stores_in(self, batches: Iterator[pa.RecordBatch], folder: Path) -> dict[int, FolderChunkStore]:
+        """The ranges with chunks in the folder now, by label, each in one of its own."""
+        by_label: dict[int, FolderChunkStore] = {}
+        for batch in batches:
+            for at, label in enumerate(batch.column("label").to_pylist()):
+                if label not in by_label:
+                    by_label[label] = FolderChunkStore(folder / str(label), self.manifests[label])
+                    by_label[label].folder.mkdir()
+                run, chunk, content = (batch.column(name)[at] for name in ("run", "chunk", "content"))
+                by_label[label].put_chunk(run.as_py(), chunk.as_py(), content.as_buffer())
+        return by_label
+
+    def _rows(self, chunks: FolderChunkStore, runs: Path, keys: AskedKeys | None) -> Iterator[pa.RecordBatch]:
+        entry = mf.read(chunks.manifest or b"").tables[self.store]
+        state = State(chunks, RunCache(runs))
+        table = state.table(declared(self.store, entry.schema))
+        if keys is None:
+            tables = table.scan()
+        else:
+            tables = iter([table.rows(keys.hashes, keys.values.cast(entry.schema.field("key").type)).rows])
+        for rows in tables:
+            yield from self.shown.rows(lasting(state, rows).replace_schema_metadata(entry.schema.metadata))
+
+
+# A job over some partitions of a frame: those of Spark's state in which the hash ranges of some keys lie (law 10).
+#
+# Spark's reader of state has no predicates, and a DataFrame no way to leave partitions out; a job has.
+
+SERIALIZED = "content binary"
+_ARROW = pa.schema([("content", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Serialized:
+    """mapInArrow function: rows of a store, each batch as one value, so that a job can give them back."""
+
+    rows: StoreRows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in self.rows(batches):
+            yield pa.RecordBatch.from_arrays([pa.array([encode(batch)], pa.binary())], schema=_ARROW)
+
+
+def partition_of(label: int, tasks: int) -> int:
+    return int(sparks_hash(np.array([label], dtype=np.int32))[0] % tasks)
+
+
+def collected(frame: DataFrame, partitions: Sequence[int], count: int) -> list[Row]:
+    """The rows of some partitions of a frame that has `count`; the others are not touched.
+
+    Where Spark has made other partitions of them, all are read.
+    """
+    rows = frame.rdd
+    if rows.getNumPartitions() != count:
+        return frame.collect()
+    result: list[Row] = frame.sparkSession.sparkContext.runJob(rows, list, sorted(set(partitions)))
+    return result
+
+
+def deserialized(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """What `Serialized` has given."""
+    return pa.concat_tables([schema.empty_table(), *(decode(bytes(row["content"])) for row in rows)])
+
 
 _KEPT = int(AT_START["spark.sql.streaming.minBatchesToRetain"])
 _LEVEL = re.compile(r"/state/(\d+)/_metadata/v2/\d+$")
@@ -92,31 +267,27 @@ def read_state(
     >>> wm.read_state(spark, "/data/orders", "open").orderBy("key").show()  # doctest: +SKIP
     """
     check_session(spark, "wm.read_state(spark, checkpoint, store)")
-    begun = _begun(Folder(spark, os.fspath(checkpoint)))
-    facts, folder = begun.facts, begun.place
-    shown = _columns_of(facts, store)
+    check_listed(keys, "read_state")
+    metadata = started_in(Folder(spark, _checkpoint_path(checkpoint)))
+    facts, folder = metadata.facts, metadata.place
+    columns = _columns_of(facts, store)
     number = _batch(folder, batch)
     if number is None:
-        return spark.createDataFrame([], shown.schema)
-    tables = facts.addresses[shown.node]
-    labels = tables[store][:1] if shown.whole else tables[store]
+        return spark.createDataFrame([], columns.schema)
+    tables = facts.addresses[columns.node]
+    labels = tables[store][:1] if columns.whole else tables[store]
     if keys is None:
-        return StateReader(folder, number).rows(store, shown, labels)
-    wanted = AskedKeys.of(keys, shown.schema)
-    if not shown.by_key:
-        everything = StateReader(folder, number).rows(store, shown, labels)
-        return everything.join(wanted.frame(spark, shown.schema), "key", "left_semi")
-    return StateReader(folder, number, facts.tasks).rows_of_keys(store, shown, wanted.by_label(labels))
+        return StateReader(folder, number).rows(store, columns, labels)
+    lookup = AskedKeys.of(keys, columns.schema)
+    if not columns.by_key:
+        everything = StateReader(folder, number).rows(store, columns, labels)
+        return everything.join(lookup.frame(spark, columns.schema), "key", "left_semi")
+    return StateReader(folder, number, facts.tasks).rows_of_keys(store, columns, lookup.by_label(labels))
 
 
 def key_values(spark: SparkSession, checkpoint: str, store: str, texts: Sequence[str]) -> list[Any]:
-    """The keys of a store that texts stand for; see `AskedKeys.of_text`.
-
-    Raises
-    ------
-    ConfigError : as `read_state` does.
-    """
-    return AskedKeys.of_text(texts, _columns_of(_begun(Folder(spark, checkpoint)).facts, store).schema)
+    """The keys of a store that texts stand for; see `AskedKeys.of_text`."""
+    return AskedKeys.of_text(texts, _columns_of(started_in(Folder(spark, checkpoint)).facts, store).schema)
 
 
 @answered
@@ -134,36 +305,29 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     ConfigError : the folder has no topology of watersmeet, or no such batch.
     """
     check_session(spark, "wm.stores(spark, checkpoint)")
-    begun = _begun(Folder(spark, os.fspath(checkpoint)))
-    facts, folder = begun.facts, begun.place
+    metadata = started_in(Folder(spark, _checkpoint_path(checkpoint)))
+    facts, folder = metadata.facts, metadata.place
     number = _batch(folder, batch)
     manifests = {} if number is None else StateReader(folder, number).manifests()
-    found = []
-    for name, said in facts.stores.items():
-        shown = StoreColumns.read(said)
-        labels = facts.addresses[shown.node][name]
-        tables = [manifests[label][1].tables for label in labels[: 1 if shown.whole else None] if label in manifests]
-        stored = facts.stored_name(name)
-        levels = [level for entries in tables if stored in entries for level in entries[stored].levels]
+    listing = []
+    for name, record in facts.stores.items():
+        columns = StoreColumns.read(record)
+        labels = facts.addresses[columns.node][name]
+        tables = [manifests[label][1].tables for label in labels[: 1 if columns.whole else None] if label in manifests]
+        table_name = facts.stored_name(name)
+        levels = [level for entries in tables if table_name in entries for level in entries[table_name].levels]
         size = sum(piece.size for level in levels for piece in level.pieces())
-        found.append(Store(name, shown.node, sum(level.rows for level in levels), size, shown.schema, number))
-    return found
+        listing.append(Store(name, columns.node, sum(level.rows for level in levels), size, columns.schema, number))
+    return listing
 
 
 @dataclass(frozen=True)
 class StateReader:
-    """Spark's reader of one batch's state.
+    """Spark's reader of one batch's state."""
 
-    Parameters
-    ----------
-    folder : the checkpoint's.
-    batch : the batch.
-    tasks : partitions of the state, where some of them alone are to be read.
-    """
-
-    folder: Folder
-    batch: int
-    tasks: int = 0
+    folder: Folder  # the checkpoint's
+    batch: int  # the batch
+    tasks: int = 0  # partitions of the state, where some of them alone are to be read
 
     def manifests(self, labels: Sequence[int] | None = None) -> dict[int, tuple[int, mf.Manifest, bytes]]:
         """Of each label the number that Spark gives its level, and its manifest, also as it is stored.
@@ -179,71 +343,79 @@ class StateReader:
         ]
         if not frames:
             return {}
-        both = reduce(DataFrame.union, frames)
-        rows = both.collect() if labels is None else self._collected(both, labels, len(levels))
+        union = reduce(DataFrame.union, frames)
+        rows = union.collect() if labels is None else self._collected(union, labels, len(levels))
         return {row.label: (row.level, mf.read(bytes(row.content)), bytes(row.content)) for row in rows}
 
-    def rows(self, store: str, shown: StoreColumns, labels: Sequence[int]) -> DataFrame:
+    def rows(self, store: str, columns: StoreColumns, labels: Sequence[int]) -> DataFrame:
         """The rows that lie under these labels."""
-        manifests, store = self.manifests(), shown.stored or store
+        manifests, store = self.manifests(), columns.stored or store
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
-        held = {label: some for label, some in runs.items() if some}
-        if not held:
-            return self.folder.spark.createDataFrame([], shown.schema)
-        place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
+        runs_by_label = {label: shard_runs for label, shard_runs in runs.items() if shard_runs}
+        if not runs_by_label:
+            return self.folder.spark.createDataFrame([], columns.schema)
+        place = F.array_position(F.array(*map(F.lit, runs_by_label)), F.col("label")).cast("int") - 1
         return (
-            self._chunks(manifests[next(iter(held))][0], held)
-            .repartitionById(len(held), place)
-            .mapInArrow(StoreRows(store, shown, {label: manifests[label][2] for label in held}), shown.schema)
+            self._chunks(manifests[next(iter(runs_by_label))][0], runs_by_label)
+            .repartitionById(len(runs_by_label), place)
+            .mapInArrow(
+                StoreRows(store, columns, {label: manifests[label][2] for label in runs_by_label}), columns.schema
+            )
         )
 
     def engine_rows(self, store: str, labels: Sequence[int]) -> DataFrame:
         """The rows of a table in state, by its name there and its labels, as the engine's blobs (`content`)."""
         manifests = self.manifests()
         runs = {label: _runs(manifests[label][1], store) for label in labels if label in manifests}
-        held = {label: some for label, some in runs.items() if some}
-        if not held:
+        runs_by_label = {label: shard_runs for label, shard_runs in runs.items() if shard_runs}
+        if not runs_by_label:
             return self.folder.spark.createDataFrame([], SERIALIZED)
-        place = F.array_position(F.array(*map(F.lit, held)), F.col("label")).cast("int") - 1
-        chunks = self._chunks(manifests[next(iter(held))][0], held).repartitionById(len(held), place)
-        rows = StoreRows(store, EngineRows(), {label: manifests[label][2] for label in held})
+        place = F.array_position(F.array(*map(F.lit, runs_by_label)), F.col("label")).cast("int") - 1
+        chunks = self._chunks(manifests[next(iter(runs_by_label))][0], runs_by_label).repartitionById(
+            len(runs_by_label), place
+        )
+        rows = StoreRows(store, EngineRows(), {label: manifests[label][2] for label in runs_by_label})
         return chunks.mapInArrow(Serialized(rows), SERIALIZED)
 
-    def rows_of_keys(self, store: str, shown: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:
+    def rows_of_keys(self, store: str, columns: StoreColumns, keys: Mapping[int, AskedKeys]) -> DataFrame:
         """The rows of some keys, by the labels under which they lie."""
-        manifests, store = self.manifests(list(keys)), shown.stored or store
-        asked = {label: (manifests[label][1], some) for label, some in keys.items() if label in manifests}
-        runs = {label: [r for r in _runs(entry, store) if some.may_lie_in(r)] for label, (entry, some) in asked.items()}
-        held = {label: some for label, some in runs.items() if some}
-        schema = arrow_schema(shown.schema)
-        if not held:
-            return self.folder.spark.createDataFrame([], shown.schema)
-        rows = StoreRows(store, shown, {label: manifests[label][2] for label in held}, keys)
-        made = self._chunks(manifests[next(iter(held))][0], held).mapInArrow(Serialized(rows), SERIALIZED)
-        found = deserialized(self._collected(made, list(held)), schema)
-        return self.folder.spark.createDataFrame(found, shown.schema)
+        manifests, store = self.manifests(list(keys)), columns.stored or store
+        lookups = {label: (manifests[label][1], subset) for label, subset in keys.items() if label in manifests}
+        runs = {
+            label: [r for r in _runs(entry, store) if subset.may_lie_in(r)]
+            for label, (entry, subset) in lookups.items()
+        }
+        runs_by_label = {label: shard_runs for label, shard_runs in runs.items() if shard_runs}
+        schema = arrow_schema(columns.schema)
+        if not runs_by_label:
+            return self.folder.spark.createDataFrame([], columns.schema)
+        rows = StoreRows(store, columns, {label: manifests[label][2] for label in runs_by_label}, keys)
+        frame = self._chunks(manifests[next(iter(runs_by_label))][0], runs_by_label).mapInArrow(
+            Serialized(rows), SERIALIZED
+        )
+        table = deserialized(self._collected(frame, list(runs_by_label)), schema)
+        return self.folder.spark.createDataFrame(table, columns.schema)
 
     def _collected(self, frame: DataFrame, labels: Sequence[int], levels: int = 1) -> list[Row]:
-        """Rows of the partitions in which labels lie, of a frame with those of each level behind one another."""
-        own = [partition_of(label, self.tasks) for label in labels]
-        return collected(frame, [n * self.tasks + each for n in range(levels) for each in own], levels * self.tasks)
+        partitions = [partition_of(label, self.tasks) for label in labels]
+        return collected(
+            frame, [n * self.tasks + partition for n in range(levels) for partition in partitions], levels * self.tasks
+        )
 
-    def _chunks(self, level: int, held: Mapping[int, Sequence[mf.Run]]) -> DataFrame:
+    def _chunks(self, level: int, runs_by_label: Mapping[int, Sequence[mf.Run]]) -> DataFrame:
         """The chunks of runs, by label: (label, run, chunk, content)."""
         key = "user_map_key"
         chunks = self.state(level, CHUNKS).select(
             "key.label", f"{key}.run", f"{key}.chunk", F.col("user_map_value.content").alias("content")
         )
-        wanted = sorted({run.id for runs in held.values() for run in runs})
-        return chunks.filter(F.col("label").isin(*held) & F.col("run").isin(*wanted))
+        run_ids = sorted({run.id for runs in runs_by_label.values() for run in runs})
+        return chunks.filter(F.col("label").isin(*runs_by_label) & F.col("run").isin(*run_ids))
 
     def levels(self) -> list[int]:
-        """The numbers that Spark gives the levels."""
         files = self.folder.contents("state/[0-9]*/_metadata/v2/[0-9]*")
-        return sorted({int(found[1]) for path in files if (found := _LEVEL.search(path))})
+        return sorted({int(match[1]) for path in files if (match := _LEVEL.search(path))})
 
     def state(self, level: int, variable: str) -> DataFrame:
-        """A variable of a level."""
         reader = self.folder.spark.read.format("statestore").option("batchId", self.batch)
         return reader.option("operatorId", level).option("stateVarName", variable).load(self.folder.path)
 
@@ -253,21 +425,14 @@ def _runs(manifest: mf.Manifest, store: str) -> list[mf.Run]:
     return [] if entry is None else list(entry.runs())
 
 
-def _begun(folder: Folder) -> Checkpoint:
-    """The checkpoint, with what it records.
-
-    Raises
-    ------
-    ConfigError : it records nothing, or was begun by a watersmeet that recorded no stores.
-    """
-    last = started_in(folder)
-    if not last.facts.stores and any(last.facts.addresses.values()):
+def _checkpoint_path(checkpoint: Any) -> str:
+    """The folder of a checkpoint, as a text."""
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
         raise ConfigError(
-            "An earlier watersmeet wrote the checkpoint. It does not record how to read its stores.",
-            given=folder,
-            hint="Start the topology with it once.",
+            f"checkpoint must be the folder of a query: checkpoint={checkpoint!r:.80}.",
+            hint="The one that was given to topology.start(spark, checkpoint='/data/orders').",
         )
-    return last
+    return os.fspath(checkpoint)
 
 
 def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
@@ -280,20 +445,15 @@ def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
     )
 
 
-def _batch(folder: Folder, wanted: int | None) -> int | None:
-    """The batch to read; None: none has been committed.
-
-    Raises
-    ------
-    ConfigError : Spark does not keep the state of the one that is wanted.
-    """
-    kept = sorted(int(name) for name in folder.names("commits/[0-9]*"))[-_KEPT:]
-    if wanted is None:
-        return kept[-1] if kept else None
-    if wanted in kept:
-        return wanted
+def _batch(folder: Folder, number: int | None) -> int | None:
+    """The batch to read; None: none has been committed."""
+    batches = sorted(int(name) for name in folder.names("commits/[0-9]*"))[-_KEPT:]
+    if number is None:
+        return batches[-1] if batches else None
+    if number in batches:
+        return number
     raise ConfigError(
-        f"The checkpoint does not have the state of batch={wanted!r}.",
-        given=f"batch={wanted!r}",
-        hint=f"It has the batches {kept[0]} to {kept[-1]}." if kept else "No batch has been committed yet.",
+        f"The checkpoint does not have the state of batch={number!r}.",
+        given=f"batch={number!r}",
+        hint=f"It has the batches {batches[0]} to {batches[-1]}." if batches else "No batch has been committed yet.",
     )

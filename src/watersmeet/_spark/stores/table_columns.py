@@ -11,18 +11,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from watersmeet._engine.aggregates.named import NamedFoldKernel
+from watersmeet._engine.aggregates.registry import NamedFoldKernel
 from watersmeet._plan import folds
-from watersmeet._plan.operators.aggregates.aggregate import AggregateParams
-from watersmeet._plan.operators.spec import BYTES, FLAG, HEADERS, NUMBER, TableSchema
-from watersmeet._plan.physical import Operator, Physical
+from watersmeet._plan.declaration import BYTES, FLAG, HEADERS, NUMBER, TableSchema
+from watersmeet._plan.evolve import lent_as_taken
+from watersmeet._plan.operators.aggregates import AggregateParams
+from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
+from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFiles
 from watersmeet._worker.formats import dead_letters
 from watersmeet._worker.formats.arrow_types import arrow_schema
+from watersmeet._worker.wire import addresses, spread_labels
 from watersmeet.windows import SlidingWindows, TimeWindows
 
 _TIME = TimestampType()
+_LAST_MS = (2**63 - 1) // 1_000
 _TYPES = {NUMBER: _TIME, HEADERS: dead_letters.HEADERS}
 """Of columns whose types are the engine's own."""
 _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
@@ -30,26 +35,16 @@ _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
 
 @dataclass(frozen=True)
 class StoreColumns:
-    """A store as it is shown.
+    """A store as it is shown."""
 
-    Parameters
-    ----------
-    node : the operator that keeps it.
-    schema : of its DataFrame.
-    columns : for each column of the DataFrame but the window, the table's.
-    whole : whether every shard has all rows.
-    length : of its windows from start to end, in ms, where the table does not say their ends.
-    fold : of aggregates by name, what they are made of: what is kept becomes the result.
-    stored : name of the table with its rows, where another operator lends it; empty: its own.
-    """
-
-    node: str
-    schema: StructType
-    columns: Mapping[str, str]
-    whole: bool = False
-    length: int | None = None
+    node: str  # the operator that keeps it
+    schema: StructType  # of its DataFrame
+    columns: Mapping[str, str]  # for each column of the DataFrame but the window, the table's
+    whole: bool = False  # whether every shard has all rows
+    length: int | None = None  # of its windows from start to end, in ms, where the table does not say their ends
+    # of aggregates by name, what they are made of: what is kept becomes the result
     fold: folds.NamedFold | None = None
-    stored: str = ""
+    stored: str = ""  # name of the table with its rows, where another operator lends it; empty: its own
 
     @property
     def by_key(self) -> bool:
@@ -58,27 +53,27 @@ class StoreColumns:
 
     def recorded(self) -> dict[str, Any]:
         """The same as JSON has it, for the checkpoint."""
-        said = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
+        record = {**self.__dict__, "schema": self.schema.jsonValue(), "columns": dict(self.columns)}
         if not self.stored:
-            del said["stored"]
+            del record["stored"]
         if self.fold is not None:
-            said["fold"] = self.fold.recorded()
-        return said
+            record["fold"] = self.fold.recorded()
+        return record
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> StoreColumns:
+    def read(cls, record: Mapping[str, Any]) -> StoreColumns:
         """What `recorded` gives, as it was."""
-        given = dict(said)
-        if given["fold"] is not None:
-            given["fold"] = folds.NamedFold.read(given["fold"])
-        return cls(**{**given, "schema": StructType.fromJson(given["schema"])})
+        fields = dict(record)
+        if fields["fold"] is not None:
+            fields["fold"] = folds.NamedFold.read(fields["fold"])
+        return cls(**{**fields, "schema": StructType.fromJson(fields["schema"])})
 
     def rows(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Rows of the table as those of the DataFrame."""
-        wanted = arrow_schema(self.schema)
+        schema = arrow_schema(self.schema)
         for batch in table.to_batches():
-            made = [self._column(batch, field).cast(field.type) for field in wanted]
-            yield pa.RecordBatch.from_arrays(made, schema=wanted)
+            arrays = [self._column(batch, field).cast(field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         if field.name == "window":
@@ -104,9 +99,9 @@ class StoreColumns:
 def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
     return {
-        table.name: replace(_store_columns(operator, table), stored=lent.name if lent else "")
+        table.name: replace(_store_columns(operator, table), stored=source.name if source else "")
         for operator in physical.operators
-        for lent in (physical.lent_table(operator),)
+        for source in (physical.lent_table(operator),)
         for table in operator.keeps
         if table.shown
     }
@@ -118,21 +113,21 @@ def _store_columns(operator: Operator, table: TableSchema) -> StoreColumns:
     if fold is not None:
         kinds["value"] = _aggregate_type(fold)
     columns = _columns(kinds)
-    fields = [StructField(called, _TYPES.get(kinds[own], kinds[own])) for called, own in columns.items()]
+    fields = [StructField(name, _TYPES.get(kinds[column], kinds[column])) for name, column in columns.items()]
     if "start" in kinds:
         fields.insert(1, StructField("window", _WINDOW))
-    named = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
-    return StoreColumns(operator.node, StructType(fields), columns, table.everywhere, _length(operator), named)
+    aggregate = fold.how if fold is not None and isinstance(fold.how, folds.NamedFold) else None
+    return StoreColumns(operator.node, StructType(fields), columns, table.everywhere, _length(operator), aggregate)
 
 
 def _aggregate_type(fold: folds.Fold) -> Any:
     """Type of what is shown: of a user's own aggregate, which only the program can finish, what is kept."""
-    how = fold.how
-    if not isinstance(how, folds.NamedFold) or all(each.finished_anywhere for _, each in how.fields):
+    aggregate = fold.how
+    if not isinstance(aggregate, folds.NamedFold) or all(field.finished_anywhere for _, field in aggregate.fields):
         return fold.result
     parts = (
-        StructField(name, (fold.result if each.finished_anywhere else fold.state)[name].dataType)
-        for name, each in how.fields
+        StructField(name, (fold.result if field.finished_anywhere else fold.state)[name].dataType)
+        for name, field in aggregate.fields
     )
     return StructType(list(parts))
 
@@ -141,10 +136,10 @@ def _columns(kinds: Mapping[str, Any]) -> dict[str, str]:
     """The visible columns: the key, its state, then the times; numbers and flags are the engine's own."""
     # what is held back under its serialized key has the key itself beside it
     key = "windowed" if kinds["key"] == BYTES and "windowed" in kinds else "key"
-    kept = {name: name for name, kind in kinds.items() if name not in ("key", key) and kind not in (FLAG, NUMBER)}
+    state = {name: name for name, kind in kinds.items() if name not in ("key", key) and kind not in (FLAG, NUMBER)}
     due = {"due": "due"} if "due" in kinds else {}
     time = "ts" if "ts" in kinds else "end"
-    return {"key": key, **kept, **due, **({"timestamp": time} if time in kinds else {})}
+    return {"key": key, **state, **due, **({"timestamp": time} if time in kinds else {})}
 
 
 def _length(operator: Operator) -> int | None:
@@ -155,4 +150,37 @@ def _length(operator: Operator) -> int | None:
 
 
 def _times(column: pa.Array) -> pa.Array:
+    """Times as Spark has them; those that it cannot have, beyond the year 294247, are null."""
+    in_range = pc.and_(pc.less_equal(column, _LAST_MS), pc.greater_equal(column, -_LAST_MS))
+    column = pc.if_else(in_range, column, pa.scalar(None, pa.int64()))
     return column.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+
+
+# Where a checkpoint has the tables of a topology, those that several joins read among them (docs/decisions/state.md).
+#
+# Tables that lie apart until now stay apart, in a changed topology, too: a join that goes on has the rows that it had.
+
+
+def placement_facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
+    old_addresses = files.binding.addresses if files.binding else {}
+    return _facts(lent_as_recorded(physical, old_addresses), files, shards, tasks)
+
+
+def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
+    """The checkpoint of a changed topology, with the addresses and stores of its tables; unchanged: as it is."""
+    if place.change is None or files.binding is None:
+        return place
+    old = files.binding
+
+    def lies(node: str, table: str) -> tuple[object, ...]:
+        return tuple(old.addresses.get(node, {}).get(table, ())), old.stored_name(table)
+
+    plan = lent_as_taken(physical, place.change, lies)
+    facts = replace(place.facts, **_facts(plan, files, place.facts.shards, place.facts.tasks))
+    return replace(place, facts=facts)
+
+
+def _facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
+    labels = spread_labels(physical, shards, tasks, files.addresses(shards, tasks))
+    stores = {name: columns.recorded() for name, columns in columns_of_stores(physical).items()}
+    return {"addresses": addresses(physical, labels), "stores": stores}

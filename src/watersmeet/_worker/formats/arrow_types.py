@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from watersmeet._engine.rows.types import with_nulls
+from watersmeet._engine.rows import with_nulls
 from watersmeet.errors import TopologyError
 
 _LEAVES: dict[type[DataType], pa.DataType] = {
@@ -53,12 +53,7 @@ _LEAVES: dict[type[DataType], pa.DataType] = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a Spark type.
-
-    Raises
-    ------
-    TopologyError : Spark hands values of this type to no worker.
-    """
+    """The Arrow type of a Spark type."""
     if isinstance(kind, StructType):
         return pa.struct(list(arrow_schema(kind)))
     if isinstance(kind, ArrayType):
@@ -76,7 +71,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def spark_type(kind: pa.DataType) -> DataType:
     """The Spark type of an Arrow type that `arrow_type` gives."""
     if pa.types.is_struct(kind):
-        return StructType([StructField(each.name, spark_type(each.type), True) for each in kind])
+        return StructType([StructField(field.name, spark_type(field.type), True) for field in kind])
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type), True)
     if pa.types.is_map(kind):
@@ -89,15 +84,14 @@ def spark_type(kind: pa.DataType) -> DataType:
 
 
 def arrow_schema(kind: StructType) -> pa.Schema:
-    """The Arrow schema of a frame's columns."""
     return pa.schema([pa.field(f.name, arrow_type(f.dataType), nullable=f.nullable) for f in kind.fields])
 
 
 def loosened(frame: pa.Table) -> pa.Table:
     """The frame with columns of types as `with_nulls` has them: what an expression cannot leave null, another can."""
-    fields = [each.with_type(with_nulls(each.type)).with_nullable(True) for each in frame.schema]
-    wanted = pa.schema(fields)
-    return frame if frame.schema.equals(wanted) else frame.cast(wanted)
+    fields = [field.with_type(with_nulls(field.type)).with_nullable(True) for field in frame.schema]
+    schema = pa.schema(fields)
+    return frame if frame.schema.equals(schema) else frame.cast(schema)
 
 
 def _special(kind: DataType) -> pa.DataType:

@@ -17,12 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
-from watersmeet._engine.arrays import Bools, Int64s
-from watersmeet._engine.expressions.errors import EvaluationError
 from watersmeet._engine.expressions.program import Program
-from watersmeet._engine.rows.columns import array
-from watersmeet._engine.rows.topic_slots import TOPIC
-from watersmeet._engine.rows.types import HEADERS as HEADERS_ARROW
+from watersmeet._engine.expressions.tree import EvaluationError
+from watersmeet._engine.rows import HEADERS as HEADERS_ARROW
+from watersmeet._engine.rows import TOPIC, Bools, Int64s, array
 from watersmeet.errors import FunctionError, WatersmeetError
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
@@ -61,44 +59,31 @@ Faults = Sequence[tuple[SourcePart, Bools]]
 
 
 def column(source: int, part: str) -> str:
-    """Name of the column that has a part of the dead letters of this source."""
     return f"s{source}_{part}"
 
 
-def letter_headers(sink: int) -> str:
-    """Name of the column that has the headers of a sink's dead letters, in the frame of all sinks."""
-    return f"k{sink}_headers"
-
-
-def letter_columns(parts: Sequence[SourcePart], kept: Kept) -> list[tuple[str, DataType]]:
-    """Names and types of the columns that hold dead letters, where these parts of sources have some."""
-    sources = _sources(parts, kept)
+def letter_columns(parts: Sequence[SourcePart], letter_sources: Kept) -> list[tuple[str, DataType]]:
+    sources = _sources(parts, letter_sources)
     kinds = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
     return [(column(source, part), kind) for source in sources for part, kind in kinds.items()]
 
 
-def _sources(parts: Sequence[SourcePart], kept: Kept) -> list[int]:
-    mine = [part.dead_letter_source for part in parts if part.dead_letter_source is not None]
-    return list(dict.fromkeys([*mine, *(to for each in kept.values() for to in each)]))
+def _sources(parts: Sequence[SourcePart], letter_sources: Kept) -> list[int]:
+    direct = [part.dead_letter_source for part in parts if part.dead_letter_source is not None]
+    return list(dict.fromkeys([*direct, *(to for targets in letter_sources.values() for to in targets)]))
 
 
 @dataclass(frozen=True)
 class BadRecordOrigin:
-    """Where a bad record came from, and where it ended.
+    """Where a bad record came from, and where it ended."""
 
-    Parameters
-    ----------
-    topic, partition, offset, ts : of the record; the time in ms. Without a topic nothing is said of its place.
-    operator : the operator's name.
-    reason : why it ended, as `query.drops` would name it.
-    """
-
+    # topic, partition, offset, ts: of the record; the time in ms. Without a topic nothing is said of its place
     topic: str | None
     partition: int
     offset: int
     ts: int
-    operator: str
-    reason: str
+    operator: str  # the operator's name
+    reason: str  # why it ended, as `query.drops` would name it
 
     def headers(self, error: WatersmeetError) -> list[Header]:
         """The headers of a dead letter, behind the record's own headers."""
@@ -123,7 +108,7 @@ def complaint(error: WatersmeetError) -> str:
     return error.message if error.given is None else f"{error.message} Given: {error.given}"
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The text of a function's error in a dead letter, as a sentence: the function's name follows."""
     if isinstance(error, WatersmeetError):
         return complaint(error) if error.given is None else f"{complaint(error)}."
@@ -131,30 +116,37 @@ def said(error: Exception) -> str:
 
 
 def of_peek(error: Exception) -> FunctionError:
-    """The error of a function on a row, as an error of ours."""
     return FunctionError("A function of peek raises.", given=repr(error))
 
 
-def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], kept: Kept) -> pa.Table:
+def sorted_out(frame: pa.Table, faults: Faults, raw: Mapping[str, pa.Array], letter_sources: Kept) -> pa.Table:
     """The frame with the records that cannot be decoded as rows of the sources of dead letters.
 
     Parameters
     ----------
     frame : root, partition, offset, ts, reason, raw_headers, and what has been decoded.
     faults : which records each part of a source cannot be decoded of.
-    given : keys and values as they came.
-    kept : see `Deserializers`.
+    raw : keys and values as they came.
+    letter_sources : see `Deserializers`.
     """
     root = _numbers(frame, "root")
-    own = array(frame, RAW_HEADERS)
-    for source in _sources([part for part, _ in faults], kept):
-        mine = [(part, bad) for part, bad in faults if part.dead_letter_source == source]
-        dead = np.logical_or.reduce([bad for _, bad in mine]) if mine else np.zeros(len(frame), dtype=np.bool_)
-        held = dead | np.isin(root, [number for number, to in kept.items() if source in to])
-        whole = {"key": given["key"], "value": given["value"], "headers": own}
-        columns = {n: each if held.all() else pc.if_else(pa.array(held), each, None) for n, each in whole.items()}
+    headers = array(frame, RAW_HEADERS)
+    for source in _sources([part for part, _ in faults], letter_sources):
+        source_faults = [(part, bad) for part, bad in faults if part.dead_letter_source == source]
+        dead = (
+            np.logical_or.reduce([bad for _, bad in source_faults])
+            if source_faults
+            else np.zeros(len(frame), dtype=np.bool_)
+        )
+        mask = dead | np.isin(root, [number for number, to in letter_sources.items() if source in to])
+        original = {"key": raw["key"], "value": raw["value"], "headers": headers}
+        columns = {
+            n: content if mask.all() else pc.if_else(pa.array(mask), content, None) for n, content in original.items()
+        }
         rows = np.flatnonzero(dead)
-        columns["headers"] = _replaced(columns["headers"], rows, _headers(frame, mine, given) if len(rows) else [])
+        columns["headers"] = _replaced(
+            columns["headers"], rows, _headers(frame, source_faults, raw) if len(rows) else []
+        )
         for name, values in columns.items():
             frame = frame.append_column(column(source, name), values)
         frame = _moved(frame, dead, source)
@@ -163,18 +155,14 @@ def sorted_out(frame: pa.Table, faults: Faults, given: Mapping[str, pa.Array], k
 
 @dataclass(frozen=True)
 class OnError:
-    """The policy for the records of a source for which a function raises.
+    """The policy for the records of a source for which a function raises."""
 
-    Parameters
-    ----------
-    topic, source : where they come from.
-    dead_letter_source : number of the source of dead letters that they become rows of; None: they are left out.
-    reason, error : why they end, and the class of error that a dead letter names.
-    """
-
+    # topic, source: where they come from
     topic: str
     source: str
+    # number of the source of dead letters that they become rows of; None: they are left out
     dead_letter_source: int | None
+    # reason, error: why they end, and the class of error that a dead letter names
     reason: str = "function_error"
     error: type[WatersmeetError] = FunctionError
 
@@ -188,10 +176,6 @@ def evaluated(
     ----------
     policies : by the number of a source.
     code : the reason why they end, where they are no dead letters.
-
-    Raises
-    ------
-    EvaluationError : a row fails, and the policy of its source is to fail.
     """
     try:
         return frame, program(frame)
@@ -200,12 +184,12 @@ def evaluated(
         roots = frame.column("root").take(pa.array(list(failed), pa.int64())).to_pylist()
         if not failed or not policies.keys() >= {*roots}:
             raise
-        texts = {row: f"{said(error)} In a function behind {program.owner}." for row, error in failed.items()}
-        frame = ended(frame, texts, policies, code)
+        texts = {row: f"{error_text(error)} In a function behind {program.owner}." for row, error in failed.items()}
+        frame = divert_failures(frame, texts, policies, code)
         return frame, program(frame)
 
 
-def without(
+def without_failures(
     frame: pa.Table, failed: Mapping[int, Exception], program: Program, policies: Mapping[int, OnError], code: int
 ) -> pa.Table:
     """The rows with the columns of a program, when a function of `peek` has raised for some: these end.
@@ -219,32 +203,34 @@ def without(
     for error, root in zip(failed.values(), roots, strict=True):
         if root not in policies:
             raise error
-    texts = {row: said(of_peek(error)) for row, error in failed.items()}
-    return program(ended(frame, texts, policies, code))
+    texts = {row: error_text(of_peek(error)) for row, error in failed.items()}
+    return program(divert_failures(frame, texts, policies, code))
 
 
-def ended(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
+def divert_failures(frame: pa.Table, failed: Mapping[int, str], policies: Mapping[int, OnError], code: int) -> pa.Table:
     """The frame without rows that end for what the texts say: they have a reason, or are dead letters."""
     root, rows = _numbers(frame, "root"), np.array(sorted(failed), dtype=np.int64)
     for number, policy in policies.items():
-        mine = rows[root[rows] == number]
-        gone = np.zeros(len(frame), dtype=np.bool_)
-        gone[mine] = True
+        failing = rows[root[rows] == number]
+        mask = np.zeros(len(frame), dtype=np.bool_)
+        mask[failing] = True
         if policy.dead_letter_source is None:
-            frame = set_numbers(frame, "reason", np.where(gone, code, _numbers(frame, "reason")))
-        elif len(mine):
+            frame = set_numbers(frame, "reason", np.where(mask, code, _numbers(frame, "reason")))
+        elif len(failing):
             name = column(policy.dead_letter_source, "headers")
-            given = array(frame, name)
-            own = given.take(pa.array(mine)).to_pylist()
-            places = _origins(frame, mine, policy.topic)
+            current = array(frame, name)
+            header_lists = current.take(pa.array(failing)).to_pylist()
+            places = _origins(frame, failing, policy.topic)
             origins = (BadRecordOrigin(*place, policy.source, policy.reason) for place in places)
-            texts = (failed[row] for row in mine.tolist())
-            told = [
+            texts = (failed[row] for row in failing.tolist())
+            replacements = [
                 own_headers(headers) + origin.error_headers(policy.error, text)
-                for headers, origin, text in zip(own, origins, texts, strict=True)
+                for headers, origin, text in zip(header_lists, origins, texts, strict=True)
             ]
-            frame = frame.set_column(frame.schema.get_field_index(name), name, _replaced(given, mine, told))
-            frame = _moved(frame, gone, policy.dead_letter_source)
+            frame = frame.set_column(
+                frame.schema.get_field_index(name), name, _replaced(current, failing, replacements)
+            )
+            frame = _moved(frame, mask, policy.dead_letter_source)
     return frame
 
 
@@ -254,7 +240,6 @@ def _numbers(frame: pa.Table, name: str) -> Int64s:
 
 
 def set_numbers(frame: pa.Table, name: str, values: Int64s) -> pa.Table:
-    """The frame with other numbers in a column, of the type that it has."""
     at = frame.schema.get_field_index(name)
     return frame.set_column(at, name, pa.array(values).cast(frame.schema.field(name).type))
 
@@ -267,18 +252,20 @@ def _moved(frame: pa.Table, rows: Bools, source: int) -> pa.Table:
     return set_numbers(frame, "ts", np.where(rows, letter_times(ts), ts))
 
 
-def _replaced(column: pa.Array, rows: Int64s, others: Sequence[list[Header]]) -> pa.Array:
+def _replaced(column: pa.Array, rows: Int64s, replacements: Sequence[list[Header]]) -> pa.Array:
     """A column of headers with others in these rows."""
     if not len(rows):
         return column
     pointers = np.arange(len(column), dtype=np.int64)
     pointers[rows] = len(column) + np.arange(len(rows))
-    return pa.concat_arrays([column.cast(HEADERS_ARROW), pa.array(others, HEADERS_ARROW)]).take(pa.array(pointers))
+    return pa.concat_arrays([column.cast(HEADERS_ARROW), pa.array(replacements, HEADERS_ARROW)]).take(
+        pa.array(pointers)
+    )
 
 
 def own_headers(headers: Sequence[Mapping[str, Any]] | None) -> list[Header]:
     """The headers that a record came with, of a row of Arrow's."""
-    return [(each["key"], each["value"]) for each in headers or ()]
+    return [(header["key"], header["value"]) for header in headers or ()]
 
 
 def letter_times(ts: Int64s) -> Int64s:
@@ -302,16 +289,16 @@ def _origins(frame: pa.Table, rows: Int64s, topic: str) -> Iterator[tuple[str, i
     return zip(topics_of(frame, rows, topic), partitions, offsets, times, strict=True)
 
 
-def _headers(frame: pa.Table, parts: Faults, given: Mapping[str, pa.Array]) -> list[list[Header]]:
+def _headers(frame: pa.Table, parts: Faults, raw: Mapping[str, pa.Array]) -> list[list[Header]]:
     """The headers of dead letters, in the order of their rows."""
-    found: dict[int, list[Header]] = {}
+    by_row: dict[int, list[Header]] = {}
     # of a record of which neither can be read, the value is complained of
-    for part, bad in sorted(parts, key=lambda each: each[0].part):
+    for part, bad in sorted(parts, key=lambda fault: fault[0].part):
         rows = np.flatnonzero(bad)
         places, at = list(_origins(frame, rows, part.topic)), pa.array(rows)
-        own = array(frame, RAW_HEADERS).take(at).to_pylist()
-        errors = part.errors(given[part.part].take(at), [place[:3] for place in places])
-        for row, place, headers, error in zip(rows.tolist(), places, own, errors, strict=True):
+        header_lists = array(frame, RAW_HEADERS).take(at).to_pylist()
+        errors = part.errors(raw[part.part].take(at), [place[:3] for place in places])
+        for row, place, headers, error in zip(rows.tolist(), places, header_lists, errors, strict=True):
             origin = BadRecordOrigin(*place, part.source, "undecodable")
-            found[row] = own_headers(headers) + origin.headers(error)
-    return [found[row] for row in sorted(found)]
+            by_row[row] = own_headers(headers) + origin.headers(error)
+    return [by_row[row] for row in sorted(by_row)]

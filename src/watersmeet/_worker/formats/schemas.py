@@ -17,31 +17,28 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from watersmeet._worker.formats.avro.language import Avro
-from watersmeet._worker.formats.guarded.net import PASSED_ON, fallen
-from watersmeet._worker.formats.json_schema.language import JsonSchema
-from watersmeet._worker.formats.protobuf.language import Protobuf
-from watersmeet._worker.formats.registered.client import (
+from watersmeet._worker.formats.avro import Avro
+from watersmeet._worker.formats.guard import PASSED_ON, fallen
+from watersmeet._worker.formats.json_schema import JsonSchema
+from watersmeet._worker.formats.protobuf import Protobuf
+from watersmeet._worker.formats.registry import (
+    BadSchema,
     Endless,
     Handed,
+    Language,
     Missing,
     Reached,
-    RegisteredSchema,
-    RegistryClient,
-)
-from watersmeet._worker.formats.registered.language import (
-    BadSchema,
-    Language,
     References,
     Refused,
+    RegisteredSchema,
+    RegistryClient,
     SchemaReading,
     Writer,
     WriterValues,
 )
 from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import ConfigError, TopologyError
-from watersmeet.io.registry import SchemaRegistry
-from watersmeet.io.schema_formats import SchemaFormat
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry
 
 MAGIC = b"\0"
 HEADER_BYTES = 5
@@ -60,7 +57,6 @@ _LARGEST = (1 << 31) - 1
 
 
 def forget() -> None:
-    """Ask registries anew for everything."""
     _WRITERS.clear()
     _REFUSED.clear()
 
@@ -69,13 +65,7 @@ def forget() -> None:
 
 
 def type_of(form: SchemaFormat) -> DataType:
-    """The Spark type of the values that a source has.
-
-    Raises
-    ------
-    TopologyError : the schema has none.
-    ConfigError : the registry does not have it, or does not answer.
-    """
+    """The Spark type of the values that a source has."""
     language, (text, references) = LANGUAGES[form.kind], _text(form)
     try:
         if form.validate:
@@ -98,8 +88,8 @@ def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
 def _text(form: SchemaFormat) -> tuple[str, References]:
     if form.schema is not None:
         return str(form.schema), ()
-    found = latest(form)
-    return found.text, found.references
+    registered = latest(form)
+    return registered.text, registered.references
 
 
 def latest(form: SchemaFormat) -> RegisteredSchema:
@@ -108,7 +98,7 @@ def latest(form: SchemaFormat) -> RegisteredSchema:
         assert isinstance(form.registry, SchemaRegistry)
         subject = form.subject_of(None) or ""
         try:
-            found = RegistryClient(form.registry.settings).of_subject(subject, form.version)
+            registered = RegistryClient(form.registry.settings).of_subject(subject, form.version)
         except Endless as error:
             raise TopologyError(
                 "The registry's schema is not valid.",
@@ -121,19 +111,18 @@ def latest(form: SchemaFormat) -> RegisteredSchema:
                 given=f"{error}, for the {form.part}s of the topic {form.topic!r}",
                 hint='Register it first; or give the schema, wm.avro("...", registry=...), or the name: subject="...".',
             ) from None
-        if found.kind != LANGUAGES[form.kind].registered_as:
+        if registered.kind != LANGUAGES[form.kind].registered_as:
             raise TopologyError(
-                f"The registry's schema is {found.kind}, and the {form.part}s of {form.topic!r} are read as "
+                f"The registry's schema is {registered.kind}, and the {form.part}s of {form.topic!r} are read as "
                 f"{form.kind}.",
-                given=f"{subject}: {found.kind}, for the {form.part}s of the topic {form.topic!r} as {form.kind}",
-                hint=f"Read them with the format of {found.kind}.",
+                given=f"{subject}: {registered.kind}, for the {form.part}s of the topic {form.topic!r} as {form.kind}",
+                hint=f"Read them with the format of {registered.kind}.",
             )
-        _LATEST[form] = found
+        _LATEST[form] = registered
     return _LATEST[form]
 
 
 def described(form: SchemaFormat) -> str:
-    """The format in describe() and in a checkpoint, however its schema is spelt."""
     if form.schema is None and form not in _LATEST:
         return form.kind
     return f"{form.kind}({type_of(form).simpleString()})"
@@ -149,28 +138,15 @@ def whole_text(form: SchemaFormat) -> str:
 
 @dataclass(frozen=True)
 class SchemaReader:
-    """Reads values by a schema.
+    """Reads values by a schema."""
 
-    Parameters
-    ----------
-    text : the schema, whole.
-    registry : how to reach it; None: values have no number in front.
-    kind : its language, as `SchemaFormat` names it.
-    validate : whether values are looked at by all that the schema says.
-    """
-
-    text: str
-    registry: Handed | Reached | None
-    kind: str
-    validate: bool = False
+    text: str  # the schema, whole
+    registry: Handed | Reached | None  # how to reach it; None: values have no number in front
+    kind: str  # its language, as `SchemaFormat` names it
+    validate: bool = False  # whether values are looked at by all that the schema says
 
     def decode(self, raw: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-        """The values, and why some bytes are none; those are null, and so are null bytes.
-
-        Raises
-        ------
-        SourceError : the registry does not answer.
-        """
+        """The values, and why some bytes are none; those are null, and so are null bytes."""
         language = LANGUAGES[self.kind]
         reading = language.reading(self.text, validate=self.validate)
         if self.registry is None:
@@ -180,17 +156,17 @@ class SchemaReader:
         values: list[Any] = []
         flaws: dict[int, str] = {}
         for row, data in enumerate(raw.to_pylist()):
-            made = None
+            decoded = None
             if data is not None:
                 try:
-                    made = value(data)
+                    decoded = value(data)
                 except Refused as error:
                     flaws[row] = str(error)
                 except PASSED_ON:
                     raise
                 except Exception as error:
                     flaws[row] = fallen(error)
-            values.append(made)
+            values.append(decoded)
         column, beyond = reading.columns(values)
         return column, flaws | beyond
 
@@ -203,7 +179,7 @@ class _Framed:
         self._text, self._language, self._reading = text, language, reading
         self._url = str(settings["url"])
         self._client: Callable[[], RegistryClient] = lambda: RegistryClient(settings)
-        self._known: dict[int, WriterValues | str] = {}
+        self._writers: dict[int, WriterValues | str] = {}
 
     def value(self, data: bytes) -> Any:
         if len(data) < HEADER_BYTES:
@@ -213,9 +189,9 @@ class _Framed:
         number = int.from_bytes(data[1:HEADER_BYTES], "big")
         if number > _LARGEST:
             raise Refused(f"schema {number}: a number that no registry gives")
-        writer = self._known.get(number)
+        writer = self._writers.get(number)
         if writer is None:
-            writer = self._known[number] = self._writer(number)
+            writer = self._writers[number] = self._writer(number)
         if isinstance(writer, str):
             raise Refused(writer)
         try:
@@ -227,23 +203,23 @@ class _Framed:
         place = (self._url, self._text, number)
         if place in _WRITERS:
             return _WRITERS[place]
-        why, until = _REFUSED.get(place, ("", 0.0))
+        reason, until = _REFUSED.get(place, ("", 0.0))
         if monotonic() < until:
-            return why
-        made = self._asked(number)
-        if isinstance(made, str):
+            return reason
+        fetched = self._fetch(number)
+        if isinstance(fetched, str):
             # it may be there later, and a batch may have many numbers that are not
-            _keep(_REFUSED, place, (made, monotonic() + _REFUSED_SECONDS))
+            _keep(_REFUSED, place, (fetched, monotonic() + _REFUSED_SECONDS))
         else:
-            _keep(_WRITERS, place, made)
-        return made
+            _keep(_WRITERS, place, fetched)
+        return fetched
 
-    def _asked(self, number: int) -> WriterValues | str:
+    def _fetch(self, number: int) -> WriterValues | str:
         try:
-            found = self._client().by_id(number, self._language.asked_as)
-            if found.kind != self._language.registered_as:
-                return f"schema {number} is of the format {found.kind}"
-            return self._reading.written(found.text, found.references)
+            schema = self._client().by_id(number, self._language.asked_as)
+            if schema.kind != self._language.registered_as:
+                return f"schema {number} is of the format {schema.kind}"
+            return self._reading.written(schema.text, schema.references)
         except (Missing, Endless, BadSchema, Refused) as error:
             return f"schema {number}: {error}"
         except PASSED_ON:
@@ -253,30 +229,23 @@ class _Framed:
             return f"schema {number}: {fallen(error)}"
 
 
-def _keep(kept: dict[tuple[str, str, int], Any], place: tuple[str, str, int], made: Any) -> None:
-    if len(kept) >= _MOST_WRITERS:
-        kept.clear()
-    kept[place] = made
+def _keep(cache: dict[tuple[str, str, int], Any], place: tuple[str, str, int], entry: Any) -> None:
+    if len(cache) >= _MOST_WRITERS:
+        cache.clear()
+    cache[place] = entry
 
 
 def reader(form: SchemaFormat) -> SchemaReader:
-    """The serde of a source's values."""
     registry = Reached(form.registry.settings) if isinstance(form.registry, SchemaRegistry) else form.registry
     return SchemaReader(whole_text(form), registry, form.kind, form.validate)
 
 
 @dataclass(frozen=True)
 class SchemaSerde:
-    """Values with a schema: what a source reads, or a sink writes.
+    """Values with a schema: what a source reads, or a sink writes."""
 
-    Parameters
-    ----------
-    reader : of a source.
-    writer : of a sink.
-    """
-
-    reader: SchemaReader | None = None
-    writer: Writer | None = None
+    reader: SchemaReader | None = None  # of a source
+    writer: Writer | None = None  # of a sink
 
     def read(self, raw: pa.Array) -> Decoded:
         """Values of the reader's schema."""
@@ -292,7 +261,6 @@ class SchemaSerde:
         return self.reader.decode(pa.array([raw], pa.binary()))[1][0]
 
     def write(self, values: pa.Array) -> pa.Array:
-        """Their bytes by the writer's schema."""
         assert self.writer is not None
         return self.writer(values)
 
@@ -315,12 +283,7 @@ def misfit(form: SchemaFormat, kind: DataType) -> str | None:
 
 
 def written_text(form: SchemaFormat, kind: DataType) -> str:
-    """The schema by which a sink writes values of this type, as it is given, or made of the type.
-
-    Raises
-    ------
-    BadSchema : there is none.
-    """
+    """The schema by which a sink writes values of this type, as it is given, or made of the type."""
     if form.schema is not None:
         return str(form.schema)
     return LANGUAGES[form.kind].schema_for(kind, f"{form.topic}_{form.part}")
@@ -330,5 +293,5 @@ def writer(form: SchemaFormat, kind: DataType) -> Writer:
     """The writer of a sink's values of this type."""
     language = LANGUAGES[form.kind]
     header = b"" if form.id is None else MAGIC + form.id.to_bytes(HEADER_BYTES - 1, "big")
-    text, what = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"
-    return language.writer(text, kind, header, what, validate=form.validate)
+    text, subject = language.whole(written_text(form, kind)), f"the {form.part}s of the topic {form.topic!r}"
+    return language.writer(text, kind, header, subject, validate=form.validate)

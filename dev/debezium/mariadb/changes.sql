@@ -1,0 +1,36 @@
+-- A snapshot, then each kind of change: inserts, updates, deletes, keys changed, rolled back, truncates, schema changes.
+create table customers (id bigint primary key, name varchar(20), total decimal(12, 2));
+create table orders (id bigint primary key, customer_id bigint, amount decimal(10, 2), placed datetime(6));
+create table lines_of (order_id bigint, line int, sku varchar(5), primary key (order_id, line));
+create table keyless (name varchar(5), n int);
+insert into customers values (1, 'ann', 0), (2, 'bob', 0), (3, 'cid', null);
+insert into orders values (10, 1, 12.34, '2026-01-01 00:00:00');
+insert into lines_of values (10, 1, 'a'), (10, 2, 'b');
+insert into keyless values ('x', 1);
+-- STREAM
+begin;
+insert into orders values (11, 2, 5.00, '2026-01-02 03:04:05.678901');
+update customers set total = total + 5 where id = 2;
+update customers set name = 'bobby' where id = 2;
+commit;
+insert into customers values (4, 'dan', 1);
+delete from customers where id = 4;
+begin;
+insert into customers values (5, 'eve', 0);
+rollback;
+update customers set id = 9 where id = 1;
+update lines_of set line = 7, sku = 'c' where order_id = 10 and line = 2;
+update keyless set n = 2 where name = 'x';
+delete from keyless where name = 'x';
+insert into keyless values ('y', 1);
+truncate table keyless;
+alter table customers add column city varchar(10) after name;
+insert into customers values (6, 'fay', 'Oslo', 0);
+alter table customers rename column city to town, modify total decimal(14, 3);
+insert into customers values (7, 'gus', 'Rome', 1.125);
+alter table customers drop column town;
+begin;
+delete from customers where id = 6;
+insert into customers values (6, 'fay', 2);
+commit;
+drop table keyless;

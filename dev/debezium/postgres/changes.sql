@@ -1,0 +1,37 @@
+-- A snapshot, then each kind of change: inserts, updates, deletes, keys changed, transactions rolled back and of savepoints.
+create table customers (id bigint primary key, name text, total numeric(12, 2));
+create table orders (id bigint primary key, customer_id bigint, amount numeric(10, 2), placed timestamp);
+create table lines (order_id bigint, line int, sku text, primary key (order_id, line));
+create table keyless (name text, n int);
+alter table keyless replica identity full;
+insert into customers values (1, 'ann', 0), (2, 'bob', 0), (3, 'cid', null);
+insert into orders values (10, 1, 12.34, '2026-01-01 00:00:00');
+insert into lines values (10, 1, 'a'), (10, 2, 'b');
+insert into keyless values ('x', 1);
+-- STREAM
+begin;
+insert into orders values (11, 2, 5.00, '2026-01-02 03:04:05.678901');
+update customers set total = total + 5 where id = 2;
+update customers set name = 'bobby' where id = 2;
+commit;
+insert into customers values (4, 'dan', 1);
+delete from customers where id = 4;
+begin;
+insert into customers values (5, 'eve', 0);
+rollback;
+begin;
+insert into orders values (12, 1, 1.00, null);
+savepoint s;
+insert into orders values (13, 1, 2.00, null);
+rollback to s;
+insert into orders values (14, 1, 3.00, null);
+commit;
+update customers set id = 9 where id = 1;
+update lines set line = 7, sku = 'c' where order_id = 10 and line = 2;
+update keyless set n = 2 where name = 'x';
+delete from keyless where name = 'x';
+begin;
+insert into customers values (6, 'fay', 0);
+update customers set name = 'faye' where id = 6;
+delete from customers where id = 6;
+commit;

@@ -1,0 +1,1 @@
+"""Java's own libraries, and a real Schema Registry, which tests ask beside ours."""

@@ -1,1 +1,0 @@
-"""Kernels of aggregates of how often each value is there."""

@@ -1,1 +1,0 @@
-"""Kernels of aggregates that keep values."""

@@ -1,1 +1,0 @@
-"""Kernels of aggregates that are one of the values."""

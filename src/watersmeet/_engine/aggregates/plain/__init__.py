@@ -1,1 +1,0 @@
-"""Folds a record at a time, by functions of plain values."""

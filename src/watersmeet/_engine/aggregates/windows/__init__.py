@@ -1,1 +1,0 @@
-"""Aggregates by window: which windows a record changes, how their states are folded, and when they close."""

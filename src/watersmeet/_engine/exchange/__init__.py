@@ -1,1 +1,0 @@
-"""The exchange between two levels: rows cut by operator and shard."""

@@ -1,1 +1,0 @@
-"""Arrays and maps as a whole: functions of their elements, sets of them, and what is made of several."""

@@ -1,1 +1,0 @@
-"""Keys: how they are hashed, compared, grouped and written as bytes."""

@@ -1,1 +1,0 @@
-"""The operators of tables that remember their past."""

@@ -1,1 +1,0 @@
-"""Windowed joins of two streams: of all pairs, and of each left record with one right record."""

@@ -1,1 +1,0 @@
-"""Rows: their columns, their positions, their bytes."""

@@ -1,1 +1,0 @@
-"""Stream time: how operators learn it, and what it lets go."""

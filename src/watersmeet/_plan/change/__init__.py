@@ -1,1 +1,0 @@
-"""The fate of a checkpoint's tables, inputs and outputs under a changed topology."""

@@ -1,0 +1,362 @@
+"""The declaration of an operator: one frozen class for each stem, asked by the rewrite, the runners and the engine.
+
+It says what the operator reads (sides, key, what rows carry, what ends on the way in), what it gives (columns, and
+which functions make values of them), what it keeps (tables), and what it promises. Nobody else asks which operator it
+is: who needs to know something new puts the question here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+from watersmeet._plan.logical import Plan
+from watersmeet._plan.nodes import Function, How, Node
+
+Named = tuple[tuple[str, Any], ...]
+"""Columns: name and type of each; types are the function backend's."""
+
+FLAG = "flag"
+"""Type of a column of booleans, whatever the function backend calls it."""
+NUMBER = "number"
+"""Type of a column of 64-bit integers, whatever the function backend calls it."""
+BYTES = "serialized"
+"""Type of a column of serialized keys, whatever the function backend calls it."""
+HEADERS = "headers"
+"""Type of a column of headers, whatever the function backend calls it."""
+WINDOW = "window"
+"""Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
+OUT_OF_ORDER = "out_of_order"
+"""Why a change of a versioned table that is not the latest of its key ends at an operator that leaves it out."""
+RAISED = "function_error"
+"""Why a row ends for which a function raises, where that does not fail the query."""
+STAMP = ("ts", NUMBER)
+"""The column with a row's timestamp."""
+
+
+def waiting_headers(plan: Plan) -> Named:
+    """The column with the headers of what waits in a table, where records carry headers."""
+    return (("headers", HEADERS),) if plan.headers else ()
+
+
+@dataclass(frozen=True)
+class CarriedState:
+    """A column that rows carry beside key and value."""
+
+    # name, kind: its name and type
+    name: str
+    kind: Any
+    # of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column
+    function: Function | None = None
+    null_reason: str | None = None  # why a row ends without result where it is null; None where it may be null
+    # whether the function goes by the key alone, so that it is called for rows without value, too
+    of_key: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorSide:
+    """One side of an operator, and what its rows are on the way in."""
+
+    # type of the values; `FLAG` where all that matters is whether there is one: rows bring true in its place
+    value: Any
+    carries: tuple[CarriedState, ...] = ()  # columns beside key and value
+    # names of further columns that the node's operator before adds, where rows come from that directly, packed where
+    # they are made
+    marks: tuple[str, ...] = ()
+    # function of key and value that gives the key under which rows come in, while they stand in the shard of their
+    # own; None: they come under their own
+    key: Function | None = None
+    # drops_null_key, drops_null_value: records that end on the way in, counted
+    drops_null_key: bool = True
+    drops_null_value: bool = False
+    # whether its keys are of windows: rows come in, and lie, under the key alone, with the window's `start` and `end`
+    # beside it
+    windowed: bool = False
+    broadcast: bool = False  # whether every shard gets all rows
+    # whether the operator looks its rows up from the other side, and so must know from where they are seen
+    looked_up: bool = True
+    stored_ts: bool = False  # whether it goes by the timestamps that lookups see
+    # whether rows bring the old value: "inexact" where it is not what the operator knows from before; "always"
+    old: Literal["no", "inexact", "always"] = "no"
+    # what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped"
+    silent: Literal["marked", "any", "dropped"] = "marked"
+    # whether changes of a versioned table that are not the latest of their key end on the way in, counted
+    drops_late: bool = False
+    nulls_reach: bool = False  # whether rows without a value count for how far the side reaches
+
+    @property
+    def direct(self) -> bool:
+        """Whether rows come from the node's operator before."""
+        return bool(self.marks)
+
+    @property
+    def function(self) -> Function | None:
+        """The user's function with results in the rows: their key, or a column beside it."""
+        return self.key or next((column.function for column in self.carries if column.function is not None), None)
+
+    @property
+    def called_for_deleted(self) -> bool:
+        """Whether that function is called for rows without value, too."""
+        return any(column.of_key for column in self.carries)
+
+    @property
+    def null_reason(self) -> str | None:
+        """Why a row ends without result where what it carries is null; None where it may be null."""
+        return next((column.null_reason for column in self.carries if column.null_reason is not None), None)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The input of an operator: rows grouped by a key of this type, on these sides."""
+
+    key: Any
+    sides: tuple[OperatorSide, ...]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return tuple(side.value for side in self.sides)
+
+    @property
+    def extras(self) -> Named:
+        """Names and types of what sides carry beside key and value; windows are numbers to the engine."""
+        carried = (column for side in self.sides for column in side.carries)
+        return tuple((column.name, column.kind) for column in carried if column.kind != WINDOW)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column that a user's function makes of result columns."""
+
+    column: str  # its name
+    # function, operands: the function, and the columns that it gets
+    function: Function
+    operands: tuple[str, ...]
+    flag: str  # the column that says for which rows it is called; the others have null
+
+
+@dataclass(frozen=True)
+class ResultColumns:
+    """The results of an operator: columns beside the key, and the node's rows made of them, in this order.
+
+    In the end there is `value`, and `old` where old values are sent.
+    """
+
+    columns: Named
+    made: tuple[Made, ...] = ()
+
+    @classmethod
+    def of_values(cls, kind: Any, *, old: bool) -> ResultColumns:
+        """Values of a type as they are; `old`: the old ones too."""
+        return cls((("value", kind), ("old", kind)) if old else (("value", kind),))
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How a table's rows are let go: each one when the floor of its own time domain has passed it (law 3)."""
+
+    time: str  # the column that is compared with the floor
+    domain: str | None = None  # the column with the domain's number; None: all rows are of domain 0
+    # where rows are versions of their key, each of them until the next one: the flag of those that delete it. A
+    # version goes when the floor has passed its end; the latest one stays, unless it deletes
+    ends: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table that an operator keeps: declared once, opened by the engine as it stands here.
+
+    The columns that tell versions of one row apart must not change from one to the next: so in a table of replaced rows
+    the first of `order` and the retention's time belong to the identity.
+    """
+
+    name: str  # the store's name
+    columns: Named  # in order; rows are routed by the hash of the first one, `key`
+    # the columns that tell rows apart, `key` first; of rows that are only appended there are none
+    identity: tuple[str, ...] = ("key",)
+    # columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by which
+    # rows of a key are looked up in ranges
+    order: tuple[str, ...] = ()
+    retention: Retention | None = None  # how rows are let go; None: only when they are deleted
+    # whether rows are only added, never replaced nor deleted: lookups need not look for newest versions
+    appended: bool = False
+    # the rows that are found by their retention's time over all keys: those with one of these flags, all of them if
+    # there are no flags; None: none are
+    due: tuple[str, ...] | None = None
+    shown: bool = True  # whether it is one of the stores that users see
+    # name of the node, a table, that it copies: other tables that copy it have the same rows
+    copies: str | None = None
+    everywhere: bool = False  # whether every shard has all rows
+
+    def __post_init__(self) -> None:
+        names = tuple(name for name, _ in self.columns)
+        times = self.order[:1] + (() if self.retention is None else (self.retention.time,))
+        references = {*self.identity, *self.order, *times, *(self.due or ())}
+        assert names[:1] == ("key",), f"{self.name}: routed by {names[:1]}"
+        assert references <= set(names), f"{self.name}: {names} without {references - set(names)}"
+        assert self.identity[:1] == (() if self.appended else ("key",)), f"{self.name}: told apart by {self.identity}"
+        assert self.appended or set(times) <= set(self.identity), f"{self.name}: {times} can change"
+        assert self.due is None or self.retention is not None, f"{self.name}: rows are due at no time"
+
+    def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
+        """The same table with other types, as `convert` gives them."""
+        kinds = (
+            (name, kind if kind in (FLAG, NUMBER, BYTES, HEADERS) else convert(kind)) for name, kind in self.columns
+        )
+        return replace(self, columns=tuple(kinds))
+
+
+FOLLOWS = {"follows": True}
+"""Of a parameter that follows from what stands around an operator, or is compared apart: nothing kept depends on it."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of an operator; a stem that has some has a class of its own, which the engine reads."""
+
+    def typed(self, convert: Callable[[Any], Any]) -> Params:
+        """The same with other types, as `convert` gives them."""
+        return self
+
+
+@dataclass(frozen=True)
+class JoinParams(Params):
+    """Of a join: its type, the generation that it follows, and per side whether null after null is dropped first."""
+
+    how: How
+    generation: str = field(metadata=FOLLOWS)
+    suppress: tuple[bool, ...] = field(default=(False, False), metadata=FOLLOWS)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How an operator goes by time."""
+
+    hold: int | None = None  # how long it can hold a result back, in ms; None: it never does
+    # whether records that end on the way in, without key or value, move its time all the same
+    dropped_move: bool = True
+    # whether every shard gets the time bounds of each side's rows; or of which sides
+    reaches: bool | tuple[int, ...] = True
+    # whether a record is judged by the time of another partition than its own, too, where partitions have times of
+    # their own
+    elsewhere: bool = False
+    by_wall: bool = False  # whether it goes by the wall clock, too
+
+    def broadcasts_bounds(self, side: int) -> bool:
+        """Whether every shard gets the time bounds of a side's rows."""
+        return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
+
+
+class OperatorDeclaration:
+    """The answers of an operator: the usual ones."""
+
+    stem: ClassVar[str]
+    operator_stem: ClassVar[str] = ""
+    """The operator's stem, where it is another than that of its node."""
+    in_place: ClassVar[bool] = False
+    """Whether results have the key of the rows that trigger them, and so stay in the partition of their source."""
+    fans_out: ClassVar[bool] = False
+    """Whether one row gives many results, which opens a path slot."""
+    by_key: ClassVar[bool] = False
+    """Whether what it does for a key follows from that key's rows alone, so that a batch can be done in parts."""
+    mixes_keys: ClassVar[bool] = False
+    """Whether rows of one key may decide over results of another, other than by moving time."""
+    cacheable: ClassVar[bool] = False
+    """Whether the record cache may send one change of a key in a batch."""
+    widens: ClassVar[bool] = True
+    """Whether values that it has kept may be read as a wider type, when the topology has changed."""
+    grows: ClassVar[bool] = False
+    """Whether it goes on with those of its tables that it had, when it keeps more or fewer of them."""
+    emits_late: ClassVar[bool] = False
+    """Whether its results say if they are not the latest change of their key (a column `late`)."""
+    recomputable: ClassVar[bool] = False
+    """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
+    replaceable: ClassVar[bool] = False
+    """Whether it has each row that its results have, so that they can be compared with others (`change.replaced`)."""
+    subscribes: ClassVar[bool] = False
+    """Whether the rows of its first side come as messages that put them, or remove them.
+
+    Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
+    """
+    drop_reasons: ClassVar[tuple[str, ...]] = ()
+    """Why it lets rows end, beside null keys and values and what sides say."""
+    borrowed_side: ClassVar[int | None] = None
+    """The side of its only table, if another operator may store that table for it; None if it must store its own."""
+
+    # -- what it reads ---------------------------------------------------------------------------------------
+
+    def side_of(self, input: int) -> int | None:
+        """The side by which an input of the node comes in here; None: at another operator of the node."""
+        return input
+
+    def reads(self, plan: Plan) -> Reads:
+        """The input."""
+        raise NotImplementedError
+
+    def meets(self, plan: Plan) -> bool:
+        """Whether one input record can reach both sides, so that lookups must be told apart from positions."""
+        return False
+
+    # -- what it is and keeps --------------------------------------------------------------------------------
+
+    def params(self, plan: Plan) -> Params:
+        """Its parameters."""
+        return Params()
+
+    def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
+        """Its tables."""
+        return ()
+
+    def own_rows(self, plan: Plan) -> tuple[int, ...]:
+        """The sides of which it has all current rows itself, in the table of the same number."""
+        return ()
+
+    # -- what it gives ---------------------------------------------------------------------------------------
+
+    def results(self, plan: Plan, *, old: bool) -> ResultColumns:
+        """The columns that the engine gives, and how values are made of them; `old`: of old values too."""
+        raise NotImplementedError
+
+    def lookups_see_results(self, plan: Plan) -> bool:
+        """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
+        return False
+
+    def timed(self, plan: Plan) -> Timing | None:
+        """How it goes by time; None: not at all."""
+        return None
+
+
+@dataclass(frozen=True)
+class OperatorNode(OperatorDeclaration, Node):
+    """Base of the nodes that are operators themselves, not steps of a stage."""
+
+    @property
+    def operators(self) -> tuple[OperatorDeclaration, ...]:
+        return (self,)
+
+    def results(self, plan: Plan, *, old: bool) -> ResultColumns:
+        return ResultColumns.of_values(self.shape.value, old=old)
+
+
+# The table of rows that an operator holds back until time lets them go (`_engine/waiting_rows.py`).
+
+
+def held_schema(name: str, key: Any, columns: Named, *, replaced: bool) -> TableSchema:
+    """The declaration of such a table.
+
+    Parameters
+    ----------
+    key, columns : the key's type, and what is held beside key and timestamp.
+    replaced : whether a row takes the place of the one with the same key, due time and domain; else rows are only
+        added.
+    """
+    numbers = (("due", NUMBER), ("arrival", NUMBER), ("domain", NUMBER), STAMP)
+    return TableSchema(
+        name,
+        (("key", key), *numbers, *columns),
+        identity=("key", "due", "domain") if replaced else (),
+        order=("due",) if replaced else ("due", "arrival"),
+        retention=Retention("due", "domain"),
+        appended=not replaced,
+        due=(),
+    )

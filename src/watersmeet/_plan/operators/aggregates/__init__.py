@@ -1,1 +1,0 @@
-"""The operators of aggregates, with and without windows."""

@@ -1,1 +1,0 @@
-"""Specs of operators that remember keys for a while of stream time."""

@@ -1,1 +1,0 @@
-"""The specs of joins of tables by their common key."""

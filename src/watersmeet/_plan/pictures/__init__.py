@@ -1,1 +1,0 @@
-"""Topologies as pictures: what a picture shows, where it stands, and how it is written."""

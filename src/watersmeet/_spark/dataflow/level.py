@@ -1,0 +1,364 @@
+"""One level in Spark: a StatefulProcessor that hosts all operators of a level, keyed by label.
+
+Each (operator, shard) is handled once per batch: its blobs are decoded, the engine's operator runs over
+them, results go out as blobs. Blobs for later levels pass untouched. Rows come and go as frames of pandas: of Spark's
+two ways this is the one that hands results on while there are more to come; the other gathers all of a label's (law 9).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.streaming import StatefulProcessor
+
+from watersmeet._engine import row_sizes
+from watersmeet._engine.exchange import RoutedBatch
+from watersmeet._engine.expressions.program import TooManyRows
+from watersmeet._engine.matching import with_lent_rows
+from watersmeet._engine.operator import OperatorContext
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.row_sizes import RESULT_BYTES
+from watersmeet._engine.rows import stacked
+from watersmeet._engine.state.cache import RunCache
+from watersmeet._engine.state.runs import State
+from watersmeet._worker.pack import Fused, Gathered, count_rows, wire_frames, wire_rows
+from watersmeet._worker.process import CACHE, give_back, say, settle, take_topics
+from watersmeet._worker.served_changes import HandedBack
+from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
+from watersmeet._worker.spill import LabelInputs
+from watersmeet._worker.wire import END, Common, DeadLetterWriter, Tally, WireRow, into_task, output_port, packed
+from watersmeet.errors import WatersmeetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+DEFAULT_CACHE = ""
+"""Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
+
+
+LabelRows = Mapping[tuple[int | None, int], pa.Table]
+"""Rows by (borrower, side); the borrower is None for rows of the label's own operator."""
+
+
+@dataclass(frozen=True)
+class LevelOperators:
+    """The operators of one level, and the steps on their results."""
+
+    settings: Mapping[int, OperatorContext]  # operators of the level, by number
+    sides: Mapping[int, int]  # side of each edge, by port
+    fused: Mapping[int, Fused]  # of operators with results that are packed here; those of the others go to `Unpack`
+    # by port the operator that its rows are for, where another one lends it its table
+    borrowers: Mapping[int, int] = field(default_factory=dict)
+
+    def by_operator(self, target: int, rows: LabelRows) -> dict[int, dict[int, pa.Table]]:
+        """The rows of each operator in a label, by side: its own operator `target` first, then borrowers."""
+        inputs: dict[int, dict[int, pa.Table]] = {}
+        target_rows = {side: table for (borrower, side), table in rows.items() if borrower is None}
+        if target_rows:
+            inputs[target] = target_rows
+        for (borrower, side), table in rows.items():
+            if borrower is not None:
+                inputs.setdefault(borrower, {})[side] = table
+        for number in inputs.keys() - {target}:
+            loan = self.settings[number].operator.lent
+            assert loan is not None
+            inputs[number] = with_lent_rows(loan, inputs[number], target_rows)
+        return inputs
+
+    @cached_property
+    def sides_of_borrowers(self) -> dict[int, tuple[int | None, int]]:
+        """The (borrower, side) of each port; the borrower is None for ports of the label's own operator."""
+        return {port: (self.borrowers.get(port), side) for port, side in self.sides.items()}
+
+
+class LevelProcessor(StatefulProcessor):
+    """Runs the operators of one level.
+
+    Parameters
+    ----------
+    operators : the operators of the level.
+    common : the settings that all levels share.
+    cache_root : folder of a machine's run cache, or `DEFAULT_CACHE`; None: no cache.
+    gathers : whether results that are packed here are held together until the ends come (`Gathered`).
+    """
+
+    takes_wire = True
+
+    def __init__(
+        self,
+        operators: LevelOperators,
+        common: Common,
+        *,
+        cache_root: str | None = None,
+        gathers: bool = False,
+    ) -> None:
+        self._common = common
+        self._operators = operators
+        self._cache_root = cache_root
+        self._store: SparkChunkStore | None = None
+        self._started = False
+        self._gathered = Gathered() if gathers else None
+        # made in the task: neither would come through a pickle
+        self._counters: tuple[DeadLetterWriter, Tally] | None = None
+
+    def init(self, handle: Any) -> None:
+        """Declare the state variables; Spark calls this on the driver as well."""
+        self._store = SparkChunkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
+        """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
+        settle()
+        take_topics()
+        label = int(key[0])
+        if isinstance(rows, Wire):
+            yield from self.ran(label, iter(rows), partial(self._state, label, rows.calls))
+        else:
+            yield from wire_frames(self.ran(label, _blobs(rows), partial(self._state, label)))
+
+    def keeps_state(self, label: int) -> bool:
+        return self._common.labels.place(label)[0] in self._operators.settings
+
+    def close(self) -> None:
+        """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
+        give_back()
+        if self._gathered:
+            raise WatersmeetError(
+                "A task of a level has ended before its end label arrived, and results are left.",
+                hint="This is a fault of watersmeet's: please report it. The batch is not committed.",
+            )
+
+    def ran(self, label: int, blobs: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
+        """The results of the label's rows: those of its operator, or the rows as they are, if it has none here.
+
+        Parameters
+        ----------
+        blobs : port and blob of each row.
+        state_of : opens the label's state.
+        """
+        target, shard = self._common.labels.place(label)
+        context = self._operators.settings.get(target)
+        if context is None:
+            if label in self._common.labels.ends:
+                yield from self._flush(label)
+            yield from passed_on(label, blobs)
+            return
+        drops = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards)
+        tally, state = Tally(), state_of()
+        inputs, handed = self._inputs(target, blobs), HandedBack.begun(label, state)
+        while inputs:
+            # those that borrow a table see it before its lender changes it
+            number, rows = inputs.popitem()
+            running = self._operators.settings[number]
+            if self._common.measures is not None:
+                self._common.measures.processed(running.operator, shard, rows, tally)
+            results = run_operator(running, rows, state, drops)
+            # the operator lets them go when it has read them
+            del rows
+            yield from self._handed_on(results, label, running, drops, tally)
+        if handed is not None:
+            handed.end(state)
+        yield from self._written(drops.routed(self._common.labels.counts), tally)
+        yield from count_rows(drops, self._common.metrics, label)
+        if self._common.measures is not None:
+            self._common.measures.note_state(context.operator, shard, state, tally)
+            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
+            counts = tally if self._gathered is None else into_task(tally, self._task()[1])
+            yield from self._common.measures.wire(counts, label)
+
+    def _handed_on(
+        self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter, tally: Tally
+    ) -> Iterator[WireRow]:
+        """Send the results of one operator of a label on."""
+        target, (_, shard) = context.operator.id, self._common.labels.place(label)
+        fused = self._operators.fused.get(target)
+        if self._common.measures is not None:
+            results = self._common.measures.forwarded(context.operator, results, tally)
+        if fused is None:
+            yield from self._sent(in_blobs(results, label, output_port(target)), tally)
+        elif self._gathered is not None:
+            for table in results:
+                gathered = self._gathered.add(target, table)
+                if gathered is not None:
+                    yield from self._fused_rows(gathered, fused, 0, context, *self._task())
+        else:
+            for table in _in_one(results) if fused.broadcasts_bounds else results:
+                yield from self._fused_rows(table, fused, shard, context, drops, tally)
+
+    def _flush(self, label: int) -> Iterator[WireRow]:
+        """The rows that the task has held together until now, and its counts."""
+        if self._gathered is None:
+            return
+        drops, tally = self._task()
+        for target, table in self._gathered.rest():
+            yield from self._fused_rows(
+                table, self._operators.fused[target], 0, self._operators.settings[target], drops, tally
+            )
+        yield from self._written(drops.routed(self._common.labels.counts), tally)
+        yield from count_rows(drops, self._common.metrics, label)
+        if self._common.measures is not None:
+            yield from self._common.measures.wire(tally, label)
+
+    def _task(self) -> tuple[DeadLetterWriter, Tally]:
+        """The writer of rows that end after the operators, with counts, for all shards of the task."""
+        if self._counters is None:
+            self._counters = DeadLetterWriter(self._common.dead_letters), Tally()
+        return self._counters
+
+    def _state(self, label: int, calls: StateCalls | None = None) -> State:
+        assert self._store is not None
+        self._store.begin(label, calls)
+        return State(self._store, self._cache())
+
+    def _cache(self) -> RunCache | None:
+        run_cache = _cache(self._cache_root)
+        if run_cache is not None and not self._started:
+            # once in a task: tasks elsewhere have retired runs that this process knows
+            self._started = True
+            run_cache.let_go()
+        return run_cache
+
+    def _fused_rows(
+        self,
+        results: pa.Table,
+        fused: Fused,
+        shard: int,
+        context: OperatorContext,
+        drops: DeadLetterWriter,
+        tally: Tally,
+    ) -> Iterator[WireRow]:
+        """The results, packed here."""
+        try:
+            rows = fused.rows(results, context.operator.node, drops)
+        except TooManyRows as many:
+            for part in many.slices(results):
+                yield from self._fused_rows(part, fused, shard, context, drops, tally)
+            return
+        rows = rows.append_column(
+            "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
+        )
+        live = packed(rows, fused.outlets, self._common.labels.counts, context.slots, drops, self._common.encodings)
+        yield from self._written(live, tally)
+
+    def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
+        if self._common.measures is not None:
+            routed = self._common.measures.produced(routed, tally)
+        yield from self._sent(wire_rows(routed, self._common.labels), tally)
+
+    def _sent(self, rows: Iterator[WireRow], tally: Tally) -> Iterator[WireRow]:
+        return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
+
+    def _inputs(self, target: int, blobs: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
+        """The rows of a label's own operator and of its borrowers, by operator and side."""
+        inputs = LabelInputs(self._operators.sides_of_borrowers)
+        for port, content in blobs:
+            inputs.add(port, content)
+        return self._operators.by_operator(target, inputs.tables())
+
+
+def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:
+    for table in tables:
+        for piece in row_sizes.pieces(table):
+            yield label, port, row_sizes.encode(piece), 0
+
+
+def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
+    for frame in frames:
+        yield from zip(frame["port"].tolist(), frame["blob"].tolist(), strict=True)
+
+
+def passed_on(label: int, blobs: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
+    """Rows of a label that has no operator here, as they are."""
+    for port, content in blobs:
+        yield label, port, content, 0
+        if port == END:
+            # one says as much as one from each task of the first stage
+            return
+
+
+def _in_one(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Rows together, as far as memory allows, so that every shard gets their time bounds once."""
+    group: list[pa.Table] = []
+    for table in tables:
+        group.append(table)
+        if sum(rows.nbytes for rows in group) >= RESULT_BYTES:
+            yield stacked(group)
+            group = []
+    if group:
+        yield stacked(group)
+
+
+@cache
+def _cache(root: str | None) -> RunCache | None:
+    """One cache per worker process, so that opened maps outlive a batch."""
+    if root is None:
+        return None
+    run_cache = RunCache(default_cache() if root == DEFAULT_CACHE else root, say=partial(say, CACHE))
+    run_cache.watch()
+    return run_cache
+
+
+def default_cache() -> str:
+    """This machine's folder, below the one for temporary files."""
+    # a container's user may have a number alone
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    return os.path.join(tempfile.gettempdir(), f"watersmeet-{user}")
+
+
+# A level as Spark gets it: what a process only asks for its state variables needs nothing of watersmeet's.
+#
+# When a query starts Spark asks each level for its variables, one level after the other, each time in a Python process
+# of its own that no daemon has prepared. To import watersmeet there, with numpy, pyarrow and pandas, took as long as
+# all the rest. So the class that Spark sees is pickled by its value, as one that is made in a function is, and the
+# level within it stays bytes until there are rows.
+
+
+def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
+    """The level, unpickled when its first rows come; it keeps its state in the variables of a `SparkChunkStore`."""
+
+    class Level(StatefulProcessor):
+        """Declares the variables, and hands everything else to the level."""
+
+        def __init__(self, content: bytes, takes_wire: bool) -> None:
+            self._content = content
+            # `straight.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
+            self.takes_wire = takes_wire
+            self._level: Any = None
+            self._variables: dict[str, Any] = {}
+
+        def init(self, handle: Any) -> None:
+            self._level = None
+            self._variables = {MANIFEST: handle.getValueState(*VALUE), CHUNKS: handle.getMapState(*MAP)}
+
+        def getValueState(self, name: str, *_: Any) -> Any:
+            """As a handle: what is declared already."""
+            return self._variables[name]
+
+        getMapState = getValueState
+
+        def keeps_state(self, label: int) -> bool:
+            """Whether a label has state that is read; not known before the first rows."""
+            return self._level is not None and self._level.keeps_state(label)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Any:
+            if self._level is None:
+                self._level = pickle.loads(self._content)
+                self._level.init(self)
+            return self._level.handleInputRows(key, rows, timerValues)
+
+        def close(self) -> None:
+            if self._level is not None:
+                self._level.close()
+
+    content: bytes = CloudPickleSerializer().dumps(level)  # type: ignore[no-untyped-call]
+    return Level(content, getattr(level, "takes_wire", False))

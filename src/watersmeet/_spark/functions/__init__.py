@@ -1,1 +1,0 @@
-"""Users' functions as Spark Columns."""

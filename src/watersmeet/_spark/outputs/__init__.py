@@ -1,0 +1,1 @@
+"""Outputs: what a batch writes, and how it is written exactly once."""

@@ -1,1 +1,0 @@
-"""Servers before a replica, Arrow Flight and HTTP, and who may read."""

@@ -1,1 +1,0 @@
-"""The session, its settings, and the processes that Spark runs functions in."""

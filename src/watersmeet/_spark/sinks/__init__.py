@@ -1,1 +1,0 @@
-"""Where results leave: Kafka, files, functions of batches."""

@@ -1,1 +1,0 @@
-"""Avro: schemas as types, values as Arrow columns and back."""

@@ -1,1 +1,0 @@
-"""Limits on the work that a record's bytes may ask for, and a net for decoders that fail all the same."""

@@ -1,1 +1,0 @@
-"""JSON Schema: schemas as types, and values as JSON texts that their schema takes."""

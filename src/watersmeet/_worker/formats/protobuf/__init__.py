@@ -1,1 +1,0 @@
-"""Protobuf: messages as types, values as Arrow columns and back."""

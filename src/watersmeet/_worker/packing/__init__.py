@@ -1,1 +1,0 @@
-"""Packing: rows become Arrow blobs, one for each operator and shard."""

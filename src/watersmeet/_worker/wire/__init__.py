@@ -1,1 +1,0 @@
-"""The rows that Spark shuffles between the parts of a query, with dead letters and counts."""

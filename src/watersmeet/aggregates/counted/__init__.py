@@ -1,1 +1,0 @@
-"""Aggregates of how often each value is there."""

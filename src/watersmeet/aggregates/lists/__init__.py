@@ -1,1 +1,0 @@
-"""Aggregates that keep values, all or some of them."""

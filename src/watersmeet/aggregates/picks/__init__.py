@@ -1,1 +1,0 @@
-"""Aggregates that are one of the values."""

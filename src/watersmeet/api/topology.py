@@ -1,0 +1,325 @@
+"""Topology: what `StreamsBuilder.build` returns; it can be read, tested and started.
+
+Immutable: the plan and its levels are fixed when it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from watersmeet._plan.evolve import Change
+from watersmeet._plan.explain import explain
+from watersmeet._plan.logical import Plan, without_dead_letters
+from watersmeet._plan.pictures import mermaid, picture_of, svg
+from watersmeet._plan.rewrite import rewrite
+from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.functions import FunctionBackend
+from watersmeet.hints import answered, answering
+from watersmeet.io.kafka import Kafka
+from watersmeet.windows import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from watersmeet._spark.query.query import Query
+    from watersmeet._spark.query.start import StartOptions
+    from watersmeet.provenance import Why
+
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+@answering
+class Topology:
+    """A topology, ready to run.
+
+    Made by `StreamsBuilder.build`.
+    """
+
+    def __init__(self, plan: Plan, functions: FunctionBackend) -> None:
+        self.plan = plan
+        self.functions = functions
+        self.physical = rewrite(plan)
+
+    def __repr__(self) -> str:
+        written = without_dead_letters(self.plan)
+        inputs = [source.input for source in written.sources]
+        outputs = [sink.output for sink in written.sinks]
+        levels = self.physical.levels
+        return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
+
+    def describe(self) -> str:
+        """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
+        lines = self.functions.where_they_run(self.physical)
+        return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in lines)] if lines else [])
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart: inputs, operators with their stores, levels, outputs.
+
+        Pages of Markdown show it as a picture (GitHub, GitLab, notebooks).
+        """
+        return mermaid(picture_of(self.physical))
+
+    def to_svg(self) -> str:
+        """The topology as a picture: the text of an SVG file, which needs nothing besides. Notebooks show it."""
+        return svg(picture_of(self.physical))
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto">{self.to_svg()}</div>'
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str],
+        kafka: Kafka | None = None,
+        shards: int | None = None,
+        tasks: int | None = None,
+        trigger: Duration | None = None,
+        available_now: bool = False,
+        local_cache: str | os.PathLike[str] | None = None,
+        allow_partition_change: bool = False,
+        allow_changed_functions: bool = False,
+        allow_recreated_topics: bool = False,
+        evolve: bool = False,
+        replace: Sequence[str] | None = None,
+        idle_after: Duration | None = None,
+        record_cache: bool = False,
+        name: str | None = None,
+        metrics_port: int | str | None = None,
+        progress: bool = False,
+        explain: bool | Duration = False,
+    ) -> Query:
+        """Start the topology as one streaming query.
+
+        Parameters
+        ----------
+        spark : the session; `watersmeet.session()` makes one with the right settings.
+        checkpoint : folder of the query's checkpoint: offsets, state, and the topology's own facts. A
+            restart with the same folder goes on where it stopped.
+        kafka : the connection, where the topology reads or writes topics.
+        shards : shards of each operator; default 2 per task, then as recorded. Another number needs ``evolve=True``.
+        tasks : tasks of each exchange; default Spark's parallelism (the cores), then as recorded. Another number needs
+            ``evolve=True``.
+        trigger : processing interval, a duration ("1 second"); None: one batch follows the other.
+        available_now : process what is there, in batches of the rate limit, and stop.
+        local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for
+            its user alone; one that others may write to is not used, with a warning.
+        allow_partition_change : start although a topic has another number of partitions than at the first start.
+        allow_changed_functions : start although a function that state depends on is another than before: what that
+            one has left in state stays, and meets what the new one gives. Others may change: a warning names them.
+        allow_recreated_topics : go on at the recorded offsets although a topic that is read has another id than before:
+            it was deleted and made anew, or lies in another cluster.
+        evolve : go on although the topology is another than before: what is found by its name goes on, the rest starts
+            empty or is dropped. `plan_change` says what this does; what cannot go on is refused. With another number of
+            shards or tasks the state is divided anew.
+        replace : with ``evolve=True``, names of stored tables. If the definition of one has changed, it is computed
+            anew over the tables that are stored above it, and only rows that differ go out, deletions included; see
+            docs/change.md.
+        idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
+            clock, so that pending results of windowed joins come out; off by default. See the notes.
+        record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
+            then, instead of one for each change (in Kafka Streams: statestore.cache.max.bytes above 0). Tables that
+            streams look up are not cached. It may be another one at each start: a batch that was not finished is first
+            finished as it was begun.
+        name : the query's name in Spark.
+        metrics_port : serve the query's numbers to Prometheus at this port of the driver, on all its addresses; or
+            "host:port", on one; 0 takes a free port, which ``query.metrics_port`` says. Needs the extra ``watch``.
+        progress : whether to show how far the query is in a line of the terminal or notebook that it is started in;
+            nothing is shown where there is neither. Needs the extra ``watch``.
+        explain : how long to keep a journal of the input records, a duration ("1 day"), or True for ever: `why` then
+            says which of them a row comes from. The checkpoint must lie on a disk that all machines mount.
+
+        Notes
+        -----
+        Time is that of the records: what a windowed join holds back comes out when a later record comes, which
+        may be never. With ``idle_after="1 minute"`` time goes on by itself when no record has come for a minute
+        by the wall clock: each partition's time is then its last one plus the wall clock that has gone by since.
+        This gives up that results depend on the records alone: a record that comes after such a rest with a
+        timestamp from before it (an outage of its producer, a clock that is behind) is late, its partners may
+        have been let go without it, and the same records read again, without the rest, give other results. A
+        batch that is replayed still gives the same. A batch runs every second, since the clock is a source of
+        the query; a checkpoint that was begun without the option cannot be continued with it, nor the other way
+        round. Test drivers have no such clock.
+
+        Raises
+        ------
+        ConfigError : an option, a setting of the session, a source or a sink does not fit, or a query runs on the
+            checkpoint.
+        CorruptData : the checkpoint is not whole; see docs/checkpoints.md.
+        ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
+        SourceError : a topic that is read was deleted and made anew.
+        """
+        from watersmeet._spark.query.start import StartOptions
+
+        allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
+        options = StartOptions(
+            *(kafka, shards, tasks, trigger, available_now),
+            None if local_cache is None else os.fspath(local_cache),
+            *allowed,
+            evolve=evolve,
+            idle_after=idle_after,
+            record_cache=record_cache,
+            name=name,
+            metrics_port=metrics_port,
+            progress=progress,
+            explain=explain,
+            replace=replace,
+        )
+        return self._started(spark, self._place(checkpoint), options)
+
+    def _started(self, spark: SparkSession, place: str, options: StartOptions) -> Query:
+        from watersmeet._spark.query.start import start
+
+        if options.explain is False:
+            return start(self.physical, spark, place, options)
+        from watersmeet import provenance
+
+        provenance.replayable(spark, self.physical)
+        query = start(self.physical, spark, place, options)
+        query.explain_by(partial(provenance.why, spark, place, self.physical))
+        return query
+
+    def why(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], table: str, key: Any) -> Why:
+        """The input records that a table's row comes from; the query was started with `explain=`.
+
+        The query may run meanwhile, or have ended. The records of its journal run once more through the topology, in
+        this process: its functions are called again.
+
+        Parameters
+        ----------
+        spark : the session that reads.
+        checkpoint : the folder that the query was started with.
+        table : name of the table, as `store=` names it, or as `describe` does.
+        key : the key; a struct as a dict or a Row.
+
+        Returns
+        -------
+        Why : the row, its records, and what the journal does not know; it prints as a tree.
+
+        Raises
+        ------
+        ConfigError : there is no journal, no such table, the key is of another type, or the checkpoint belongs to
+            another topology.
+
+        Examples
+        --------
+        >>> print(topology.why(spark, checkpoint="/data/orders", table="open-orders", key=42))  # doctest: +SKIP
+        """
+        from watersmeet import provenance
+
+        return provenance.why(spark, checkpoint_folder(checkpoint), self.physical, table, key)
+
+    def _place(self, checkpoint: Any) -> str:
+        """The checkpoint's folder, if there is anything to start."""
+        place = checkpoint_folder(checkpoint)
+        if not without_dead_letters(self.plan).sinks:
+            names = ", ".join(repr(source.name) for source in self.plan.sources)
+            raise TopologyError(
+                f"The topology reads {names:.120}, but writes nothing.",
+                hint="End it with stream.to(...).",
+            )
+        return place
+
+
+def check_topology(topology: Any, call: str) -> None:
+    """Raise unless it is a topology that has been built.
+
+    Parameters
+    ----------
+    call : how what gets the topology is called, with {} where that stands.
+
+    Raises
+    ------
+    TopologyError : it is something else.
+    """
+    if not isinstance(topology, Topology):
+        label = (
+            type(topology).__name__
+            if hasattr(topology, "_construction")
+            else f"{type(topology).__name__}: {topology!r:.80}"
+        )
+        raise TopologyError(
+            f"This call takes a Topology, which builder.build() returns, and not a {label}.",
+            hint=f"Build it first: {call.format('builder.build()')}.",
+        )
+
+
+@answered
+def plan_change(
+    checkpoint: str | os.PathLike[str],
+    topology: Topology,
+    *,
+    kafka: Kafka | None = None,
+    shards: int | None = None,
+    tasks: int | None = None,
+    allow_changed_functions: bool = False,
+    replace: Sequence[str] | None = None,
+) -> Change:
+    """What `topology.start(..., evolve=True)` would do to a checkpoint; nothing is done.
+
+    Parameters
+    ----------
+    checkpoint : the folder that the query was started with; the query may run meanwhile.
+    topology : as it is to be from now on.
+    kafka : the connection: how many partitions topics have is then asked, and not taken from the checkpoint.
+    shards, tasks, allow_changed_functions : as in `Topology.start`.
+    replace : as in `Topology.start`: how many rows differ is then counted. That takes as long as the change itself,
+        and room for its state beside the checkpoint's.
+
+    Returns
+    -------
+    Change : what is kept, starts empty, is dropped, is widened, replaced or refused, with reasons and hints; it prints
+        as text.
+
+    Raises
+    ------
+    ConfigError : there is no session, no topology was started upon the folder, or its record says too little.
+
+    Examples
+    --------
+    >>> print(wm.plan_change("/data/orders", topology))  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    from watersmeet._spark.query.start import StartOptions
+    from watersmeet._spark.query.start import plan_change as planned
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("There is no Spark session.", hint="Make one first: spark = watersmeet.session(...).")
+    check_topology(topology, "wm.plan_change(checkpoint, {})")
+    allowed = allow_changed_functions
+    options = StartOptions(kafka, shards, tasks, allow_changed_functions=allowed, evolve=True, replace=replace)
+    return planned(topology.physical, spark, os.fspath(checkpoint), options)
+
+
+def checkpoint_folder(checkpoint: Any) -> str:
+    """The checkpoint's folder as text.
+
+    Raises
+    ------
+    ConfigError : it is no path.
+    """
+    path = os.fspath(checkpoint) if isinstance(checkpoint, os.PathLike) else checkpoint
+    if isinstance(path, str) and _DRIVE.match(path) and os.name != "nt":
+        suffix = path[2:].replace("\\", "/").lstrip("/")
+        raise ConfigError(
+            f"checkpoint={path!r:.120} begins with a drive, which Hadoop takes for an unknown scheme.",
+            hint=f"Write a path of this machine, checkpoint='/{suffix}'; on Windows a drive is "
+            f"file:///{path[0]}:/{suffix}.",
+        )
+    if isinstance(path, str) and path:
+        return path
+    raise ConfigError(
+        f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",
+        hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
+    )

@@ -1,1 +1,0 @@
-"""The handles, such as KStream and KTable, with which a user writes a topology."""

@@ -1,0 +1,708 @@
+"""Questions that an output answers for itself, and outputs of the user's own.
+
+Vocabulary: nobody else asks which output something is. One table (`_spark/outputs/outputs.py`) maps its class to the
+writer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.hints import answering
+from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.kafka import StartingOffsets, check_topic, setting_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from watersmeet.functions import FunctionBackend
+
+
+WrittenBy = Literal["driver", "tasks"]
+Names = tuple[str, str]
+"""Of two outputs, the earlier one first."""
+KeyTexts = Callable[[], tuple[str, str]]
+"""Types and formats of two outputs' keys, as text."""
+
+
+class SinkTarget(ABC):  # noqa: B024  an output of files or a function answers none of it otherwise
+    """The target of an output: it answers the questions of the plan, the start and the checkpoint.
+
+    Attributes
+    ----------
+    shown : what a picture of the topology calls it.
+    keeps_rows : whether it keeps a row for each key, as a table does; only tables are then written to it.
+    """
+
+    shown: ClassVar[str] = ""
+    keeps_rows: ClassVar[bool] = False
+
+    @property
+    def default_name(self) -> str | None:
+        """The output's name where the user gives none; None: he has to give one."""
+        return None
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic that it is; None: it is none. Outputs of one topic leave in one order (law 2)."""
+        return None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether a function of the user's says which partition each record goes to."""
+        return False
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the topology may read what it writes there."""
+        return False
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        """Formats of the parts of a record that are written as bytes; None: by type. Nothing: rows are kept as such."""
+        return {}
+
+    @property
+    def claim(self) -> Hashable | None:
+        """The place that it writes to: outputs of one claim must fit each other (`check_beside`). None: no claim."""
+        return None
+
+    def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:  # noqa: B027  it need not be said
+        """Raise unless it can write keys and values of these types; called on the line that writes to it.
+
+        Raises
+        ------
+        TopologyError : it cannot.
+        """
+
+    def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:  # noqa: B027  it need not be said
+        """Raise unless it goes together with an earlier output of the same claim.
+
+        Raises
+        ------
+        TopologyError : it does not.
+        """
+
+    def recorded(self, *, alone: bool) -> Mapping[str, Any]:
+        """The record of it in a checkpoint, as JSON, besides its name.
+
+        Parameters
+        ----------
+        alone : whether it may be Spark's own sink: the topology's only output, and no input by a pattern.
+        """
+        return {}
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """Which batch an output of one's own is given.
+
+    Parameters
+    ----------
+    number : of the batch; the first is 0. A batch that is run again has its number, and the same rows.
+    writer : who writes: a name that no other query and no other task has, the same at every start.
+    task : number of the task that writes; None: the driver does.
+    """
+
+    number: int
+    writer: str
+    task: int | None = None
+
+
+class Output(ABC):
+    """An output of your own, as a class with one method.
+
+    `table.to(HttpOutput(url), name="http")`: `write` gets the rows of each batch, records of a stream or changes of a
+    table. By itself it is at least once: a batch that failed, or that the driver did not live to commit, is run again,
+    with the same number and the same rows, and `write` is called again. It is exactly once where writing a row again
+    changes nothing, as under a key. Or where what it writes to keeps `batch.writer` and `batch.number`, in one
+    transaction with the rows, and `last_batch` answers the number: watersmeet then leaves out the batches that are
+    there, and refuses a checkpoint that is older than the output.
+
+    Attributes
+    ----------
+    written_by : "driver" calls `write` once for each batch, with all its rows, which have to fit into the driver's
+        memory; "tasks" has each task of the last exchange call it with its own, in the workers: the object is pickled.
+    keeps_rows : whether it keeps a row for each key: then a stream is refused, which is no table.
+
+    Examples
+    --------
+    >>> class Printed(Output):
+    ...     def write(self, rows, batch):
+    ...         print(batch.number, rows.select(["key", "value"]).to_pylist())
+    >>> Printed().written_by
+    'driver'
+    """
+
+    written_by: ClassVar[WrittenBy] = "driver"
+    keeps_rows: ClassVar[bool] = False
+
+    @abstractmethod
+    def write(self, rows: pa.Table, batch: BatchInfo) -> None:
+        """Write rows; when it returns, they must be safe.
+
+        Parameters
+        ----------
+        rows : columns key, value (null: a tombstone), timestamp, sequence, and headers where a topic keeps them. Each
+            key's rows stand in order, and all of them are in one call. It is not called without rows.
+        batch : the number of their batch.
+
+        Raises
+        ------
+        Exception : whatever it likes: the query fails with a `SinkError` that names the line, nothing of the batch
+            is committed, and the next start runs it again.
+        """
+
+    def last_batch(self, writer: str) -> int | None:
+        """The number of the last batch of this writer's that the output has; -1: none. None: that is not known.
+
+        It is asked at the start, and before each `write`, on the same machine as that.
+
+        Parameters
+        ----------
+        writer : as `BatchInfo` has it.
+        """
+        return None
+
+    def check_types(self, key: pa.DataType, value: pa.DataType) -> None:  # noqa: B027  it need not be said
+        """Raise unless keys and values of these types can be written; called on the line of `to(...)`.
+
+        Raises
+        ------
+        TopologyError : they cannot.
+        """
+
+    def check(self) -> None:  # noqa: B027  it need not be said
+        """Raise unless the output can be reached; called at each start, on the driver.
+
+        Raises
+        ------
+        ConfigError : it cannot.
+        """
+
+
+@dataclass(frozen=True)
+class OwnOutput(SinkTarget):
+    """An output of the user's own, as a sink target: so his class may have any names that it likes."""
+
+    output: Output
+
+    shown = "own output"
+
+    def __post_init__(self) -> None:
+        written_by: object = self.output.written_by
+        if written_by not in get_args(WrittenBy):
+            raise TopologyError(
+                f"Unknown written_by={written_by!r:.80}.",
+                given=f"class {type(self.output).__name__}",
+                hint='Take written_by = "driver", or "tasks".',
+            )
+        try:
+            signature(self.output.write).bind(None, None)
+        except TypeError:
+            raise FunctionError(
+                f"{type(self.output).__name__}.write takes other arguments: {signature(self.output.write)}.",
+                hint="Write def write(self, rows, batch): ...",
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"{type(self.output).__name__}(...)"
+
+    @property
+    def keeps_rows(self) -> bool:  # type: ignore[override]
+        """See `SinkTarget`."""
+        return self.output.keeps_rows
+
+    def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
+        self.output.check_types(functions.as_arrow(key), functions.as_arrow(value))
+
+
+# Policies for bad records: one value for an input, an operator, an output or a whole topology.
+#
+# Vocabulary: the three policies travel as one (`Policies`); who sorts records out asks it for the one that decides
+# there.
+
+_BAD = {
+    "on_undecodable": "undecodable records",
+    "on_error": "records for which a function raises",
+    "on_drop": "records that are dropped",
+    "on_invalid_timestamp": "records without a valid timestamp",
+}
+_WORDS = {"on_drop": ("skip",), "on_invalid_timestamp": ("fail", "skip", "own")}
+
+
+@answering
+@dataclass(frozen=True)
+class DeadLetter:
+    """Bad records go to another topic: key, value and headers as they came, and headers that say what was wrong.
+
+    They leave in the transaction of the batch's results. The headers are named as those of Kafka Streams (KIP-1034):
+    `__streams.errors.exception`, `.message`, `.topic`, `.partition`, `.offset`; ours are `.timestamp` (in ms, of the
+    record), `.operator` and `.reason`.
+
+    Parameters
+    ----------
+    topic : the topic; it has to exist, and be no other input or output of the topology.
+    """
+
+    topic: str
+
+    def __post_init__(self) -> None:
+        check_topic(self.topic)
+
+
+OnUndecodable = Literal["fail", "skip"] | DeadLetter
+OnError = Literal["fail", "skip"] | DeadLetter
+OnDrop = Literal["skip"] | DeadLetter
+OnInvalidTimestamp = Literal["fail", "skip", "own"] | DeadLetter
+Policy = Literal["fail", "skip", "own"] | DeadLetter
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Policies for bad records. None: the next wider policy applies, in the end `USUAL`.
+
+    Parameters
+    ----------
+    on_undecodable : records with bytes that an input's formats cannot decode.
+    on_error : those for which a function raises, or that an output's format does not write.
+    on_drop : those that are late, expired, or without the key or value that an operator needs.
+    on_invalid_timestamp : those for which an input's timestamp extractor gives no time, or raises.
+    """
+
+    on_undecodable: OnUndecodable | None = None
+    on_error: OnError | None = None
+    on_drop: OnDrop | None = None
+    on_invalid_timestamp: OnInvalidTimestamp | None = None
+
+    @property
+    def said(self) -> Mapping[str, Policy]:
+        """Those that are said, by their options."""
+        values = {member.name: getattr(self, member.name) for member in fields(self)}
+        return {option: policy for option, policy in values.items() if policy is not None}
+
+    def check(self) -> Policies:
+        """Raise unless each of them says what becomes of bad records.
+
+        Raises
+        ------
+        TopologyError : one does not.
+        """
+        for option, policy in self.said.items():
+            _check(option, policy)
+        return self
+
+    def over(self, usual: Policies) -> Policies:
+        """These; of those that are not said, the usual ones."""
+        return Policies(**{**usual.said, **self.said})  # type: ignore[arg-type]
+
+    def only(self, of: Policies) -> Policies:
+        """Of these, the ones that others say, too."""
+        return Policies(**{option: policy for option, policy in self.said.items() if option in of.said})  # type: ignore[arg-type]
+
+    @property
+    def fails(self) -> bool:
+        """Whether a record that cannot be decoded fails the query."""
+        return self.on_undecodable in (None, "fail")
+
+    @property
+    def outlives_errors(self) -> bool:
+        """Whether a record for which a function raises does not fail the query."""
+        return self.on_error not in (None, "fail")
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that dead letters go to, each once."""
+        return tuple(dict.fromkeys(policy.topic for policy in self.said.values() if isinstance(policy, DeadLetter)))
+
+
+_OF_RUN: ContextVar[Policies | None] = ContextVar("policies of a run", default=None)
+
+
+@contextmanager
+def policies_of_run(policies: Policies) -> Iterator[None]:
+    """Builders that are made meanwhile take these policies in place of their own, and keep those that are not given."""
+    token = _OF_RUN.set(policies)
+    try:
+        yield
+    finally:
+        _OF_RUN.reset(token)
+
+
+USUAL = Policies("fail", "fail", "skip", "fail")
+"""What holds where nothing is said."""
+OF_INPUTS = Policies("fail", "fail", on_invalid_timestamp="fail")
+"""The policies that inputs have."""
+WITHIN = Policies(on_error="fail", on_drop="skip")
+"""Those behind the inputs, of operators and outputs."""
+
+
+@dataclass(frozen=True)
+class OperatorPolicies:
+    """Policies for records that end after the inputs of a topology.
+
+    Parameters
+    ----------
+    usual : what holds at operators and outputs.
+    named : by their names, what holds at single ones in place of it.
+    """
+
+    usual: Policies = WITHIN
+    named: tuple[tuple[str, Policies], ...] = field(default=())
+
+    def at(self, name: str) -> Policies:
+        """The policies of an operator or an output."""
+        return next((policies for key, policies in self.named if key == name), Policies()).over(self.usual)
+
+    def outlives(self, name: str) -> bool:
+        """Whether a record for which a function raises, or that cannot be written, does not fail the query there."""
+        return self.at(name).outlives_errors
+
+    @property
+    def drops(self) -> tuple[Policy, ...]:
+        """All policies for dropped records."""
+        layers = (self.usual, *(layer for _, layer in self.named))
+        return tuple(layer.on_drop for layer in layers if layer.on_drop is not None)
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        """The topics that dead letters go to, each once: those of errors first."""
+        layers = (self.usual, *(layer for _, layer in self.named))
+        policies = [*(layer.on_error for layer in layers), *self.drops]
+        return tuple(dict.fromkeys(policy.topic for policy in policies if isinstance(policy, DeadLetter)))
+
+
+def named_policies(name: Any, policies: Policies) -> Policies:
+    """The policies of an operator or an output, checked.
+
+    Raises
+    ------
+    TopologyError : it has no name, or none is said, or one is no policy.
+    """
+    if not name or not isinstance(name, str) or not policies.said:
+        raise TopologyError(
+            "policies(...) needs the name of an operator or an output, and at least one policy.",
+            given=f"policies({name!r}, on_error={policies.on_error!r}, on_drop={policies.on_drop!r})",
+            hint='builder.policies("counts", on_drop=wm.DeadLetter("late"))',
+        )
+    return policies.check()
+
+
+def topology_policies(on_undecodable: Any, on_error: Any, on_drop: Any) -> Policies:
+    """The policies of a topology, which says all of them; a run may replace them (`policies_of_run`).
+
+    Raises
+    ------
+    TopologyError : one is no policy.
+    """
+    policies = Policies(on_undecodable, on_error, on_drop)
+    for option in ("on_undecodable", "on_error", "on_drop"):
+        _check(option, getattr(policies, option))
+    return (_OF_RUN.get() or Policies()).over(policies)
+
+
+def _check(option: str, policy: Any) -> None:
+    words = _WORDS.get(option, ("fail", "skip"))
+    if policy not in words and not isinstance(policy, DeadLetter):
+        raise TopologyError(
+            f"Unknown policy {option}={policy!r:.80} for {_BAD[option]}.",
+            hint="Take " + ", ".join(f'"{word}"' for word in words) + ' or wm.DeadLetter("topic").',
+        )
+
+
+# Questions that an input answers for itself.
+#
+# Vocabulary: nobody else asks which input something is. One table (`_spark/sources/sources.py`) maps its class to the
+# reader.
+
+Function = Callable[..., Any]
+
+
+class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none of it otherwise
+    """The origin of an input: it answers the questions of the plan, the start and the checkpoint.
+
+    Attributes
+    ----------
+    shown : what a picture of the topology calls it.
+    frame : the DataFrame that it is read from, as one partition, numbered by one task; None: from none.
+    """
+
+    shown: ClassVar[str] = ""
+    frame: Any = None
+
+    @property
+    def default_name(self) -> str | None:
+        """The input's name where the user gives none; None: he has to give one."""
+        return None
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic, if its records have the partitions and offsets of one; else None.
+
+        One source of Spark's reads all topics, as bytes, which the workers decode.
+        """
+        return None
+
+    @property
+    def pattern(self) -> str | None:
+        """The pattern of the topics' names, if it reads all topics with such names; `topic` is then its text."""
+        return None
+
+    def reads(self, topic: str | None) -> bool:
+        """Whether it reads the Kafka topic of this name."""
+        return topic is not None and self.topic == topic
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        """Formats of the parts of a record that come as bytes."""
+        return {}
+
+    @property
+    def keeps_headers(self) -> bool:
+        """Whether its records have headers."""
+        return False
+
+    @property
+    def policies(self) -> Policies:
+        """Its policies for bad records, if it has policies and names them."""
+        return Policies()
+
+    @property
+    def begins_at(self) -> StartingOffsets | None:
+        """Where its topic is read from where there is no checkpoint yet; None: where the connection says."""
+        return None
+
+    @property
+    def timestamp_extractor(self) -> Function | None:
+        """The user's function that gives its records' times; None: they have their own."""
+        return None
+
+    def under(self, policies: Policies) -> Self:
+        """The same input under these policies, if it has some."""
+        return self
+
+
+@dataclass(frozen=True)
+class SortedOut(Origin):
+    """Bad records of another input, or of the topology, on their way to a topic: nothing is read."""
+
+    goes_to: str
+
+    shown = "dead letters"
+
+
+# DataFrames as inputs; Spark's writers and functions of batches as outputs.
+
+FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
+"""Formats of files."""
+_NESTED = re.compile(r"struct|array|list|map|large_list", re.IGNORECASE)
+
+
+def check_complete(frame: Any, options: Mapping[str, Any]) -> None:
+    """Raise, naming all of them, where options are missing that a DataFrame needs as an input.
+
+    Parameters
+    ----------
+    options : the options, by name; None: not given. An order is not missed alone: Parquet files have one.
+
+    Raises
+    ------
+    TopologyError : so it is.
+    """
+    # `is None`, never truth: a Column has none
+    missing = [f"{name}=" for name in ("name", "key", "timestamp") if name in options and options[name] is None]
+    if not missing:
+        return
+    no_order = options.get("order") is None
+    listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if missing[1:] else missing)
+    order = ", and order= unless its files are Parquet" if no_order else ""
+    examples = {"name=": "name='orders'", "key=": "key='id'", "timestamp=": "timestamp='at'"}
+    example = [*map(examples.__getitem__, missing), *(["order='at'"] if no_order else [])]
+    raise TopologyError(
+        f"A DataFrame as an input needs {listed}{order}.",
+        hint=f"For example {', '.join(example)}. The columns are {', '.join(frame.columns)}.",
+    )
+
+
+@answering
+@dataclass(frozen=True, eq=False)
+class Rows(Origin):
+    """A DataFrame as an input, streaming or static.
+
+    Parameters
+    ----------
+    frame : the DataFrame. A static one is copied once into the checkpoint's folder and read from there.
+    key : a column name, several names (the key is then a struct of them), or a Column.
+    value : likewise; None: a struct of all columns that are neither key, timestamp nor order. A null value
+        is a tombstone.
+    timestamp : a column name or a Column: a timestamp, or milliseconds since 1970 as a long.
+    order : names of the columns that order the rows of a batch; may be left out for Parquet files: their rows have an
+        order of their own (time and name of the file, number of the row).
+    """
+
+    frame: Any = field(repr=False)
+    key: Any = None
+    value: Any = None
+    timestamp: Any = None
+    order: Any = None
+
+    shown = "DataFrame"
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
+            raise TopologyError(
+                f"wm.Rows takes a DataFrame, and not {type(self.frame).__name__}.",
+                given=type(self.frame).__name__,
+                hint='wm.Rows(frame, key="id", timestamp="changed_at")',
+            )
+        check_complete(self.frame, {"key": self.key, "timestamp": self.timestamp, "order": self.order})
+        if self.order is not None:
+            self._set_order([self.order] if isinstance(self.order, str) else self.order)
+
+    def _set_order(self, order: Any) -> None:
+        names = tuple(order) if isinstance(order, list | tuple) else ()
+        if not names or not all(isinstance(name, str) for name in names):
+            hint = 'order=["day", "row"]'
+            raise TopologyError(
+                f"order must be a column name, or several: order={order!r:.80}.", given=repr(order), hint=hint
+            )
+        object.__setattr__(self, "order", names)
+
+
+@answering
+@dataclass(frozen=True, init=False)
+class Writer(SinkTarget):
+    """Any of Spark's writers as an output: files, console, memory, a table format.
+
+    Parameters
+    ----------
+    format : what `DataFrame.writeStream.format` takes.
+    path : where it writes, if it writes files.
+    options : the writer's own. Columns are key, value, timestamp, sequence (for `watersmeet.latest`), headers if any.
+    """
+
+    format: str
+    path: str | None
+    options: Mapping[str, str]
+
+    shown = "files"
+
+    def __init__(self, format: str, path: str | os.PathLike[str] | None = None, **options: Any) -> None:
+        _check_writer(format)
+        _check_options(format, path, options)
+        object.__setattr__(self, "format", format)
+        object.__setattr__(self, "path", None if path is None else str(path))
+        object.__setattr__(self, "options", {name: setting_text(value) for name, value in options.items()})
+
+    def __hash__(self) -> int:
+        return hash((self.format, self.path, tuple(sorted(self.options.items()))))
+
+    def __repr__(self) -> str:
+        return f"Writer({self.format!r}, path={self.path!r}, options={sorted(self.options)})"
+
+    def check_types(self, functions: FunctionBackend, key: Any, value: Any) -> None:
+        if self.format == "text":
+            raise TopologyError(
+                "Writer('text') writes one column, and a record has key, value, timestamp and sequence.",
+                hint="Take csv, json or parquet: wm.Writer('json', path=...).",
+            )
+        for part, kind in (("key", key), ("value", value)):
+            if self.format == "csv" and _NESTED.match(str(kind)):
+                raise TopologyError(
+                    f"Writer('csv') writes no struct, array or map, and the {part} is {kind!s:.120}.",
+                    hint="Take parquet or json: wm.Writer('parquet', path=...); or make a text of it: "
+                    "stream.map_values(lambda value: F.to_json(value)).",
+                )
+
+    @property
+    def claim(self) -> tuple[str, str] | None:
+        return None if self.path is None else ("path", self.path)
+
+    def check_beside(self, other: Any, names: Names, keys: KeyTexts) -> None:
+        raise TopologyError(
+            f"Two outputs write to {self.path}: of each batch only the rows of one would stay.",
+            given=f"{self.path}: {names[0]!r} and {names[1]!r}",
+            hint="Merge them first: one.merge(other).to(...); or give each a path of its own.",
+        )
+
+    def recorded(self, *, alone: bool) -> Mapping[str, Any]:
+        return {} if self.path is None else {"path": self.path, "listed": alone}
+
+
+@answering
+@dataclass(frozen=True)
+class ForeachBatch(SinkTarget):
+    """A function of the user as an output: it is called with each batch's rows and the batch's number.
+
+    Parameters
+    ----------
+    function : takes a DataFrame with columns key, value, timestamp, sequence (and headers), and the batch's number.
+        After a failure it may be called again with the same number and the same rows.
+    """
+
+    function: Callable[[Any, int], None]
+
+    shown = "function"
+
+    def __post_init__(self) -> None:
+        function: Any = self.function
+        if not callable(function):
+            hint = "def write(frame, batch_id): ..."
+            raise TopologyError(
+                f"ForeachBatch takes a function, and not {function!r:.80}.", given=repr(function), hint=hint
+            )
+        try:
+            inspect.signature(function).bind(None, 0)
+        except TypeError as error:
+            name = getattr(function, "__name__", type(function).__name__)
+            raise TopologyError(
+                f"ForeachBatch calls its function with two arguments: {name}{inspect.signature(function)}: {error}.",
+                hint="It gets a DataFrame and the batch's number: def write(frame, batch): ...",
+            ) from None
+        except ValueError:  # of what is not Python's own nothing is known
+            return
+
+
+def _check_options(format: str, path: Any, options: Mapping[str, Any]) -> None:
+    cures = {
+        "name": "The output has it: stream.to(wm.Writer(...), name='files').",
+        "options": "Each by its name: wm.Writer('csv', path='/data/orders', header=True).",
+        "mode": "Leave it out: batches are appended.",
+        **dict.fromkeys(
+            ("partitionBy", "partition_by", "bucketBy", "sortBy"),
+            "Spark's stream of files knows it, this output does not: write with wm.ForeachBatch(function).",
+        ),
+        **dict.fromkeys(
+            ("checkpointLocation", "checkpoint", "trigger", "outputMode", "queryName"),
+            "The start has it: topology.start(spark, checkpoint=..., trigger='1 minute').",
+        ),
+    }
+    for name in cures.keys() & options.keys():
+        raise TopologyError(f"wm.Writer has no option {name}={options[name]!r:.80}.", hint=cures[name])
+    if format in FILES and path is None:
+        raise TopologyError(
+            f"wm.Writer({format!r}) writes files, and path= is left out.",
+            hint=f"wm.Writer({format!r}, path='/data/orders')",
+        )
+
+
+def _check_writer(format: Any) -> None:
+    if not isinstance(format, str) or not format:
+        hint = 'wm.Writer("parquet", path="...")'
+        raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", given=repr(format), hint=hint)
+    if format == "kafka":
+        raise TopologyError(
+            "Writer('kafka') may write records twice, and sets no timestamps.",
+            given="Writer('kafka')",
+            hint='Write to the topic: stream.to("topic"), or wm.TopicSink("topic", ...).',
+        )

@@ -1,0 +1,86 @@
+"""Warnings of what a query's inputs are seen to have: each once, of all tasks and batches together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._worker.formats.connect import LOOKS
+from watersmeet._worker.wire import ABSENT, LATENESS, STREAM_TIME, Measure, Measures, Tally, report_number
+
+NOW_MS = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1_000)
+VALUES, LATEST, LATE = Measure(ABSENT, "orders", "value"), Measure(STREAM_TIME, "orders"), Measure(LATENESS, "orders")
+MEASURES = Measures(0, (VALUES, LATEST, LATE), {}, frozenset())
+
+
+def totals(*, extracted: bool = False) -> Totals:
+    return Totals(Counted((), MEASURES, extracted={"orders": extracted}))
+
+
+def batch(into: Totals, *tallies: Tally) -> None:
+    """Count a batch of these tasks as Spark observes it: a set."""
+    rows = {(n, number, count) for n, tally in enumerate(tallies) for _, number, _, count in MEASURES.wire(tally, n)}
+    counts = [{"place": p, "metric": n, "count": c} for p, n, c in rows]
+    into.count(0, {"watersmeet_x": {"counts": counts}}, ended_ms=0)
+
+
+def report(records: int, *absent: str) -> Tally:
+    return Tally({VALUES: report_number((records, absent, ["name", "city"]))})
+
+
+def said(into: Totals, *, ended: bool = False) -> list[str]:
+    return [message for message, _ in into.warnings.due(ended=ended)]
+
+
+def test_a_column_that_no_task_of_many_records_has_seen_is_a_warning_once() -> None:
+    found = totals()
+    batch(found, report(LOOKS // 2, "nmae", "town"), report(1, "nmae"))
+    assert said(found) == []
+    batch(found, report(LOOKS, "nmae", "age"))
+    (message,) = said(found)
+    assert message.startswith("No value of the first 1,501 of 'orders' has 'nmae', which its format names.")
+    assert message.endswith("name, city.")
+    batch(found, report(LOOKS, "nmae"))
+    assert said(found, ended=True) == []
+
+
+def test_a_few_records_say_nothing_before_the_query_ends_and_those_of_another_batch_may_have_the_column() -> None:
+    few, other = totals(), totals()
+    batch(few, report(3, "nmae"))
+    assert said(few) == []
+    assert len(said(few, ended=True)) == 1
+    batch(other, report(3, "nmae"))
+    batch(other, report(1))
+    assert said(other, ended=True) == []
+
+
+@pytest.mark.parametrize(
+    ("latest", "late", "where", "cure"),
+    [
+        (NOW_MS // 1_000, 0, "in 1970", '"] * 1000'),
+        (NOW_MS * 1_000, 0, "beyond the year 3000", '"] / 1000)'),
+        # one among others
+        (NOW_MS, NOW_MS - NOW_MS // 1_000, "in 1970", '"] * 1000'),
+    ],
+)
+@pytest.mark.parametrize("extracted", [True, False])
+def test_times_of_another_unit_are_a_warning_once_that_names_the_unit_and_the_cure(
+    latest: int, late: int, where: str, cure: str, extracted: bool
+) -> None:
+    found = totals(extracted=extracted)
+    batch(found, Tally({LATEST: latest, LATE: late}))
+    ((message, hint),) = found.warnings.due(ended=False)
+    assert ("timestamp= of 'orders'" if extracted else "topic of 'orders'") in message
+    assert where in message
+    assert "read as milliseconds" in message
+    assert cure in hint
+    batch(found, Tally({LATEST: latest, LATE: late}))
+    assert said(found, ended=True) == []
+
+
+def test_times_of_today_and_an_hour_late_are_no_warning() -> None:
+    found = totals()
+    batch(found, Tally({LATEST: NOW_MS, LATE: 3_600_000}))
+    assert said(found, ended=True) == []
