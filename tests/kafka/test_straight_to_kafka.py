@@ -85,7 +85,11 @@ def test_records_are_those_that_go_through_columns_and_each_key_keeps_its_order(
         run(spark, kafka, tmp_path / str(place), b)
     found = [by_key(broker, out) for out in outs]
     assert found[0] == found[1] == found[2]
-    texts = {key: [json.loads(text)["1"] for text, _ in records] for key, records in by_key(broker, named).items()}
+    texts = {
+        # a tombstone passes map_values as it is
+        key: [None if text is None else json.loads(text)["1"] for text, _ in records]
+        for key, records in by_key(broker, named).items()
+    }
     assert texts == {
         key: [None if value is None else value.decode() for value, _ in records] for key, records in found[2].items()
     }

@@ -68,7 +68,7 @@ def test_an_added_sink_or_store_and_other_fixed_options_are_changes_that_are_nam
         with pytest.raises(wm.ChangedTopology, match=r"belongs to another topology\.") as changed:
             run(topology(spark, tmp_path, sink, **given), spark, tmp_path)
         assert line in str(changed.value)
-        assert "Hint: State, plans and outputs belong to its nodes" in str(changed.value)
+        assert "Hint: Start it once with evolve=True" in str(changed.value)
     with pytest.raises(wm.ChangedTopology, match=r"another number of shards\.(.|\n)*Hint: Rows of state lie by shard"):
         run(topology(spark, tmp_path, sink), spark, tmp_path, shards=7)
 

@@ -358,9 +358,8 @@ class MachineLease:
         for call in calls:
             call()
         if self._epochs is not None:
-            # whatever a session says that is gone: the next start then takes the checkpoint over
+            # of a session that is gone the next start takes over; who ran before a start that failed goes on
             with suppress(Exception):
-                # who ran before a start that failed goes on
                 (self._epochs.end if self._is_written else self._withdraw)()
             self._epochs = None
         if self._file is not None:
@@ -376,9 +375,10 @@ class MachineLease:
 
     def release_at_end(self) -> None:
         """Give it back when its query, which is to end, has ended: now, or in the background."""
-        if self._ending is None:
-            self._ending = threading.Thread(target=self._release_behind, name=f"end of {self.key}", daemon=True)
-            self._ending.start()
+        with _lock:  # one who waits for the query and one who stops it come here at once
+            if self._ending is None:
+                self._ending = threading.Thread(target=self._release_behind, name=f"end of {self.key}", daemon=True)
+                self._ending.start()
         self._ending.join(END_SECONDS)
 
     def _release_behind(self) -> None:
