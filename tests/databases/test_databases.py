@@ -17,7 +17,7 @@ import watersmeet as wm
 from tests.databases.kit import Place, all_rows
 from watersmeet._engine import row_sizes
 from watersmeet._engine.database_rows import columns_of, last_changes
-from watersmeet._worker.databases import Database, LastChanges, Mark, PostgresTable, SqliteTable
+from watersmeet._worker.databases import DIALECTS, Database, LastChanges, Mark
 from watersmeet.errors import ConfigError, SinkError, TopologyError, WatersmeetError
 
 FILE = "sqlite:////data/x.db"
@@ -115,9 +115,34 @@ def test_the_last_changes_are_those_of_a_dictionary(pieces: list[list[tuple[int,
         assert found.column("n").to_pylist() == sorted(wanted.values())
 
 
+def test_each_dialect_changes_the_rows_of_keys_and_inserts_others() -> None:
+    both = columns_of(wm.DatabaseTable(FILE, table="t"), WINDOWED, pa.struct([('a"`', pa.float64())]))
+    texts = {
+        name: (sql.statement(sql.upsert, "t", both), sql.statement(sql.upsert, "t", both[:3]))
+        for name, sql in DIALECTS.items()
+    }
+    insert = 'INSERT INTO t ("key", "start", "end", "a""`") '
+    assert texts["sqlite"] == (
+        f'{insert}VALUES (?, ?, ?, ?) ON CONFLICT ("key", "start", "end") DO UPDATE SET "a""`" = excluded."a""`"',
+        'INSERT INTO t ("key", "start", "end") VALUES (?, ?, ?) ON CONFLICT ("key", "start", "end") DO NOTHING',
+    )
+    arrays = "%b::text[], %b::bigint[], %b::bigint[]"
+    assert texts["postgresql"][0] == (
+        f"{insert}SELECT * FROM unnest({arrays}, %b::double precision[]) g"
+        ' ON CONFLICT ("key", "start", "end") DO UPDATE SET "a""`" = excluded."a""`"'
+    )
+    same = "t.`key` <=> c.c0 AND t.`start` <=> c.c1 AND t.`end` <=> c.c2"
+    merge = f"MERGE INTO t t USING watersmeet_changes c ON {same} WHEN MATCHED AND c.deleted THEN DELETE"
+    names, values = "`key`, `start`, `end`", "c.c0, c.c1, c.c2"
+    assert texts["spark"] == (
+        f'{merge} WHEN MATCHED THEN UPDATE SET t.`a"``` = c.c3 WHEN NOT MATCHED AND NOT c.deleted THEN'
+        f' INSERT ({names}, `a"```) VALUES ({values}, c.c3)',
+        f"{merge} WHEN NOT MATCHED AND NOT c.deleted THEN INSERT ({names}) VALUES ({values})",
+    )
+
+
 def database(target: wm.DatabaseTable, key: pa.DataType, value: pa.DataType) -> Database:
-    kind = SqliteTable if target.dialect == "sqlite" else PostgresTable
-    return kind(target, columns_of(target, key, value))
+    return Database(target, columns_of(target, key, value))
 
 
 def written(made: Database, rows: list[tuple[Any, Any]], key: pa.DataType, value: pa.DataType) -> None:
@@ -229,9 +254,10 @@ def test_what_is_not_committed_is_as_if_it_had_not_been_and_a_second_writer_wait
 
 
 def test_a_table_of_sqlite_has_one_mark_in_whatever_capitals_it_is_named(tmp_path: Path) -> None:
-    def table(name: str) -> SqliteTable:
-        target = wm.DatabaseTable(f"sqlite:///{tmp_path}/x.db", table=name, create=True)
-        return SqliteTable(target, columns_of(target, pa.string(), pa.string()))
+    def table(name: str) -> Database:
+        return database(
+            wm.DatabaseTable(f"sqlite:///{tmp_path}/x.db", table=name, create=True), pa.string(), pa.string()
+        )
 
     for writer, names in (("a", ("Orders", "ORDERS", "orders")), ("b", ("orders", "Orders"))):
         with table(names[0]).transaction() as written:

@@ -1,19 +1,19 @@
-"""A table of Postgres, through psycopg.
+"""Tables of databases: checks, the dialects of SQL, transactions, and the changes that tasks hand back.
 
-A piece of changes is one statement with an array for each column as parameters: measured, it is as fast as COPY with
-a merge behind it for large pieces, and faster for small ones (docs/decisions/outputs.md).
+A piece of changes for Postgres is one statement with an array for each column as parameters: measured, it is as fast as
+COPY with a merge behind it for large pieces, and faster for small ones (docs/decisions/outputs.md).
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from importlib import import_module
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,10 +27,6 @@ from watersmeet._worker.formats.json import encoded
 from watersmeet._worker.process import give_back, settle
 from watersmeet.errors import ConfigError, CorruptData, SinkError
 from watersmeet.io.databases import BATCHES, DatabaseTable, Dialect, TableTarget
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 # Checks of a table before a query writes it: its columns, its writer, and its batches.
 
@@ -152,173 +148,88 @@ def _check_history(table: Marked, target: TableTarget, planned: int | None) -> N
         )
 
 
-# Words of SQL that SQLite and Postgres have in common.
+# The dialects of SQL. All in which databases differ is in a row of `DIALECTS`; `SqlDialect` makes the statements.
+
+_Kinds = tuple[tuple[Callable[[pa.DataType], bool], str], ...]
+DELETED = "deleted"
+MERGED = "watersmeet_changes"
+"""The view of the changes that Spark merges."""
 
 
-def quoted(*names: str) -> str:
-    """Names, one within the other: schema and table."""
-    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+@dataclass(frozen=True)
+class SqlDialect:
+    """How a database writes SQL.
 
-
-def listed(columns: Iterable[DatabaseColumn]) -> str:
-    return ", ".join(quoted(column.name) for column in columns)
-
-
-def conflict(columns: Sequence[DatabaseColumn]) -> str:
-    """The clause of an insert for an existing key: the row gets the new values."""
-    keys = [column for column in columns if column.is_key]
-    values = ", ".join(f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in columns if not c.is_key)
-    return f"ON CONFLICT ({listed(keys)}) DO " + (f"UPDATE SET {values}" if values else "NOTHING")
-
-
-def definition(table: str, columns: Sequence[DatabaseColumn], types: Sequence[str]) -> str:
-    """The statement that makes the table."""
-    keys = [column for column in columns if column.is_key]
-    lines = [
-        f"{quoted(column.name)} {kind}{' NOT NULL' if column.is_key else ''}"
-        for column, kind in zip(columns, types, strict=True)
-    ]
-    return f"CREATE TABLE {table} ({', '.join([*lines, f'PRIMARY KEY ({listed(keys)})'])})"
-
-
-# A transaction on a table of any database; a database adds the words in which it differs.
-#
-# One row of `watersmeet_batches` belongs to each table: who writes it, and the last batch that it has. Reading it locks
-# it until the transaction ends, so of two writers one waits, and then sees what the other has done.
-
-_BATCHES_COLUMNS = "(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL, plan text NOT NULL)"
-
-
-class Database(ABC):
-    """A table and the database that it lies in.
-
-    Parameters
-    ----------
-    target : as the user named it.
-    columns : of the table.
+    The texts of statements have {table}, {lines}, {columns}, {keys}, {values}, {same} and {update}; those of a column
+    {name}, {place} and {type}.
     """
 
-    def __init__(self, target: DatabaseTable, columns: tuple[DatabaseColumn, ...]) -> None:
-        self.target, self.columns = target, columns
+    title: str
+    quote: str
+    type_of: Callable[[pa.DataType], str]
+    fits: Callable[[str, str], bool]  # whether a column of one type keeps values of another as they are
+    tells_capitals: bool
+    definition: str
+    upsert: str
+    update: str  # {update}, where there are {sets}
+    no_update: str  # the same where all columns are the key's
+    key: str  # a column of the key in {lines}
+    value: str  # a column in {values}
+    assignment: str  # a column in {sets}
+    same: str  # a column of the key in {same}
+    deletion: str = ""
+    parameter: str = "?"
+    locking: str = ""  # ends a query for a row, so that nobody else reads it for writing
+    opening: str = ""  # begins a transaction
+    preparing: str = ""  # lets one after the other make tables
+    columns: str = ""  # name, type, and whether it is required, of each column of {table} or {name}
+    unique: str = ""  # index and column of what no two rows of {table} or {name} have alike
+    driver: str = ""  # the module
+    connect: Callable[[DatabaseTable], Any] = lambda target: None
+    unreachable: tuple[str, str] = ("", "")  # the message and its hint
+    takes_arrays: bool = False  # a statement for many rows, with an array for each column
 
-    @abstractmethod
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """A connection, with a transaction begun, both of which end with the context."""
+    def quoted(self, *names: str) -> str:
+        """Names, one within the other: schema and table."""
+        quote = self.quote
+        return ".".join(quote + name.replace(quote, quote * 2) + quote for name in names)
 
+    def statement(self, text: str, table: str, columns: Sequence[DatabaseColumn]) -> str:
+        """The statement that a text of the dialect makes of these columns, those of the key first."""
 
-class Transaction(ABC):
-    """One transaction; what is not committed when it is left is as if it had not been.
+        def column_texts(text: str, *, keys: bool = True, values: bool = True) -> list[str]:
+            return [
+                text.format(name=self.quoted(column.name), place=place(number), type=self.type_of(column.kind))
+                for number, column in enumerate(columns)
+                if (keys if column.is_key else values)
+            ]
 
-    Parameters
-    ----------
-    database : which it is of.
-    types : of its columns, as the database calls them.
-    """
-
-    parameter: ClassVar[str]
-    """What stands for a value in a statement."""
-    locking: ClassVar[str] = ""
-    """What a query for a row ends with, so that nobody else reads it for writing."""
-
-    def __init__(self, database: Database, types: Sequence[str]) -> None:
-        self._target, self._columns, self._types = database.target, database.columns, tuple(types)
-        self._keys = tuple(column for column in self._columns if column.is_key)
-        *schema, table = self._target.table.split(".")
-        self._table, self._batches = (*schema, table), (*schema, BATCHES)
-
-    def prepare(self) -> None:
-        """Make what is missing, if it may be made, and check the columns."""
-        statement = definition(quoted(*self._table), self._columns, self._types)
-        existing = self._existing_columns(*self._table)
-        if not existing:
-            if not self._target.create:
-                raise ConfigError(
-                    f"Unknown table {self._target!r}: the database does not have it.",
-                    given=repr(self._target),
-                    hint=f"Let watersmeet create it: wm.DatabaseTable(..., create=True). Or create it: {statement}",
-                )
-            self._run(statement)
-            existing = self._existing_columns(*self._table)
-        columns = [(column.name, kind) for column, kind in zip(self._columns, self._types, strict=True)]
-        check_columns(self._target, columns, existing, self._fits, statement)
-        self._check_key()
-        if not any(self._existing_columns(*self._batches)):
-            self._run(f"CREATE TABLE {quoted(*self._batches)} {_BATCHES_COLUMNS}")
-
-    def is_empty(self) -> bool:
-        return not self._run(f"SELECT 1 FROM {quoted(*self._table)} LIMIT 1")
-
-    def mark(self) -> Mark | None:
-        """The mark of the table, which is locked from now on; None: nobody has written it."""
-        rows = self._run(
-            f"SELECT writer, batch, plan FROM {quoted(*self._batches)}"
-            f" WHERE table_name = {self.parameter}{self.locking}",
-            (self._marked,),
-        )
-        return Mark(*rows[0]) if rows else None
-
-    def set_mark(self, mark: Mark) -> None:
-        """Write down what the table has."""
-        self._run(
-            f"INSERT INTO {quoted(*self._batches)} (table_name, writer, batch, plan)"
-            f" VALUES ({', '.join([self.parameter] * 4)}) ON CONFLICT (table_name) DO UPDATE"
-            f" SET writer = excluded.writer, batch = excluded.batch, plan = excluded.plan",
-            (self._marked, mark.writer, mark.batch, mark.plan),
+        sets = ", ".join(column_texts(self.assignment, keys=False))
+        return text.format(
+            table=table,
+            lines=", ".join(column_texts(self.key, values=False) + column_texts("{name} {type}", keys=False)),
+            columns=", ".join(column_texts("{name}")),
+            keys=", ".join(column_texts("{name}", values=False)),
+            values=", ".join(column_texts(self.value)),
+            same=" AND ".join(column_texts(self.same, values=False)),
+            update=self.update.format(sets=sets) if sets else self.no_update,
         )
 
-    def apply(self, changes: pa.Table) -> None:
-        """Put and delete rows: the table's columns in order, then whether a row is deleted."""
-        deleted = changes.column(len(self._columns))
-        deletions, put = changes.filter(deleted), changes.filter(pc.invert(deleted))
-        if len(deletions):
-            self._delete(deletions.select([number for number, column in enumerate(self._columns) if column.is_key]))
-        if len(put):
-            self._put(put.select(range(len(self._columns))))
 
-    @cached_property
-    def _marked(self) -> str:
-        """The name of the table among the marks: the same for all spellings of its name."""
-        return self._target.table
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Make all of it last."""
-
-    @abstractmethod
-    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        """Run a statement; the rows that it gives."""
-
-    @abstractmethod
-    def _existing_columns(self, *table: str) -> list[ExistingColumn]:
-        """The columns of a table, which may be in a schema; none: it is not there."""
-
-    @abstractmethod
-    def _unique(self) -> Iterable[frozenset[str]]:
-        """Sets of columns that no two rows of the table have alike."""
-
-    @abstractmethod
-    def _fits(self, existing: str, target: str) -> bool:
-        """Whether a column of one type keeps values of another as they are."""
-
-    @abstractmethod
-    def _delete(self, rows: pa.Table) -> None:
-        """Delete the rows of these keys; there is at least one."""
-
-    @abstractmethod
-    def _put(self, rows: pa.Table) -> None:
-        """Insert these rows, or change those of their keys to them; there is at least one."""
-
-    def _check_key(self) -> None:
-        key = frozenset(column.name for column in self._keys)
-        if key not in set(self._unique()):
-            raise ConfigError(
-                "The table may have two rows of one key.",
-                given=f"{self._target!r}: no primary key or unique index of just {', '.join(sorted(key))}",
-                hint=f"CREATE UNIQUE INDEX ON it ({listed(self._keys)}); or key=... names its columns.",
-            )
+def place(number: int) -> str:
+    return f"c{number}"
 
 
-_LEAVES: tuple[tuple[Any, str], ...] = (
+def _kind_in(kinds: _Kinds, otherwise: str, kind: pa.DataType) -> str:
+    return next((name for is_kind, name in kinds if is_kind(kind)), otherwise).format(kind)
+
+
+def _is_wider(wider: Mapping[str, frozenset[str]], existing: str, target: str) -> bool:
+    return existing == target or existing in wider.get(target, ())
+
+
+_POSTGRES_KINDS: _Kinds = (
+    (pt.is_nested, "jsonb"),
     (pt.is_boolean, "boolean"),
     (pt.is_int8, "smallint"),
     (pt.is_int16, "smallint"),
@@ -329,136 +240,34 @@ _LEAVES: tuple[tuple[Any, str], ...] = (
     (pt.is_binary, "bytea"),
     (pt.is_large_binary, "bytea"),
     (pt.is_date, "date"),
+    (pt.is_decimal, "numeric({0.precision},{0.scale})"),
+    (lambda kind: pt.is_timestamp(kind) and kind.tz is not None, "timestamp with time zone"),
+    (pt.is_timestamp, "timestamp without time zone"),
 )
-_WIDER = {
-    "smallint": {"integer", "bigint", "numeric"},
-    "integer": {"bigint", "numeric"},
-    "bigint": {"numeric"},
-    "real": {"double precision"},
-    "text": {"character varying"},
-    "jsonb": {"json"},
+_POSTGRES_WIDER = {
+    "smallint": frozenset({"integer", "bigint", "numeric"}),
+    "integer": frozenset({"bigint", "numeric"}),
+    "bigint": frozenset({"numeric"}),
+    "real": frozenset({"double precision"}),
+    "jsonb": frozenset({"json"}),
 }
 """Other types whose columns keep the values as they are, or refuse them."""
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
-_COLUMNS = """
+_POSTGRES_COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod),
        attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = ''
-FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+FROM pg_attribute WHERE attrelid = to_regclass('{table}') AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-_KEYS = """
-SELECT array_agg(a.attname::text) FROM pg_index i
+_POSTGRES_UNIQUE = """
+SELECT i.indexrelid, a.attname::text FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
-WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
-GROUP BY i.indexrelid
+WHERE i.indrelid = to_regclass('{table}') AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+  AND i.indexprs IS NULL
 """
-_LOCK = "SELECT pg_advisory_xact_lock(hashtext('watersmeet'))"
-"""Of those that make tables one comes after the other."""
 
 
-class PostgresTable(Database):
-    """A table of a Postgres, to which the driver connects for each batch."""
-
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        import psycopg
-
-        connection = self._connected()
-        try:
-            with connection.cursor() as cursor:
-                yield _PostgresTransaction(self, connection, cursor)
-        except psycopg.Error as error:
-            raise SinkError(
-                "Postgres refuses to write the table; nothing of the batch is in it.",
-                given=f"{self.target!r}: {self._redact(error)}",
-                hint="Remove the cause and start the query again: it continues with this batch.",
-            ) from None
-        finally:
-            connection.close()
-
-    def _connected(self) -> psycopg.Connection[Any]:
-        import psycopg
-
-        try:
-            return psycopg.connect(**self.target.connection)  # type: ignore[arg-type]
-        except (psycopg.Error, UnicodeError) as error:
-            raise ConfigError(
-                "The database cannot be reached.",
-                given=f"{self.target!r}: {self._redact(error)}",
-                hint="Check host, port, database, user and password in the url; a sign such as @ or / is %40 or %2F.",
-            ) from None
-
-    def _redact(self, error: Exception) -> str:
-        """What Postgres says, without what is secret."""
-        text = " ".join(str(error).split())
-        # a password that stands in the wrong place of the url is taken for something else, and shown as that
-        secrets = {self.target.url, *(t for n, t in self.target.connection.items() if "password" in n)}
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, "...")
-        return text
-
-
-class _PostgresTransaction(Transaction):
-    parameter = "%s"
-    locking = " FOR UPDATE"
-
-    def __init__(self, database: Database, connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any]) -> None:
-        super().__init__(database, [_postgres_type(column) for column in database.columns])
-        self._connection, self._cursor = connection, cursor
-
-    def prepare(self) -> None:
-        self._run(_LOCK)
-        super().prepare()
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        done = self._cursor.execute(statement.encode(), values or None)
-        return done.fetchall() if done.description else []
-
-    def _existing_columns(self, *table: str) -> list[ExistingColumn]:
-        return [ExistingColumn(*row) for row in self._run(_COLUMNS, (quoted(*table),))]
-
-    def _unique(self) -> Iterator[frozenset[str]]:
-        for (names,) in self._run(_KEYS, (quoted(*self._table),)):
-            yield frozenset(names)
-
-    def _fits(self, existing: str, target: str) -> bool:
-        return _fits(existing, target)
-
-    def _delete(self, rows: pa.Table) -> None:
-        equal = " AND ".join(f"t.{quoted(column.name)} = g.{quoted(column.name)}" for column in self._keys)
-        source = f"{self._arrays(self._keys)} AS g ({listed(self._keys)})"
-        self._run(f"DELETE FROM {quoted(*self._table)} t USING {source} WHERE {equal}", _postgres_values(rows))
-
-    def _put(self, rows: pa.Table) -> None:
-        into = f"INSERT INTO {quoted(*self._table)} ({listed(self._columns)})"
-        source = f"SELECT * FROM {self._arrays(self._columns)} g"
-        self._run(f"{into} {source} {conflict(self._columns)}", _postgres_values(rows))
-
-    def _arrays(self, columns: Sequence[DatabaseColumn]) -> str:
-        """Rows, made of a parameter for each column."""
-        return f"unnest({', '.join(f'%b::{_postgres_type(column)}[]' for column in columns)})"
-
-
-def _postgres_values(rows: pa.Table) -> list[list[Any]]:
-    return [column.to_pylist() for column in rows.columns]
-
-
-def _postgres_type(column: DatabaseColumn) -> str:
-    kind = column.kind
-    if column.is_json:
-        return "jsonb"
-    if pt.is_timestamp(kind):
-        return "timestamp with time zone" if kind.tz else "timestamp without time zone"
-    if pt.is_decimal(kind):
-        return f"numeric({kind.precision},{kind.scale})"
-    return next((name for is_kind, name in _LEAVES if is_kind(kind)), "text")
-
-
-def _fits(existing: str, target: str) -> bool:
-    """Whether a column of one type keeps values of another as they are."""
-    if existing == target or existing in _WIDER.get(target.partition("(")[0], ()):
+def _fits_postgres(existing: str, target: str) -> bool:
+    if _is_wider(_POSTGRES_WIDER, existing, target):
         return True
     if target == "text" and existing.startswith("character varying"):
         return True
@@ -471,123 +280,312 @@ def _fits(existing: str, target: str) -> bool:
     return bool(their_scale >= scale and their_precision - their_scale >= precision - scale)
 
 
-# A table in a file of SQLite's, through Python's own driver.
+def _connect_postgres(target: DatabaseTable) -> Any:
+    import psycopg
+
+    return psycopg.connect(**target.connection)  # type: ignore[arg-type]
+
 
 WAIT_SECONDS = 60.0
-"""For others that write the file."""
+"""For others that write SQLite's file."""
+_SQLITE_KINDS: _Kinds = (
+    (pt.is_boolean, "INTEGER"),
+    (pt.is_integer, "INTEGER"),
+    (pt.is_floating, "REAL"),
+    (pt.is_binary, "BLOB"),
+    (pt.is_large_binary, "BLOB"),
+)
+"""Of what SQLite has no type for it keeps the text, which sorts and compares as the value does."""
 _AFFINITIES = (("INT", "INTEGER"), ("CHAR", "TEXT"), ("CLOB", "TEXT"), ("TEXT", "TEXT"), ("BLOB", "BLOB"))
 _REALS = ("REAL", "FLOA", "DOUB")
-_FITTING = {
+_SQLITE_FITTING = {
     "INTEGER": {"INTEGER", "NUMERIC", "BLOB"},
     "REAL": {"REAL", "BLOB"},
     "TEXT": {"TEXT", "BLOB"},
     "BLOB": {"BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"},
 }
 """Of a type the affinities that leave its values as they are."""
+_SQLITE_COLUMNS = """SELECT name, type, "notnull" AND dflt_value IS NULL FROM pragma_table_info('{name}')"""
+_SQLITE_UNIQUE = """
+SELECT '', name FROM pragma_table_info('{name}') WHERE pk
+UNION ALL SELECT i.name, c.name FROM pragma_index_list('{name}') i, pragma_index_info(i.name) c
+WHERE i."unique" AND NOT i.partial
+"""
 
 
-class SqliteTable(Database):
-    """A table in a file on the driver's machine."""
+def _fits_sqlite(existing: str, target: str) -> bool:
+    """By what SQLite makes of a declared type (its documentation, "Datatypes", section 3.1)."""
+    kind = existing.upper()
+    affinity = next((affinity for word, affinity in _AFFINITIES if word in kind), "NUMERIC" if kind else "BLOB")
+    is_real = affinity == "NUMERIC" and any(word in kind for word in _REALS)
+    return ("REAL" if is_real else affinity) in _SQLITE_FITTING[target]
+
+
+def _connect_sqlite(target: DatabaseTable) -> Any:
+    return sqlite3.connect(target.file, timeout=WAIT_SECONDS, isolation_level=None)
+
+
+_SPARK_WIDER = {
+    "tinyint": frozenset({"smallint", "int", "bigint"}),
+    "smallint": frozenset({"int", "bigint"}),
+    "int": frozenset({"bigint"}),
+    "float": frozenset({"double"}),
+}
+"""Other types whose columns keep the values as they are."""
+
+_POSTGRES = SqlDialect(
+    title="Postgres",
+    quote='"',
+    type_of=partial(_kind_in, _POSTGRES_KINDS, "text"),
+    fits=_fits_postgres,
+    tells_capitals=True,
+    definition="CREATE TABLE {table} ({lines}, PRIMARY KEY ({keys}))",
+    key="{name} {type} NOT NULL",
+    upsert="INSERT INTO {table} ({columns}) SELECT * FROM unnest({values}) g ON CONFLICT ({keys}) DO {update}",
+    update="UPDATE SET {sets}",
+    no_update="NOTHING",
+    value="%b::{type}[]",
+    assignment="{name} = excluded.{name}",
+    same="t.{name} = g.{name}",
+    deletion="DELETE FROM {table} t USING unnest({values}) AS g ({columns}) WHERE {same}",
+    parameter="%s",
+    locking=" FOR UPDATE",
+    preparing="SELECT pg_advisory_xact_lock(hashtext('watersmeet'))",
+    columns=_POSTGRES_COLUMNS,
+    unique=_POSTGRES_UNIQUE,
+    driver="psycopg",
+    connect=_connect_postgres,
+    unreachable=(
+        "The database cannot be reached.",
+        "Check host, port, database, user and password in the url; a sign such as @ or / is %40 or %2F.",
+    ),
+    takes_arrays=True,
+)
+DIALECTS: Mapping[Dialect, SqlDialect] = {
+    "postgresql": _POSTGRES,
+    "sqlite": replace(
+        _POSTGRES,
+        title="SQLite",
+        type_of=partial(_kind_in, _SQLITE_KINDS, "TEXT"),
+        fits=_fits_sqlite,
+        tells_capitals=False,
+        upsert="INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT ({keys}) DO {update}",
+        value="?",
+        same="{name} = ?",
+        deletion="DELETE FROM {table} WHERE {same}",
+        parameter="?",
+        locking="",
+        # one writer at a time, from here on
+        opening="BEGIN IMMEDIATE",
+        preparing="",
+        columns=_SQLITE_COLUMNS,
+        unique=_SQLITE_UNIQUE,
+        driver="sqlite3",
+        connect=_connect_sqlite,
+        unreachable=(
+            "The file of the database cannot be opened.",
+            "Its folder must exist on the driver's machine, and be writable.",
+        ),
+        takes_arrays=False,
+    ),
+    "spark": SqlDialect(
+        title="Spark",
+        quote="`",
+        type_of=lambda kind: spark_type(kind).simpleString(),
+        fits=partial(_is_wider, _SPARK_WIDER),
+        tells_capitals=False,
+        definition="CREATE TABLE {table} ({lines}) USING delta (or iceberg)",
+        key="{name} {type}",
+        upsert=f"MERGE INTO {{table}} t USING {MERGED} c ON {{same}} WHEN MATCHED AND c.{DELETED} THEN DELETE{{update}}"
+        f" WHEN NOT MATCHED AND NOT c.{DELETED} THEN INSERT ({{columns}}) VALUES ({{values}})",
+        update=" WHEN MATCHED THEN UPDATE SET {sets}",
+        no_update="",
+        value="c.{place}",
+        assignment="t.{name} = c.{place}",
+        # a field of a key may be null
+        same="t.{name} <=> c.{place}",
+    ),
+}
+
+
+# A transaction on a table of a database.
+#
+# One row of `watersmeet_batches` belongs to each table: who writes it, and the last batch that it has. Reading it locks
+# it until the transaction ends, so of two writers one waits, and then sees what the other has done.
+
+_BATCHES_COLUMNS = "(table_name text PRIMARY KEY, writer text NOT NULL, batch bigint NOT NULL, plan text NOT NULL)"
+
+
+class Database:
+    """A table and the database that it lies in, to which the driver connects for each batch.
+
+    Parameters
+    ----------
+    target : as the user named it.
+    columns : of the table.
+    """
+
+    def __init__(self, target: DatabaseTable, columns: tuple[DatabaseColumn, ...]) -> None:
+        self.target, self.columns, self.dialect = target, columns, DIALECTS[target.dialect]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        file = self.target.file
+        """A connection, with a transaction begun, both of which end with the context."""
+        errors: type[Exception] = import_module(self.dialect.driver).Error
         try:
-            connection = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None)
-        except sqlite3.Error as error:
+            connection = self.dialect.connect(self.target)
+        except (errors, UnicodeError) as error:
             raise ConfigError(
-                "The file of the database cannot be opened.",
-                given=f"{self.target!r}: {error}",
-                hint="Its folder must exist on the driver's machine, and be writable.",
+                self.dialect.unreachable[0],
+                given=f"{self.target!r}: {self._redact(error)}",
+                hint=self.dialect.unreachable[1],
             ) from None
         with closing(connection):
             try:
-                # one writer at a time, from here on
-                connection.execute("BEGIN IMMEDIATE")
-                yield _SqliteTransaction(self, connection)
-            except sqlite3.Error as error:
+                if self.dialect.opening:
+                    connection.execute(self.dialect.opening)
+                yield Transaction(self, connection)
+            except errors as error:
                 raise SinkError(
-                    "SQLite refuses to write the table; nothing of the batch is in it.",
-                    given=f"{self.target!r}: {error}",
+                    f"{self.dialect.title} refuses to write the table; nothing of the batch is in it.",
+                    given=f"{self.target!r}: {self._redact(error)}",
                     hint="Remove the cause and start the query again: it continues with this batch.",
                 ) from None
 
+    def _redact(self, error: Exception) -> str:
+        """What the database says, without what is secret."""
+        text = " ".join(str(error).split())
+        # a password that stands in the wrong place of the url is taken for something else, and shown as that
+        secrets = {self.target.url, *(t for n, t in self.target.connection.items() if "password" in n)}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "...")
+        return text
 
-class _SqliteTransaction(Transaction):
-    parameter = "?"
 
-    def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
-        super().__init__(database, [_sqlite_type(column) for column in database.columns])
+class Transaction:
+    """One transaction; what is not committed when it is left is as if it had not been.
+
+    Parameters
+    ----------
+    database : which it is of.
+    connection : as its driver has it.
+    """
+
+    def __init__(self, database: Database, connection: Any) -> None:
+        self._target, self._columns, self._dialect = database.target, database.columns, database.dialect
         self._connection = connection
-        # SQLite does not tell capitals apart
-        self._written = {column.name.casefold(): column.name for column in self._columns}
+        self._keys = tuple(column for column in self._columns if column.is_key)
+        self._names = {column.name.casefold(): column.name for column in self._columns}
+        *schema, table = self._target.table.split(".")
+        self._table, self._batches = (*schema, table), (*schema, BATCHES)
+
+    def prepare(self) -> None:
+        """Make what is missing, if it may be made, and check the columns."""
+        dialect = self._dialect
+        if dialect.preparing:
+            self._run(dialect.preparing)
+        statement = self._statement(dialect.definition, self._columns)
+        existing = self._existing_columns(*self._table)
+        if not existing:
+            if not self._target.create:
+                raise ConfigError(
+                    f"Unknown table {self._target!r}: the database does not have it.",
+                    given=repr(self._target),
+                    hint=f"Let watersmeet create it: wm.DatabaseTable(..., create=True). Or create it: {statement}",
+                )
+            self._run(statement)
+            existing = self._existing_columns(*self._table)
+        columns = [(column.name, dialect.type_of(column.kind)) for column in self._columns]
+        check_columns(self._target, columns, existing, dialect.fits, statement)
+        self._check_key()
+        if not any(self._existing_columns(*self._batches)):
+            self._run(f"CREATE TABLE {dialect.quoted(*self._batches)} {_BATCHES_COLUMNS}")
+
+    def is_empty(self) -> bool:
+        return not self._run(f"SELECT 1 FROM {self._dialect.quoted(*self._table)} LIMIT 1")
+
+    def mark(self) -> Mark | None:
+        """The mark of the table, which is locked from now on; None: nobody has written it."""
+        rows = self._run(
+            f"SELECT writer, batch, plan FROM {self._dialect.quoted(*self._batches)}"
+            f" WHERE table_name = {self._dialect.parameter}{self._dialect.locking}",
+            self._marked,
+        )
+        return Mark(*rows[0]) if rows else None
+
+    def set_mark(self, mark: Mark) -> None:
+        """Write down what the table has."""
+        self._run(
+            f"INSERT INTO {self._dialect.quoted(*self._batches)} (table_name, writer, batch, plan)"
+            f" VALUES ({', '.join([self._dialect.parameter] * 4)}) ON CONFLICT (table_name) DO UPDATE"
+            f" SET writer = excluded.writer, batch = excluded.batch, plan = excluded.plan",
+            *(self._marked, mark.writer, mark.batch, mark.plan),
+        )
+
+    def apply(self, changes: pa.Table) -> None:
+        """Put and delete rows: the table's columns in order, then whether a row is deleted."""
+        deleted, dialect = changes.column(len(self._columns)), self._dialect
+        keys = [number for number, column in enumerate(self._columns) if column.is_key]
+        deletions, upserts = changes.filter(deleted).select(keys), changes.filter(pc.invert(deleted))
+        self._write(self._statement(dialect.deletion, self._keys), deletions)
+        self._write(self._statement(dialect.upsert, self._columns), upserts.select(range(len(self._columns))))
+
+    def commit(self) -> None:
+        """Make all of it last."""
+        self._connection.commit()
 
     @cached_property
     def _marked(self) -> str:
-        # a mark that stands there in other capitals is the same table's
-        names = [str(name) for (name,) in self._run(f"SELECT table_name FROM {quoted(*self._batches)}")]
-        return min(filter(self._is_table, names), default=self._target.table)
+        """The name of the table among the marks: the same for all spellings of its name."""
+        if self._dialect.tells_capitals:
+            return self._target.table
+        # a mark that stands there in other capitals, of ASCII's letters alone, is the same table's
+        names = [str(name) for (name,) in self._run(f"SELECT table_name FROM {self._dialect.quoted(*self._batches)}")]
+        ours = self._target.table.encode().lower()
+        return min((name for name in names if name.encode().lower() == ours), default=self._target.table)
 
-    def _is_table(self, name: str) -> bool:
-        # of ASCII's letters alone
-        return name.encode().lower() == self._target.table.encode().lower()
+    def _statement(self, text: str, columns: Sequence[DatabaseColumn]) -> str:
+        return self._dialect.statement(text, self._dialect.quoted(*self._table), columns)
 
-    def commit(self) -> None:
-        self._connection.execute("COMMIT")
+    def _run(self, statement: str, *values: object) -> list[Any]:
+        """Run a statement; the rows that it gives."""
+        cursor = self._connection.execute(statement, *([values] if values else []))
+        return cursor.fetchall() if cursor.description else []
 
-    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        return self._connection.execute(statement, values).fetchall()
+    def _write(self, statement: str, rows: pa.Table) -> None:
+        values = [_python_values(column, is_array=self._dialect.takes_arrays) for column in rows.columns]
+        if not len(rows):
+            return
+        if self._dialect.takes_arrays:
+            self._run(statement, *values)
+        else:
+            self._connection.executemany(statement, zip(*values, strict=True))
 
     def _existing_columns(self, *table: str) -> list[ExistingColumn]:
-        rows = self._run('SELECT name, type, "notnull" AND dflt_value IS NULL FROM pragma_table_info(?)', table)
+        """The columns of a table, which may be in a schema; none: it is not there."""
+        rows = self._run(self._dialect.columns.format(table=self._dialect.quoted(*table), name=table[-1]))
         return [ExistingColumn(self._name(name), kind, bool(is_required)) for name, kind, is_required in rows]
 
-    def _unique(self) -> Iterator[frozenset[str]]:
-        yield self._names("SELECT name FROM pragma_table_info(?) WHERE pk", *self._table)
-        for (index,) in self._run('SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', self._table):
-            yield self._names("SELECT name FROM pragma_index_info(?)", index)
-
-    def _names(self, statement: str, of: str) -> frozenset[str]:
-        return frozenset(self._name(str(name)) for (name,) in self._run(statement, (of,)))
-
     def _name(self, name: str) -> str:
-        return self._written.get(name.casefold(), name)
+        return name if self._dialect.tells_capitals else self._names.get(name.casefold(), name)
 
-    def _fits(self, existing: str, target: str) -> bool:
-        return _affinity(existing) in _FITTING[target]
-
-    def _delete(self, rows: pa.Table) -> None:
-        equal = " AND ".join(f"{quoted(column.name)} = ?" for column in self._keys)
-        self._run_each(f"DELETE FROM {quoted(*self._table)} WHERE {equal}", rows)
-
-    def _put(self, rows: pa.Table) -> None:
-        marks = ", ".join("?" * len(self._columns))
-        statement = f"INSERT INTO {quoted(*self._table)} ({listed(self._columns)}) VALUES ({marks})"
-        self._run_each(f"{statement} {conflict(self._columns)}", rows)
-
-    def _run_each(self, statement: str, rows: pa.Table) -> None:
-        self._connection.executemany(statement, zip(*map(_sqlite_values, rows.columns), strict=True))
+    def _check_key(self) -> None:
+        unique: dict[object, set[str]] = {}
+        table = self._dialect.quoted(*self._table)
+        for index, name in self._run(self._dialect.unique.format(table=table, name=self._table[-1])):
+            unique.setdefault(index, set()).add(self._name(str(name)))
+        key = {column.name for column in self._keys}
+        if key not in unique.values():
+            raise ConfigError(
+                "The table may have two rows of one key.",
+                given=f"{self._target!r}: no primary key or unique index of just {', '.join(sorted(key))}",
+                hint=self._statement("CREATE UNIQUE INDEX ON it ({keys}); or key=... names its columns.", self._keys),
+            )
 
 
-def _sqlite_type(column: DatabaseColumn) -> str:
-    """Of what SQLite has no type for it keeps the text, which sorts and compares as the value does."""
-    if pt.is_boolean(column.kind) or pt.is_integer(column.kind):
-        return "INTEGER"
-    if pt.is_floating(column.kind):
-        return "REAL"
-    return "BLOB" if pt.is_binary(column.kind) or pt.is_large_binary(column.kind) else "TEXT"
-
-
-def _affinity(declared: str) -> str:
-    """What SQLite makes of a declared type (its documentation, "Datatypes", section 3.1)."""
-    kind = declared.upper()
-    category = next((affinity for word, affinity in _AFFINITIES if word in kind), "NUMERIC" if kind else "BLOB")
-    return "REAL" if category == "NUMERIC" and any(word in kind for word in _REALS) else category
-
-
-def _sqlite_values(column: pa.ChunkedArray) -> list[object]:
+def _python_values(column: pa.ChunkedArray, *, is_array: bool) -> list[object]:
     values: list[object] = column.to_pylist()
-    if pt.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+    if not is_array and pt.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         # SQLite would make null of what is no number; a driver's rows are Python's anyway
         return ["NaN" if value is not None and value != value else value for value in values]
     return values
@@ -600,7 +598,6 @@ def _sqlite_values(column: pa.ChunkedArray) -> list[object]:
 
 CHANGES = "small boolean, changes binary"
 _CHANGES_ARROW = pa.schema([("small", pa.bool_()), ("changes", pa.binary())])
-DELETED = "deleted"
 PIECE_ROWS = 10_000
 """Rows of a blob, and of a statement, at most."""
 
@@ -647,10 +644,6 @@ class LastChanges:
         return rows
 
 
-def place(number: int) -> str:
-    return f"c{number}"
-
-
 def _read(content: bytes, small: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"small": [small], "changes": [content]}, schema=_CHANGES_ARROW)
 
@@ -662,6 +655,5 @@ def _database_column(values: pa.Array, column: DatabaseColumn, dialect: Dialect)
     if pt.is_timestamp(kind):
         # a count of microseconds means the same whatever zone the column is shown in
         values = values.cast(pa.timestamp("us", kind.tz)).view(pa.timestamp("us", "UTC" if kind.tz else None))
-    if dialect == "sqlite" and (pt.is_timestamp(kind) or pt.is_date(kind) or pt.is_decimal(kind)):
-        return pc.cast(values, pa.string())
-    return values
+    is_text = DIALECTS[dialect].type_of(column.kind).lower() == "text"
+    return pc.cast(values, pa.string()) if is_text else values

@@ -28,18 +28,19 @@ from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.databases import (
     CHANGES,
     DELETED,
+    DIALECTS,
+    MERGED,
+    Database,
     ExistingColumn,
     LastChanges,
     Mark,
-    PostgresTable,
-    SqliteTable,
     check_columns,
     check_writer,
     has_batch,
     place,
     take_over,
 )
-from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
+from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import readable
 from watersmeet._worker.wire import SEQUENCE
 from watersmeet._worker.writers.kafka import limit
@@ -49,15 +50,7 @@ from watersmeet.io.databases import CatalogTable, DatabaseTable
 WRITER = "watersmeet.writer"
 _BATCH = "watersmeet.batch"
 _PLAN = "watersmeet.plan"
-_CHANGES = "watersmeet_changes"
-"""The view of a batch's changes; a batch has a session of its own."""
-_WIDER = {
-    "tinyint": {"smallint", "int", "bigint"},
-    "smallint": {"int", "bigint"},
-    "int": {"bigint"},
-    "float": {"double"},
-}
-"""Other types whose columns keep the values as they are."""
+_SQL = DIALECTS["spark"]
 
 
 class _Format(Protocol):
@@ -149,13 +142,12 @@ class MergedTable:
     ) -> None:
         self._spark, self._target, self._identity = spark, target, identity
         self._columns = columns_of(target, with_nulls(arrow_type(key)), with_nulls(arrow_type(value)))
-        self._table = ".".join(map(quoted, target.table.split(".")))
+        self._table = _SQL.quoted(*target.table.split("."))
 
     def begin(self, planned: int | None) -> None:
         """See `TableWriter`; the user makes the table, and chooses how it is stored."""
-        schema = [(column.name, spark_type(column.kind).simpleString()) for column in self._columns]
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in schema)
-        statement = f"CREATE TABLE {self._table} ({columns}) USING delta (or iceberg)"
+        schema = [(column.name, _SQL.type_of(column.kind)) for column in self._columns]
+        statement = _SQL.statement(_SQL.definition, self._table, self._columns)
         if not self._is_there():
             raise ConfigError(
                 f"Unknown table {self._target!r}: the catalog does not have it.",
@@ -163,7 +155,7 @@ class MergedTable:
                 hint=f"Create it: {statement}",
             )
         self._format = self._found_format(statement)
-        check_columns(self._target, schema, self._actual_columns(), _fits, statement)
+        check_columns(self._target, schema, self._actual_columns(), _SQL.fits, statement)
         take_over(self, self._target, self._identity, planned)
 
     def write(
@@ -197,28 +189,12 @@ class MergedTable:
         if has_batch(kind.last(spark, self._table, self._identity), self._target, batch, plan):
             return
         guard()
-        changes.createOrReplaceTempView(_CHANGES)
+        changes.createOrReplaceTempView(MERGED)
         try:
             with _set(spark, kind.settings(Mark(self._identity, batch, plan.text()))):
-                spark.sql(self._statement())
+                spark.sql(_SQL.statement(_SQL.upsert, self._table, self._columns))
         finally:
-            spark.catalog.dropTempView(_CHANGES)
-
-    def _statement(self) -> str:
-        pairs = [(quoted(column.name), f"c.{place(number)}") for number, column in enumerate(self._columns)]
-        keys, values = (
-            [pair for pair, column in zip(pairs, self._columns, strict=True) if column.is_key is is_key]
-            for is_key in (True, False)
-        )
-        # a field of a key may be null
-        same = " AND ".join(f"t.{name} <=> {source}" for name, source in keys)
-        changed = ", ".join(f"t.{name} = {source}" for name, source in values)
-        return (
-            f"MERGE INTO {self._table} t USING {_CHANGES} c ON {same} WHEN MATCHED AND c.{DELETED} THEN DELETE"
-            + (f" WHEN MATCHED THEN UPDATE SET {changed}" if values else "")
-            + f" WHEN NOT MATCHED AND NOT c.{DELETED} THEN INSERT ({', '.join(name for name, _ in pairs)})"
-            f" VALUES ({', '.join(source for _, source in pairs)})"
-        )
+            spark.catalog.dropTempView(MERGED)
 
     def _is_there(self) -> bool:
         try:
@@ -263,19 +239,11 @@ def last_of_each_key(rows: DataFrame, columns: tuple[DatabaseColumn, ...]) -> Da
     return rows.groupBy(*keys).agg(last.alias("last")).select(*(place(n) for n in range(len(keys))), "last.*")
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _values(column: DatabaseColumn) -> Column:
     expression = F.col(column.part)
     for name in column.path:
         expression = expression.getField(name)
     return expression
-
-
-def _fits(actual: str, expected: str) -> bool:
-    return actual == expected or actual in _WIDER.get(expected, ())
 
 
 def _text(value: str) -> str:
@@ -322,8 +290,7 @@ class DatabaseTableWriter:
         _check_json(target, value)
         self._columns = columns_of(target, with_nulls(arrow_type(key)), with_nulls(arrow_type(value)))
         _check_driver(target)
-        kind = SqliteTable if target.dialect == "sqlite" else PostgresTable
-        self._database = kind(target, self._columns)
+        self._database = Database(target, self._columns)
 
     def begin(self, planned: int | None) -> None:
         """See `TableWriter`."""
