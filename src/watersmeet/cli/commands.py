@@ -21,7 +21,6 @@ from typing import Any
 import click
 
 from watersmeet._spark.checkpoint import lease as leases
-from watersmeet._spark.metrics import exporters
 from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.metrics import drops_as_json, metrics_as_json, metrics_of_json
 from watersmeet._spark.serving.client import TableServerAddress
@@ -109,7 +108,8 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--alerts", is_flag=True, help="Rules of alerts for Prometheus, in place of the dashboard.")
 def dashboard(alerts: bool) -> None:
     """Print a dashboard for Grafana, of the numbers that --metrics-port serves."""
-    click.echo(exporters.alerts() if alerts else exporters.dashboard(), nl=False)
+    file = "prometheus-alerts.yaml" if alerts else "grafana-dashboard.json"
+    click.echo((files("watersmeet.cli") / "dashboards" / file).read_text(), nl=False)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
