@@ -28,6 +28,7 @@ from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.physical import Edge, Operator, Physical, with_lent_tables
 from watersmeet._plan.pictures import Arrow, Box, Picture, mermaid, svg
+from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.pattern_topics import KnownTopics
@@ -35,12 +36,13 @@ from watersmeet._spark.checkpoint.record import started_in
 from watersmeet._spark.journal import Journal
 from watersmeet._spark.session import check_session
 from watersmeet._spark.stores.read import read_state
+from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type, loosened
-from watersmeet._worker.formats.decode import IGNORED, NEGATIVE_TIMESTAMP, RAW, UNDECODABLE
+from watersmeet._worker.formats.decode import RAW
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.json import encoded
-from watersmeet._worker.wire import DeadLetterWriter, WireRow
+from watersmeet._worker.wire import WireRow
 from watersmeet.errors import ConfigError
 from watersmeet.testing.runs import (
     Collected,
@@ -76,7 +78,7 @@ def piped_frame(rows: pa.Table, inlet: Inlet, form: PipedFrame) -> pa.Table:
         parts = {part: _Part.of(array(rows, name), inlet, part) for part, name in RAW.items()}
         arrays = {f"s{inlet.number}_{part}": content.values for part, content in parts.items()}
         ts = parts["key"].time(parts["value"].time(ts))
-        for code, member in ((IGNORED, "ignored"), (UNDECODABLE, "bad")):
+        for code, member in ((IGNORED.code, "ignored"), (UNDECODABLE.code, "bad")):
             reason[np.logical_or(*(getattr(content, member) for content in parts.values()))] = code
     else:
         arrays = {name: array(rows, name) for name in (f"s{inlet.number}_key", f"s{inlet.number}_value")}
@@ -84,7 +86,7 @@ def piped_frame(rows: pa.Table, inlet: Inlet, form: PipedFrame) -> pa.Table:
     arrays = {
         name: values if pc.all(passes).as_py() else pc.if_else(passes, values, None) for name, values in arrays.items()
     }
-    reason[(reason == 0) & (ts < 0)] = NEGATIVE_TIMESTAMP
+    reason[(reason == 0) & (ts < 0)] = NEGATIVE_TIMESTAMP.code
     arrays |= {"root": _constant(inlet.number, rows), "ts": pa.array(ts), "reason": pa.array(reason)}
     if "headers" in rows.column_names:
         arrays["headers"] = array(rows, "headers")
@@ -355,7 +357,7 @@ def _in_order(read: Sequence[JournalFrame], topology: Local) -> tuple[Int64s, In
 def _moves(frame: pa.Table, topology: Local) -> Int64s:
     """The time that each record moves its partition to; the lowest number where it moves none."""
     frame = numbered_steps(frame, np.arange(len(frame)))
-    stamped = topology.pack._prepared(loosened(frame), Clock(), DeadLetterWriter(topology.pack.common.dead_letters))
+    stamped = topology.pack._prepared(loosened(frame), Clock())
     times = np.full(len(frame), _NO_TIME)
     times[ints(stamped, "offset")] = ints(stamped, "time")
     return times

@@ -11,8 +11,8 @@ import pytest
 from tests.formats.bad_inputs import INPUTS, Inputs
 from watersmeet._engine.rows import HEADERS as HEADERS_ARROW
 from watersmeet._engine.rows import ints
+from watersmeet._worker.ended_rows import PREFIX
 from watersmeet._worker.formats import formats
-from watersmeet._worker.formats.dead_letters import PREFIX
 from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet.errors import SourceError
 from watersmeet.io.formats import Format

@@ -31,8 +31,9 @@ from watersmeet._engine.rows import (
     visible_columns,
 )
 from watersmeet._engine.time import bounds_by_case, clock_row, last_times, time_moves
-from watersmeet._plan.declaration import FLAG, OUT_OF_ORDER, RAISED
+from watersmeet._plan.declaration import FLAG
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical
+from watersmeet._plan.reasons import FUNCTION_ERROR, NULL_KEY, NULL_VALUE, OUT_OF_ORDER, Reason
 from watersmeet.errors import SourceError
 from watersmeet.windows import LONGEST_MS
 
@@ -152,7 +153,7 @@ def refuse_far(frame: pa.Table, roots: Mapping[int, str]) -> None:
 class Drops(Counter[tuple[str, str]]):
     """Counts of dropped records by (node, reason)."""
 
-    def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
+    def ended(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         """Take rows that end.
 
         Parameters
@@ -162,7 +163,7 @@ class Drops(Counter[tuple[str, str]]):
         outlet : the outlet that they were on their way to; it names the columns of their keys and values. None: they
             are an operator's.
         """
-        self[(node, reason)] += len(at)
+        self[(node, reason.name)] += len(at)
 
     def failed(self, node: str, rows: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         """Take rows for which a function raises.
@@ -173,7 +174,7 @@ class Drops(Counter[tuple[str, str]]):
         rows, errors : the rows, and by the number of one why it ends.
         where : the function, as text.
         """
-        self[(node, RAISED)] += len(errors)
+        self[(node, FUNCTION_ERROR.name)] += len(errors)
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Ends:
     counts_null_key: bool = True  # False where a null key was counted before (where a table begins)
     keeps_time: bool = False  # whether records that end move time all the same
     # (column, reason): rows with a value but null there are counted, and pass
-    counts_null: tuple[str, str] | None = None
+    counts_null: tuple[str, Reason] | None = None
     # column that marks rows which end and are counted: changes that are not the latest of their key
     late: str | None = None
 
@@ -377,16 +378,16 @@ def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     if outlet.ends.null_key:
         keyed = valid(frame.column(outlet.key))
         if outlet.ends.counts_null_key:
-            drops.ended(outlet.node, "null_key", frame, np.flatnonzero(mask & ~keyed), outlet)
+            drops.ended(outlet.node, NULL_KEY, frame, np.flatnonzero(mask & ~keyed), outlet)
         mask = mask & keyed
     if outlet.ends.null_value:
         valued = valid(frame.column(outlet.value))
-        drops.ended(outlet.node, "null_value", frame, np.flatnonzero(mask & ~valued), outlet)
+        drops.ended(outlet.node, NULL_VALUE, frame, np.flatnonzero(mask & ~valued), outlet)
         mask = mask & valued
     if outlet.ends.counts_null:
         column, reason = outlet.ends.counts_null
         unfit = mask & valid(frame.column(outlet.value)) & ~valid(frame.column(column))
-        drops[(outlet.node, reason)] += int(unfit.sum())
+        drops[(outlet.node, reason.name)] += int(unfit.sum())
     return np.flatnonzero(mask) if outlet.target is not None else None
 
 

@@ -20,8 +20,8 @@ from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.rows import Bools, Int64s, ints, joined, order_of, valid
 from watersmeet._engine.state.runs import Table
 from watersmeet._engine.time import Times
-from watersmeet._plan.operators.tables import VersionedTable
 from watersmeet._plan.physical import Loan
+from watersmeet._plan.reasons import EXPIRED_VERSION
 
 # last_below: of each stretch of some numbers, the last place with a number below a limit.
 #
@@ -73,7 +73,6 @@ def _tree(numbers: Int64s) -> list[Int64s]:
     return levels
 
 
-(EXPIRED,) = VersionedTable.drop_reasons
 _LATEST = 2**62
 """Later than any version."""
 _NONE = -(2**62)
@@ -140,7 +139,7 @@ class Versions:
 
     def dropped(self) -> Dropped:
         """The rows that are older than the history."""
-        return Dropped(EXPIRED, self._events.tables[self._side], self._events.own[self._expired])
+        return Dropped(EXPIRED_VERSION, self._events.tables[self._side], self._events.own[self._expired])
 
     def write(self) -> None:
         """Write the versions, of several with one timestamp the last one; forget what no lookup can find any more."""

@@ -38,6 +38,7 @@ from watersmeet._engine.rows import (
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._plan.declaration import Params, TableSchema
 from watersmeet._plan.physical import Operator, Time
+from watersmeet._plan.reasons import Reason
 
 P = TypeVar("P", bound=Params)
 _NOTHING = np.zeros(0, dtype=np.int64)
@@ -47,7 +48,7 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 class Dropped:
     """Rows that end in an operator, which yields them beside its results (law 6)."""
 
-    reason: str  # why; one of its declaration's `drop_reasons`
+    reason: Reason  # one of its declaration's `ends`
     rows: pa.Table  # the rows of a side
     at: Int64s  # which of them end
 
@@ -147,6 +148,13 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.side)
+
+    def drops(self, reason: Reason, rows: Int64s) -> Iterator[Dropped]:
+        """These rows end, side by side."""
+        for side, table in enumerate(self.tables):
+            numbers = self.own[rows[self.side[rows] == side]]
+            if len(numbers):
+                yield Dropped(reason, table, numbers)
 
     def _concat(self, name: str) -> Int64s:
         parts = [ints(table, name) for table in self.tables if len(table)]

@@ -27,7 +27,7 @@ from watersmeet._engine.aggregates.contributions import (
 )
 from watersmeet._engine.aggregates.folds import FoldKernel, Work
 from watersmeet._engine.keys import encode_keys
-from watersmeet._engine.operator import Dropped, Events, OperatorContext
+from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.row_sizes import Picked, in_pieces, row_bytes
 from watersmeet._engine.rows import Bools, Int64s, array, array_of, gather, ints, joined, order_of, valid
 from watersmeet._engine.state.lookups import Lookup
@@ -126,14 +126,6 @@ def latest_headers(rows: Contributions, counts: Bools, lookup: Lookup) -> Picked
     matched = matched[last[matched] < 0]
     last[matched] = len(rows.events) + lookup.index[matched]
     return rows.events.headers(last, lookup.rows.column("headers"))
-
-
-def late_rows(reason: str, events: Events, rows: Int64s) -> Iterator[Dropped]:
-    """Rows that came when windows of theirs were closed, or that belong to none."""
-    for side, table in enumerate(events.tables):
-        side_rows = rows[events.side[rows] == side]
-        if len(side_rows):
-            yield Dropped(reason, table, events.own[side_rows])
 
 
 def numbered(*columns: Int64s) -> Int64s:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, How, Node
+from watersmeet._plan.reasons import Reason
 
 Named = tuple[tuple[str, Any], ...]
 """Columns: name and type of each; types are the function backend's."""
@@ -27,10 +28,6 @@ HEADERS = "headers"
 """Type of a column of headers, whatever the function backend calls it."""
 WINDOW = "window"
 """Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
-OUT_OF_ORDER = "out_of_order"
-"""Why a change of a versioned table that is not the latest of its key ends at an operator that leaves it out."""
-RAISED = "function_error"
-"""Why a row ends for which a function raises, where that does not fail the query."""
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
@@ -49,7 +46,7 @@ class CarriedState:
     kind: Any
     # of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column
     function: Function | None = None
-    null_reason: str | None = None  # why a row ends without result where it is null; None where it may be null
+    null_reason: Reason | None = None  # why a row ends without result where it is null; None where it may be null
     # whether the function goes by the key alone, so that it is called for rows without value, too
     of_key: bool = False
 
@@ -101,7 +98,7 @@ class OperatorSide:
         return any(column.of_key for column in self.carries)
 
     @property
-    def null_reason(self) -> str | None:
+    def null_reason(self) -> Reason | None:
         """Why a row ends without result where what it carries is null; None where it may be null."""
         return next((column.null_reason for column in self.carries if column.null_reason is not None), None)
 
@@ -278,7 +275,7 @@ class OperatorDeclaration:
 
     Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
     """
-    drop_reasons: ClassVar[tuple[str, ...]] = ()
+    ends: ClassVar[tuple[Reason, ...]] = ()
     """Why it lets rows end, beside null keys and values and what sides say."""
     borrowed_side: ClassVar[int | None] = None
     """The side of its only table, if another operator may store that table for it; None if it must store its own."""

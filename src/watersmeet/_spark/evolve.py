@@ -29,9 +29,10 @@ from watersmeet._engine.state import manifest as mf
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.carry import CarriedTables, carry, divide, put_together
 from watersmeet._engine.state.runs import FolderChunkStore, State
-from watersmeet._plan.declaration import RAISED, TableSchema
+from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.evolve import Change, Difference, Recomputation, Replacement, TakenTable, replacement
 from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
+from watersmeet._plan.reasons import FUNCTION_ERROR
 from watersmeet._spark.checkpoint.folders import Disk, Folder
 from watersmeet._spark.checkpoint.record import (
     CHANGED,
@@ -61,21 +62,11 @@ from watersmeet._spark.sources.bootstrap import source_rows
 from watersmeet._spark.sources.rows import Scan
 from watersmeet._spark.stores.read import StateReader
 from watersmeet._spark.stores.table_columns import StoreColumns
+from watersmeet._worker.ended_rows import HEADERS, DeadLetterWriter
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.spark_worker import CHUNKS, SparkChunkStore
-from watersmeet._worker.wire import (
-    END,
-    WIRE,
-    Common,
-    DeadLetterWriter,
-    Labels,
-    Tally,
-    WireRow,
-    output_port,
-    spread_labels,
-)
+from watersmeet._worker.wire import END, WIRE, Common, Labels, Tally, WireRow, output_port, spread_labels
 from watersmeet.errors import ChangedTopology, FunctionError
 
 if TYPE_CHECKING:
@@ -228,7 +219,7 @@ class ReplacingProcessor(LevelProcessor):
 def _refuse_raised(drops: DeadLetterWriter) -> None:
     """Raise where a function has failed: a row would be gone that nobody has deleted."""
     for (node, reason), count in drops.items():
-        if reason == RAISED and count:
+        if reason == FUNCTION_ERROR.name and count:
             raise FunctionError(
                 f"A function of {node!r} raises for {count} rows of a table that replace= computes anew.",
                 given=node,

@@ -41,8 +41,8 @@ from watersmeet._engine.rows import TOPIC, WITH_ZONE
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.credentials import handed_over
+from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats import schemas
-from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.formats.registry import BadSchema, Handed, Missing, RegistryClient
 from watersmeet._worker.formats.serdes import NOT_TEXT, WIDTHS, wrong_width
 from watersmeet._worker.process import REGISTRIES

@@ -61,8 +61,8 @@ from watersmeet._spark.columns import (
     of_columns,
 )
 from watersmeet._spark.formats import RECORD_TYPE
+from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
-from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json import nullable
 from watersmeet.aggregates.declaration import AnyAggregate

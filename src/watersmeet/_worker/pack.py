@@ -44,9 +44,10 @@ from watersmeet._engine.rows import (
     with_topics,
     without,
 )
+from watersmeet._plan.reasons import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._worker import process
-from watersmeet._worker.formats.arrow_types import loosened
-from watersmeet._worker.formats.dead_letters import (
+from watersmeet._worker.ended_rows import (
+    DeadLetterWriter,
     OnError,
     divert_failures,
     error_text,
@@ -56,30 +57,11 @@ from watersmeet._worker.formats.dead_letters import (
     topics_of,
     without_failures,
 )
-from watersmeet._worker.formats.decode import (
-    FUNCTION_ERROR,
-    IGNORED,
-    INVALID_TIMESTAMP,
-    NEGATIVE_TIMESTAMP,
-    REASONS,
-    Deserializers,
-)
+from watersmeet._worker.formats.arrow_types import loosened
+from watersmeet._worker.formats.decode import Deserializers
 from watersmeet._worker.process import SPOOL, give_back, say, settle, take_topics
 from watersmeet._worker.spill import LARGE, in_order
-from watersmeet._worker.wire import (
-    DEAD_LETTER,
-    END,
-    Common,
-    DeadLetterWriter,
-    Labels,
-    PeekCall,
-    Tally,
-    WireRow,
-    operator_of,
-    packed,
-    rooted,
-    show,
-)
+from watersmeet._worker.wire import END, Common, Labels, PeekCall, Tally, WireRow, operator_of, packed, rooted, show
 from watersmeet.errors import SourceError
 from watersmeet.windows import LONGEST_MS
 
@@ -94,7 +76,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = -1
 """The root of no source: a function of a source's records is not called there."""
-_OF_TIMES = (NEGATIVE_TIMESTAMP, INVALID_TIMESTAMP)
+_OF_TIMES = (NEGATIVE_TIMESTAMP.code, INVALID_TIMESTAMP.code)
 _HINT = (
     'set on_invalid_timestamp="own" to take the topic\'s own time, "skip", or wm.DeadLetter("topic") to have such '
     "records there; a time is a timestamp, or a long of milliseconds since 1970."
@@ -177,13 +159,13 @@ class Extractor:
             )
         if self.policy == "own":
             negative = bad & (ints(frame, "ts") < 0)
-            return set_numbers(frame, "reason", np.where(negative, NEGATIVE_TIMESTAMP, ints(frame, "reason")))
+            return set_numbers(frame, "reason", np.where(negative, NEGATIVE_TIMESTAMP.code, ints(frame, "reason")))
         texts = {
             row: f"The timestamp extractor returns no time: {_explain(extracted, errors, row)}."
             for row in rows.tolist()
         }
-        way = OnError(self.topic, self.source, self.dead_letter_source, REASONS[INVALID_TIMESTAMP], SourceError)
-        return divert_failures(frame, texts, {self.number: way}, INVALID_TIMESTAMP)
+        way = OnError(self.topic, self.source, self.dead_letter_source, INVALID_TIMESTAMP, SourceError)
+        return divert_failures(frame, texts, {self.number: way})
 
 
 @dataclass(frozen=True)
@@ -358,13 +340,13 @@ class Pack:
     ) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then the rows of time."""
         try:
-            frame = self._prepared(loosened(gathered), clock, drops, tally)
+            frame = self._prepared(loosened(gathered), clock, tally)
         except TooManyRows as many:
             for part in many.slices(gathered):
                 yield from self.packed(part, clock, drops, tally)
             return
         if self.sources:
-            drops.refused(frame, self.stage.roots)
+            drops.refused(frame, self.stage.roots, self.stage.dead_letters)
         live = packed(
             frame, self.stage.outlets, self.common.labels.counts, self.stage.slots, drops, self.common.encodings
         )
@@ -387,7 +369,7 @@ class Pack:
             batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.stage.roots.values())))
         )
 
-    def _prepared(self, frame: pa.Table, clock: Clock, drops: DeadLetterWriter, tally: Tally | None = None) -> pa.Table:
+    def _prepared(self, frame: pa.Table, clock: Clock, tally: Tally | None = None) -> pa.Table:
         if self.sources:
             refuse_large(frame, self.stage.roots)
         if self.deserializers:
@@ -399,10 +381,9 @@ class Pack:
                 frame.drop_columns([name for name, _ in self.deserializers.dead_letter_columns]), self.stage.roots
             )
         frame = self.extraction(frame)
-        frame = self._marked_roots(*evaluated(frame, self.program, self.outliving, FUNCTION_ERROR))
+        frame = self._marked_roots(*evaluated(frame, self.program, self.outliving))
         if not self.sources:
             return frame
-        self._count_reasons(frame, drops)
         refuse_far(frame, self.stage.roots)
         if "order_ts" in frame.column_names:
             return stamp_piped(frame, self.stage.outlets)
@@ -417,21 +398,7 @@ class Pack:
         if not failed:
             return marked
         failed = self.program.given(marked, failed)
-        return rooted(
-            without_failures(original, failed, self.program, self.outliving, FUNCTION_ERROR), self.stage.roots
-        )
-
-    def _count_reasons(self, frame: pa.Table, drops: DeadLetterWriter) -> None:
-        root, reason = frame.column("root").fill_null(-1).to_numpy(), frame.column("reason").to_numpy()
-        for code in np.unique(reason[reason > (NEGATIVE_TIMESTAMP if drops.takes_refused else 0)]):
-            if code == IGNORED:
-                continue
-            for number in np.unique(root[reason == code]):
-                drops[(self.stage.roots[int(number)], REASONS[int(code)])] += int(
-                    ((reason == code) & (root == number)).sum()
-                )
-        for number, name in self.stage.dead_letters.items():
-            drops[(name, DEAD_LETTER)] += int((root == number).sum())
+        return rooted(without_failures(original, failed, self.program, self.outliving), self.stage.roots)
 
 
 @dataclass(frozen=True)

@@ -22,59 +22,24 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from watersmeet._engine.aggregates.folds import with_owner
-from watersmeet._engine.exchange import (
-    ENCODED_KEY,
-    Drops,
-    Outlet,
-    RoutedBatch,
-    ShardCounts,
-    exit_number,
-    outlet_columns,
-    pack,
-    with_copies,
-)
-from watersmeet._engine.keys import as_bytes, hash_keys
+from watersmeet._engine.exchange import ENCODED_KEY, Outlet, RoutedBatch, ShardCounts, outlet_columns, pack, with_copies
+from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.operator import silent_rows
-from watersmeet._engine.rows import (
-    HEADERS,
-    HELD_KEY,
-    PARTITION_BITS,
-    Int64s,
-    array,
-    bools,
-    failing,
-    ints,
-    place_of,
-    position_columns,
-    python_values,
-    visible_columns,
-    without,
-)
+from watersmeet._engine.rows import PARTITION_BITS, Int64s, array, bools, failing, ints, python_values, without
 from watersmeet._engine.state.runs import State
-from watersmeet._plan.declaration import OUT_OF_ORDER, RAISED
-from watersmeet._plan.logical import WITHIN, dropped_source, letter_sources, operators_source, raised_source
+from watersmeet._plan import reasons
+from watersmeet._plan.logical import WITHIN, letter_sources
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Operator, Physical
 from watersmeet._worker import process
-from watersmeet._worker.formats.arrow_types import spark_type
+from watersmeet._worker.ended_rows import DeadLetterRoutes, DeadLetterWriter
 from watersmeet._worker.formats.connect import Report
-from watersmeet._worker.formats.dead_letters import (
-    BadRecordOrigin,
-    Header,
-    OnError,
-    column,
-    complaint,
-    error_text,
-    letter_times,
-    own_headers,
-)
-from watersmeet._worker.formats.decode import NEGATIVE_TIMESTAMP, REASONS, Deserializer
-from watersmeet._worker.formats.formats import check_writable, format_for, is_primitive, refuses, serde_of
+from watersmeet._worker.formats.decode import Deserializer
+from watersmeet._worker.formats.formats import check_writable, format_for, refuses, serde_of
 from watersmeet._worker.formats.json import readable
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.process import own_bytes
-from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.endpoints import DeadLetter, OperatorPolicies
+from watersmeet.errors import EncodingError
 from watersmeet.io.formats import Format, FormatName
 
 WIRE = StructType(
@@ -90,10 +55,6 @@ WIRE = StructType(
 _SEED = 42
 END = 2**31 - 1
 """Port of an end."""
-UNENCODABLE = "unencodable"
-"""Why rows end at an output whose format does not write their key or value."""
-DEAD_LETTER = "dead_letter"
-"""Why records end that are written to a dead-letter topic, which says more."""
 
 
 def output_port(operator: int) -> int:
@@ -307,268 +268,36 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
     for source in physical.plan.sources:
         if source.dead_letters_of is not None:
             if source.dead_letters_of != WITHIN:
-                metrics[(source.dead_letters_of, DEAD_LETTER)] = None
+                metrics[(source.dead_letters_of, reasons.DEAD_LETTER.name)] = None
             continue
-        raised = (RAISED,) if source.origin.policies.outlives_errors else ()
-        timestamp_reasons = () if source.origin.timestamp_extractor is None else ("invalid_timestamp",)
-        for reason in ("negative_timestamp", "undecodable", *timestamp_reasons, *raised):
-            metrics[(source.name, reason)] = None
+        raised = (reasons.FUNCTION_ERROR,) if source.origin.policies.outlives_errors else ()
+        timestamp_reasons = () if source.origin.timestamp_extractor is None else (reasons.INVALID_TIMESTAMP,)
+        for reason in (reasons.NEGATIVE_TIMESTAMP, reasons.UNDECODABLE, *timestamp_reasons, *raised):
+            metrics[(source.name, reason.name)] = None
     for flow in physical.flows:
         if flow.drops_null_key:
-            metrics[(flow.node, "null_key")] = None
+            metrics[(flow.node, reasons.NULL_KEY.name)] = None
     for edge in physical.edges:
         node = physical.operators[edge.target].node
         if edge.reads.drops_null_key:
-            metrics[(node, "null_key")] = None
+            metrics[(node, reasons.NULL_KEY.name)] = None
         if edge.reads.drops_null_value:
-            metrics[(node, "null_value")] = None
+            metrics[(node, reasons.NULL_VALUE.name)] = None
         if edge.drops_late:
-            metrics[(node, OUT_OF_ORDER)] = None
+            metrics[(node, reasons.OUT_OF_ORDER.name)] = None
         ends = edge.reads.null_reason
         if ends is not None:
-            metrics[(node, ends)] = None
+            metrics[(node, ends.name)] = None
     for operator in physical.operators:
-        metrics |= {(operator.node, drop_reason): None for drop_reason in operator.declaration.drop_reasons}
+        metrics |= {(operator.node, reason.name): None for reason in operator.declaration.ends}
         if physical.plan.within.outlives(operator.node):
-            metrics[(operator.node, RAISED)] = None
+            metrics[(operator.node, reasons.FUNCTION_ERROR.name)] = None
     # an output is told of by the name that the user knows
     outputs = {sink.name: sink.output for sink in physical.plan.sinks}
-    metrics |= {(outputs[name], UNENCODABLE): None for name in encoded_parts(physical)}
+    metrics |= {(outputs[name], reasons.UNENCODABLE.name): None for name in encoded_parts(physical)}
     if physical.plan.within.dead_letters:
-        metrics |= {(node, DEAD_LETTER): None for node, _ in metrics}
+        metrics |= {(node, reasons.DEAD_LETTER.name): None for node, _ in metrics}
     return tuple(metrics)
-
-
-# Dead letters of what ends behind the inputs: late, expired and null-key records, and those a function raises for.
-#
-# Records of a topic's source leave as they came. Other rows leave with their keys and values as an output without
-# formats writes them: text, bytes and integers as Kafka's serializers do, anything else as JSON.
-
-_MESSAGE = "{} leaves it out: {}."
-
-
-@dataclass(frozen=True)
-class DeadLetterRoutes:
-    """Where the dead letters go of what ends behind the inputs."""
-
-    slots: int  # path slots of the plan
-    exits: Mapping[str, Outlet]  # by topic of dead letters, which way they go
-    within: OperatorPolicies  # what becomes of records that end
-    topics: Mapping[int, str]  # by the number of each source that is a topic, the topic
-    raw: int | None  # number of the source with columns for dropped records as they came
-    # numbers of the sources that have records without such bytes, which have no place in a topic either
-    rows: tuple[int, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of a source stage that keep records as they came."""
-        return () if self.raw is None else tuple(column(self.raw, part) for part in ("key", "value", "headers"))
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Columns of a source stage that dead letters are made of, whatever else reads them."""
-        rows = self.rows if self.raw is not None else ()
-        return (*self.columns, *(f"s{number}_{part}" for number in rows for part in ("key", "value")))
-
-    def of(self, node: str, reason: str) -> Outlet | None:
-        """Where what ends at a node for this reason goes; None: it is counted only."""
-        policies = self.within.at(node)
-        policy = policies.on_error if reason in (RAISED, UNENCODABLE) else policies.on_drop
-        return self.exits[policy.topic] if isinstance(policy, DeadLetter) else None
-
-
-def dead_letter_routes(
-    physical: Physical, preloaded: frozenset[str] = frozenset(), *, piped: bool = False
-) -> DeadLetterRoutes | None:
-    """Where the dead letters of a plan go that end behind its inputs; None: there are none.
-
-    Parameters
-    ----------
-    preloaded : names of the sources that begin with something, besides what their topics have.
-    piped : whether its records are a test driver's, which know their input only if there is one.
-    """
-    plan = physical.plan
-    names = {topic: operators_source(plan, DeadLetter(topic)) for topic in plan.within.dead_letters}
-    if not names:
-        return None
-    exits = {topic: _exit(physical, name) for topic, name in names.items() if name is not None}
-    topics = {number: s.origin.topic for number, s in enumerate(plan.sources) if s.origin.topic is not None}
-    if piped:
-        topics = {0: topics[0]} if len(topics) == 1 and 0 in topics else {}
-    numbers = {source.name: number for number, source in enumerate(plan.sources)}
-    bare = preloaded | {source.name for source in plan.sources if source.origin.frame is not None}
-    rows = tuple(number for name, number in numbers.items() if name in bare)
-    raw_source = dropped_source(plan)
-    return DeadLetterRoutes(
-        physical.slots, exits, plan.within, topics, None if raw_source is None else numbers[raw_source], rows
-    )
-
-
-def _exit(physical: Physical, source: str) -> Outlet:
-    sinks = physical.plan.by_name
-    index, sink = next((at, name) for at, (_, name) in enumerate(physical.sink_edges) if source in sinks[name].inputs)
-    port, target = physical.sink_port(index), exit_number(physical, sink)
-    return Outlet(sink, port, target, "letter_key", "letter_value", extras=(("headers", "letter_headers"),))
-
-
-def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
-    """The roots of a stage with records that may outlive a function's error, and their policies."""
-    sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
-    return {
-        number: OnError(s.origin.name, s.name, raised_source(physical.plan, s))
-        for number, s in sources
-        if s.origin.policies.outlives_errors
-    }
-
-
-class DeadLetterWriter(Drops):
-    """Takes rows that end: they are counted, and those that are to be dead letters put on their way.
-
-    Parameters
-    ----------
-    routes : of dead letters; None: rows that end are only counted.
-    case : of rows that do not say theirs.
-    """
-
-    def __init__(self, routes: DeadLetterRoutes | None = None, case: int = 0) -> None:
-        super().__init__()
-        self._routes, self._case = routes, case
-        self._pending: list[tuple[Outlet, pa.Table]] = []
-
-    def ended(self, node: str, reason: str, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
-        way = self._counted(node, reason, len(at))
-        if self._routes is None or way is None or not len(at):
-            return
-        names = ("key", "value") if outlet is None else (outlet.key, outlet.value)
-        moves = () if outlet is None else outlet.moves
-        indices = [move.index for move in moves if move.index]
-        letters = rows.select(_present(rows, [*self._position, *names, *indices, *self._routes.columns])).take(
-            pa.array(at)
-        )
-        reports = [(node, reason, None, _MESSAGE.format(node, reason))] * len(at)
-        self._hold(replace(way, moves=moves), letters, names, reports)
-
-    def refused(self, frame: pa.Table, roots: Mapping[int, str]) -> None:
-        """Take a source stage's records with negative timestamps, where they are to be dead letters."""
-        if self.takes_refused:
-            reason, root = ints(frame, "reason"), ints(frame, "srcpart") >> PARTITION_BITS
-            if "root" in frame.column_names:
-                root = ints(frame, "root")
-            for number, name in roots.items() if (reason == NEGATIVE_TIMESTAMP).any() else ():
-                at = np.flatnonzero((reason == NEGATIVE_TIMESTAMP) & (root == number))
-                outlet = Outlet(name, -1, None, f"s{number}_key", f"s{number}_value")
-                self.ended(name, REASONS[NEGATIVE_TIMESTAMP], frame, at, outlet)
-
-    @property
-    def takes_refused(self) -> bool:
-        """Whether records that a source does not let pass are dead letters."""
-        return self._routes is not None and isinstance(self._routes.within.usual.on_drop, DeadLetter)
-
-    def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
-        at = np.array(sorted(errors), dtype=np.int64)
-        way = self._counted(node, RAISED, len(at))
-        if self._routes is None or way is None:
-            return
-        rows = results.take(pa.array(at))
-        excluded = {*self._position, *visible_columns(self._routes.slots), *_OF_RESULTS}
-        names = [name for name in rows.column_names if name not in excluded]
-        columns = [array(rows, name) for name in names]
-        value = columns[0] if names == ["value"] else pa.StructArray.from_arrays(columns, names)
-        letters = rows.select(_present(rows, [*self._position, "key"])).append_column("given", value)
-        reports = [(node, RAISED, FunctionError, f"{error_text(errors[row])} {where}") for row in at.tolist()]
-        self._hold(way, letters, ("key", "given"), reports)
-
-    def unencodable(self, outlet: Outlet, rows: pa.Table, errors: Mapping[int, EncodingError], output: str) -> None:
-        """Take rows that an output cannot write.
-
-        Parameters
-        ----------
-        outlet : leads to the output, and says in which columns their keys and values are.
-        rows, errors : the rows, and by the number of one why it ends.
-        output : its name, as the user has it.
-        """
-        at = np.array(sorted(errors), dtype=np.int64)
-        way = self._counted(outlet.node, UNENCODABLE, len(at), output)
-        if way is None:
-            return
-        reports = [(output, UNENCODABLE, EncodingError, complaint(errors[row])) for row in at.tolist()]
-        self._hold(replace(way, moves=outlet.moves), rows.take(pa.array(at)), (outlet.key, outlet.value), reports)
-
-    def routed(self, shards: ShardCounts) -> Iterator[RoutedBatch]:
-        """The dead letters on their way, which are forgotten here."""
-        pending, self._pending = self._pending, []
-        for way, letters in pending:
-            assert self._routes is not None
-            yield from pack(letters, (way,), shards, self._routes.slots, Drops())
-
-    def _counted(self, node: str, reason: str, count: int, display_name: str | None = None) -> Outlet | None:
-        """Count rows that end, under the node's name or as it is shown; where they go as dead letters."""
-        way = None if self._routes is None else self._routes.of(node, reason)
-        if count:
-            self[(display_name or node, reason if way is None else DEAD_LETTER)] += count
-        return way
-
-    @property
-    def _position(self) -> tuple[str, ...]:
-        slots = 0 if self._routes is None else self._routes.slots
-        return (*position_columns(slots), "ts", "case", "headers", HELD_KEY)
-
-    def _hold(self, way: Outlet, rows: pa.Table, names: Sequence[str], reports: Sequence[_Report]) -> None:
-        assert self._routes is not None
-        key, value, headers = names[0], names[1], "headers"
-        raw = [name for name in self._routes.columns if name in rows.column_names]
-        if any(rows.column(name).null_count < len(rows) for name in raw):
-            key, value, headers = raw
-        letters = rows.append_column("letter_key", _dead_letters_written(array(rows, key)))
-        letters = letters.append_column("letter_value", _dead_letters_written(array(rows, value)))
-        letters = letters.append_column(
-            "letter_headers", self._headers(rows, headers, reports, read=headers != "headers")
-        )
-        at = letters.schema.get_field_index("ts")
-        letters = letters.set_column(at, "ts", pa.array(letter_times(ints(rows, "ts"))))
-        if "case" not in letters.column_names:
-            letters = letters.append_column("case", pa.array(np.full(len(letters), self._case, dtype=np.int64)))
-        letters = letters.drop_columns([name for name in ("headers",) if name in letters.column_names])
-        self._pending.append((way, letters))
-
-    def _headers(self, rows: pa.Table, name: str, reports: Sequence[_Report], *, read: bool) -> pa.Array:
-        """Headers of dead letters; `read`: whether the rows are as a topic's source has read them."""
-        assert self._routes is not None
-        originals = array(rows, name).to_pylist() if name in rows.column_names else [None] * len(rows)
-        columns = [ints(rows, column_name).tolist() for column_name in ("srcpart", "offset", "ts")]
-        letter_headers: list[list[Header]] = []
-        for headers, srcpart, offset, ts, (node, reason, error, text) in zip(originals, *columns, reports, strict=True):
-            number = srcpart >> PARTITION_BITS
-            source_topic, partition = place_of(srcpart)
-            topic = source_topic or (
-                self._routes.topics.get(number) if read or number not in self._routes.rows else None
-            )
-            origin = BadRecordOrigin(topic, partition, offset, ts, node, reason)
-            letter_headers.append(own_headers(headers) + origin.error_headers(error, text))
-        return pa.array(letter_headers, HEADERS)
-
-
-_Report = tuple[str, str, type[WatersmeetError] | None, str]
-"""Operator, reason, class and text of the error."""
-_OF_RESULTS = frozenset(("hash", "key", "stored_ts", "silent", "late", "joined", "old_joined"))
-"""Columns of results that are nothing that a function is given."""
-
-
-def _present(rows: pa.Table, names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name in rows.column_names]
-
-
-def _dead_letters_written(values: pa.Array) -> pa.Array:
-    """The bytes of values, as an output writes them that has no format."""
-    if pa.types.is_binary(values.type):
-        return values
-    kind = spark_type(values.type)
-    form = format_for(kind)
-    if is_primitive(form):
-        return as_bytes(values).cast(pa.binary())
-    if not readable(kind):
-        return pa.array([None if value is None else str(value).encode() for value in values.to_pylist()], pa.binary())
-    return serde_of(form, kind).write(values).cast(pa.binary())
 
 
 # The hottest key of an operator's rows in a batch: one task handles all rows of a key, so such a key limits a batch.

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from watersmeet._plan.declaration import RAISED
+from watersmeet._plan.reasons import REFUSALS
 from watersmeet._spark.machine import SessionConfig, checked_brokers, checks, configured_master
 from watersmeet._spark.metrics.metrics import Metrics, drops_as_json
 from watersmeet._spark.query.query import Query
@@ -29,7 +29,6 @@ from watersmeet._spark.serving.server import MAX_BYTES, check_served
 from watersmeet._spark.serving.servers import check_packages
 from watersmeet._spark.session import at_hand
 from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet._worker.wire import DEAD_LETTER
 from watersmeet._worker.writers import kafka_client
 from watersmeet.api.topology import Topology
 from watersmeet.cli.topologies import (
@@ -306,8 +305,6 @@ _RUN_EXAMPLES = (
     "watersmeet run --config run.toml --metrics-port 9400 --serve 127.0.0.1:8815 --table open-orders",
     "watersmeet run --config run.toml --restart 5",
 )
-_REFUSED = ("undecodable", "invalid_timestamp", "negative_timestamp", DEAD_LETTER, RAISED)
-"""Why an input's records are refused."""
 _OF_START = (
     *("available_now", "shards", "tasks", "trigger", "explain", "evolve", "allow_changed_functions", "metrics_port"),
     "progress",
@@ -395,7 +392,7 @@ def check_accepted(metrics: Metrics) -> None:
     """
     for source, count in metrics.consumed.items():
         refused = {
-            reason: drops for (node, reason), drops in metrics.drops.items() if node == source and reason in _REFUSED
+            reason: drops for (node, reason), drops in metrics.drops.items() if node == source and reason in REFUSALS
         }
         if 0 < count <= sum(refused.values()):
             raise SourceError(

@@ -39,6 +39,7 @@ from watersmeet._engine.state.runs import MemoryChunkStore, State, StoreSnapshot
 from watersmeet._plan.logical import WITHIN
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.physical import Physical
+from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._spark import session
 from watersmeet._spark.columns import special
 from watersmeet._spark.credentials import Metrics, add, counted, drops_of
@@ -49,25 +50,22 @@ from watersmeet._spark.dataflow.stage import extractors_of, packed_stage, roots_
 from watersmeet._spark.formats import Unfit, check_zones, fitted
 from watersmeet._spark.query.failures import raised
 from watersmeet._spark.sources.rows import Scan
+from watersmeet._worker.ended_rows import (
+    HEADERS,
+    BadRecordOrigin,
+    DeadLetterWriter,
+    column,
+    complaint,
+    dead_letter_routes,
+    outliving,
+)
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.connect import AbsentColumns
-from watersmeet._worker.formats.dead_letters import HEADERS, BadRecordOrigin, column
-from watersmeet._worker.formats.decode import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE, Deserializer
+from watersmeet._worker.formats.decode import Deserializer
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.pack import Extraction, Pack, wire_rows
 from watersmeet._worker.process import PATTERN_TOPICS_PROPERTY, as_property
-from watersmeet._worker.wire import (
-    Common,
-    DeadLetterWriter,
-    Exits,
-    Labels,
-    WireRow,
-    dead_letter_routes,
-    encodings_of,
-    metric_names,
-    outliving,
-    target_count,
-)
+from watersmeet._worker.wire import Common, Exits, Labels, WireRow, encodings_of, metric_names, target_count
 from watersmeet.errors import SourceError, TopologyError
 from watersmeet.testing.stores import Entry, StoredTable, arrow_rows, python_rows, stores_of
 
@@ -178,12 +176,12 @@ class Inlet:
         if worst is not None and self.dead_letter_source is not None:
             # of a record of which neither can be read, the value is complained of
             raw = self._raws(values)
-            place = BadRecordOrigin(topic or self.source.origin.topic, 0, step, at, self.source.name, "undecodable")
-            headers_of_letter = (*header_pairs, *place.headers(worst))
+            place = BadRecordOrigin(topic or self.source.origin.topic, 0, step, at, self.source.name, UNDECODABLE)
+            headers_of_letter = (*header_pairs, *place.headers(type(worst), complaint(worst)))
             return Piped(self.dead_letter_source, raw[0], raw[1], max(at, 0), headers_of_letter, step)
         reasons = {part.reason for part in parts if part.reason}
         if reasons:
-            dropped = UNDECODABLE if UNDECODABLE in reasons else IGNORED
+            dropped = (UNDECODABLE if UNDECODABLE.code in reasons else IGNORED).code
             return Piped(self.number, None, None, at, header_pairs, step, dropped)
         original = self._raws(values) if self.source.origin.formats and self.keeps else None
         return Piped(self.number, parts[0].value, parts[1].value, at, header_pairs, step, raw=original)
@@ -202,7 +200,7 @@ class Inlet:
         if report is not None:
             self.absent.setdefault(part, AbsentColumns()).add(report)
         if reading.ignored is not None and reading.ignored[0]:
-            return _PipedPart(None, IGNORED)
+            return _PipedPart(None, IGNORED.code)
         if not reading.bad[0]:
             value = reading.values.to_pylist(maps_as_pydicts="strict")[0]
             return _PipedPart(fitted(value, kind, part), ts=None if reading.ts is None else reading.ts[0].as_py())
@@ -210,7 +208,7 @@ class Inlet:
         error = decoder.refused(bytes(content), origin.topic, 0, step)
         if decoder.fails:
             raise error
-        return _PipedPart(None, UNDECODABLE, error=error)
+        return _PipedPart(None, UNDECODABLE.code, error=error)
 
     def _raws(self, values: Mapping[str, Any]) -> tuple[bytes | None, bytes | None]:
         return self._raw("key", values["key"]), self._raw("value", values["value"])
@@ -301,7 +299,7 @@ class PipedFrame:
         return [self._row(piped, case) for case, records in enumerate(cases) for piped in records]
 
     def _row(self, piped: Piped, case: int) -> tuple[Any, ...]:
-        reason = piped.reason or (NEGATIVE_TIMESTAMP if piped.ts < 0 else 0)
+        reason = piped.reason or (NEGATIVE_TIMESTAMP.code if piped.ts < 0 else 0)
         paths = [0] * self.physical.slots
         row: list[Any] = [piped.source, case, piped.step, piped.place, piped.step, *paths, piped.ts, reason]
         row += [list(piped.headers)] if self.headers else []

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from watersmeet._plan.declaration import STAMP, OperatorNode, OperatorSide, Reads, TableSchema
 from watersmeet._plan.logical import Plan
+from watersmeet._plan.reasons import Reason
+
+REPEATED = Reason("repeated", "the record before has its value")
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Distinct(OperatorNode):
 
     stem = "distinct"
     in_place = True
-    drop_reasons = ("repeated",)
+    ends = (REPEATED,)
 
     def reads(self, plan: Plan) -> Reads:
         """Records with a value."""

@@ -16,7 +16,7 @@ from watersmeet._plan.evolve import described
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import look
 from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet._worker.formats.dead_letters import HEADERS
+from watersmeet._worker.ended_rows import HEADERS
 from watersmeet.errors import ChangedTopology
 from watersmeet.testing.driver import TopologyTestDriver
 

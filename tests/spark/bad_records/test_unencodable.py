@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._engine.exchange import Outlet, ShardCounts
+from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.formats.serdes import UuidSerde
-from watersmeet._worker.wire import DeadLetterWriter, Encoding, packed
+from watersmeet._worker.wire import Encoding, packed
 from watersmeet.errors import EncodingError, TopologyError
 from watersmeet.testing.driver import TopologyTestDriver
 

@@ -18,9 +18,10 @@ from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange import Clock
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
 from watersmeet._worker import pack as gathered
+from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import WIRE_ARROW, ends_for_all_tasks
 from watersmeet._worker.spark_worker import Wire, straight
-from watersmeet._worker.wire import END, Common, DeadLetterWriter, Labels, WireRow, sparks_hash, spread_labels
+from watersmeet._worker.wire import END, Common, Labels, WireRow, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import driver, runs
 from watersmeet.testing.driver import TopologyTestDriver

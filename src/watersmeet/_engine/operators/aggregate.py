@@ -21,13 +21,14 @@ from watersmeet._engine.aggregates.contributions import (
     to_store,
 )
 from watersmeet._engine.aggregates.registry import fold_of
-from watersmeet._engine.matching import EXPIRED, running_most
+from watersmeet._engine.matching import running_most
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, keep_rows, operator_table
 from watersmeet._engine.row_sizes import slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, ints, valid
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import Times
 from watersmeet._plan.operators.aggregates import AggregateParams
+from watersmeet._plan.reasons import EXPIRED_VERSION
 
 
 def run(
@@ -92,7 +93,7 @@ def _with_history(
             yield from _aggregated(context, events, state)
             continue
         expired = _expired(events, floor, operator_table(context, state))
-        yield from _dropped(events, np.flatnonzero(expired))
+        yield from events.drops(EXPIRED_VERSION, np.flatnonzero(expired))
         if expired.any():
             events = Events(context, keep_rows(dict(enumerate(events.tables)), events, ~expired), sides=sides)
         yield from _aggregated(context, events, state, floor[~expired])
@@ -110,14 +111,6 @@ def _expired(events: Events, floor: Int64s, table: Table) -> Bools:
     # the timestamp of the aggregate behind each row: never less than before
     latest = np.maximum(running_most(groups, events.ts), times[groups.group_of_row])
     return np.asarray(latest < floor)
-
-
-def _dropped(events: Events, rows: Int64s) -> Iterator[Dropped]:
-    """These rows have expired."""
-    for side, table in enumerate(events.tables):
-        expired = rows[events.side[rows] == side]
-        if len(expired):
-            yield Dropped(EXPIRED, table, events.own[expired])
 
 
 def _aggregated(
@@ -138,7 +131,7 @@ def _aggregated(
         yield from changes(rows, fold, selection, done, events.meta)
         yield from failures(rows, selection, done)
         if floor is not None and done.void is not None:
-            yield from _dropped(events, np.sort(rows.row[selection[done.void]]))
+            yield from events.drops(EXPIRED_VERSION, np.sort(rows.row[selection[done.void]]))
     to_store(rows, previous, standing).put(table)
 
 

@@ -24,8 +24,9 @@ from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext
 from watersmeet._engine.rows import Bools, Int64s, gather, order_of, stable_order, valid
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time import Times
-from watersmeet._engine.windowing import Links, Partitions, Shard, States, WindowChanges, fold_chains, late_rows
-from watersmeet._plan.operators.aggregates import SessionWindowAggregateNode, WindowParams
+from watersmeet._engine.windowing import Links, Partitions, Shard, States, WindowChanges, fold_chains
+from watersmeet._plan.operators.aggregates import WindowParams
+from watersmeet._plan.reasons import EXPIRED_WINDOW
 from watersmeet.windows import SessionWindows
 
 # The sessions in state, and the records of a batch, before they are processed.
@@ -410,8 +411,6 @@ def _by_rank(merged: Merged, heads: Int64s) -> Iterator[tuple[int, Int64s]]:
 # A record merges the sessions that it comes near to: each of them gives a tombstone, then the one that they make gives
 # a result. A session is let go when stream time has passed its end, the gap and the grace.
 
-(EXPIRED,) = SessionWindowAggregateNode.drop_reasons
-
 
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
@@ -459,7 +458,7 @@ def _take_in(shard: Shard, first_row: int, end: int, close: Int64s, gap: int) ->
         flags = records.vanishes.copy()
         flags[null_rows[np.unique(records.key[null_rows], return_index=True)[1]]] = True
         records = replace(records, vanishes=flags)
-    yield from late_rows(EXPIRED, events, first_row + np.flatnonzero(merges.late))
+    yield from events.drops(EXPIRED_WINDOW, first_row + np.flatnonzero(merges.late))
     yield from failed_rows(events, {first_row + row: error for row, error in failed.items()})
     merges = merges.without(records.ends) if failed else merges
     if not events.context.params(WindowParams).on_close:

@@ -32,10 +32,10 @@ from watersmeet._engine.windowing import (
     States,
     WindowChanges,
     fold_chains,
-    late_rows,
     numbered,
 )
-from watersmeet._plan.operators.aggregates import SlidingWindowAggregateNode, WindowParams
+from watersmeet._plan.operators.aggregates import WindowParams
+from watersmeet._plan.reasons import EXPIRED_WINDOW
 from watersmeet.windows import SlidingWindows
 
 # The common part of all ways to find sliding windows: the present ones, and their changes by records.
@@ -608,8 +608,6 @@ def slid(
 # A record changes all windows that hold it, and makes those that begin or end with it or with the record before. The
 # windows of a key are stored for as long as new windows may be made of it.
 
-(EXPIRED,) = SlidingWindowAggregateNode.drop_reasons
-
 
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
@@ -661,7 +659,7 @@ def _take_in(
         # what a key's later records meet is another then
         firsts = nulls[np.unique(key[changes.by[nulls]], return_index=True)[1]]
         vanishing |= {(int(changes.by[at]), int(changes.start[at])) for at in firsts}
-    yield from late_rows(EXPIRED, events, first_row + changes.late)
+    yield from events.drops(EXPIRED_WINDOW, first_row + changes.late)
     yield from failed_rows(events, {first_row + row: error for row, error in failed.items()})
     if not events.context.params(WindowParams).on_close:
         yield from shard.results(_changes(first_row, changes, length), states)

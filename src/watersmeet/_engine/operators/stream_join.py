@@ -34,7 +34,8 @@ from watersmeet._engine.state.lookups import Hits
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time import Times, moments
 from watersmeet._engine.waiting_rows import Bound, HeldRows, WaitingRows, release
-from watersmeet._plan.operators.joins import JoinWindowParams, MatchParams, StreamMatchNode, StreamStreamNode
+from watersmeet._plan.operators.joins import JoinWindowParams, MatchParams
+from watersmeet._plan.reasons import EXPIRED_WINDOW_RECORD
 
 # The rows that a windowed join keeps: what a record may meet, and which unmatched records wait.
 #
@@ -443,7 +444,6 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 # Then it is joined with the best of the right records that it can meet, of those that came before. Left records that
 # are let go are events again, beside the batch's right records: so what each can meet follows from its position.
 
-(STREAM_MATCH_EXPIRED,) = StreamMatchNode.drop_reasons
 HELD = LEFT
 """Left records that wait are in the table of the left side."""
 
@@ -526,10 +526,8 @@ class _MatchJoin:
 
     def late(self) -> Iterator[Dropped]:
         """Left records with a window that has closed, and right ones that no record can meet any more."""
-        events = self._events
-        for side, expired in ((LEFT, self._left & ~self._pending), (RIGHT, self._missed)):
-            if expired.any():
-                yield Dropped(STREAM_MATCH_EXPIRED, events.tables[side], events.own[expired])
+        expired = np.flatnonzero((self._left & ~self._pending) | self._missed)
+        return self._events.drops(EXPIRED_WINDOW_RECORD, expired)
 
     def unkeyed(self) -> Iterator[pa.Table]:
         """Results of left records without a key, which can meet none."""
@@ -708,8 +706,6 @@ def _numbers(part: WaitingRows, name: str) -> Int64s:
 # have passed, and its result stands where time passed them. Pairs are made of integers, a block at a time;
 # values are gathered last.
 
-(STREAM_STREAM_EXPIRED,) = StreamStreamNode.drop_reasons
-
 
 def run_stream_stream(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
@@ -755,10 +751,9 @@ class _StreamJoin:
     def _expired_rows(self) -> Iterator[Dropped]:
         """Rows that came when part of their window was no longer kept."""
         expired = self._matches.expired
-        for side in (self._rules.furthest,) if self._log.shared else SIDES:  # a self join has each row on both
-            rows = expired[self._events.side[expired] == side]
-            if len(rows):
-                yield Dropped(STREAM_STREAM_EXPIRED, self._events.tables[side], self._events.own[rows])
+        if self._log.shared:  # a self join has each row on both sides
+            expired = expired[self._events.side[expired] == self._rules.furthest]
+        return self._events.drops(EXPIRED_WINDOW_RECORD, expired)
 
     # -- unmatched records ---------------------------------------------------------------------------------
 

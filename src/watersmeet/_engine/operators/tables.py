@@ -21,16 +21,8 @@ from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import Times
 from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._engine.windowing import time_of
-from watersmeet._plan.operators.tables import (
-    UNTIL,
-    DistinctNode,
-    DistinctParams,
-    ExpiryParams,
-    TableParams,
-    VersionedParams,
-)
-
-(DUPLICATE,) = DistinctNode.drop_reasons
+from watersmeet._plan.operators.tables import UNTIL, DistinctParams, ExpiryParams, TableParams, VersionedParams
+from watersmeet._plan.reasons import DUPLICATE
 
 
 def run_distinct(
@@ -56,8 +48,7 @@ def _results(context: OperatorContext, events: Events, passing: Bools) -> Iterat
         out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
         out["value"] = Picked(events.tables[0].column("value"), events.own[rows])
         yield from context.in_pieces(out)
-    if not passing.all():
-        yield Dropped(DUPLICATE, events.tables[0], events.own[~passing])
+    yield from events.drops(DUPLICATE, np.flatnonzero(~passing))
 
 
 def _for_ever(events: Events, table: Table) -> Bools:

@@ -33,17 +33,9 @@ from watersmeet._engine.rows import Bools, Int64s, ints
 from watersmeet._engine.state.lookups import Lookup
 from watersmeet._engine.state.runs import State
 from watersmeet._engine.time import Times
-from watersmeet._engine.windowing import (
-    Calendar,
-    Closing,
-    Partitions,
-    domains,
-    in_windows,
-    late_rows,
-    latest_headers,
-    meta_of,
-)
-from watersmeet._plan.operators.aggregates import TimeWindowAggregateNode, WindowParams
+from watersmeet._engine.windowing import Calendar, Closing, Partitions, domains, in_windows, latest_headers, meta_of
+from watersmeet._plan.operators.aggregates import WindowParams
+from watersmeet._plan.reasons import EXPIRED_WINDOW, NO_WINDOW
 from watersmeet.windows import CalendarWindows, TimeWindows, UnlimitedWindows
 
 _NOBODY = -1
@@ -200,7 +192,6 @@ class _Counted:
 # A record changes the aggregates of all its windows, in ascending order, but for those that are closed. A window's row
 # is let go when stream time has passed its end and the grace.
 
-EXPIRED, NO_WINDOW = TimeWindowAggregateNode.drop_reasons
 _FOREVER = 2**63 - 1
 
 
@@ -224,8 +215,8 @@ def run(
     )
     rows, standing = window_generations.rows, window_generations.standing
     old_states, meta = standing.states, meta_of(rows, windows.bounds)
-    yield from late_rows(EXPIRED, events, expired)
-    yield from late_rows(NO_WINDOW, events, np.setdiff1d(np.arange(len(events.ts)), row))
+    yield from events.drops(EXPIRED_WINDOW, expired)
+    yield from events.drops(NO_WINDOW, np.setdiff1d(np.arange(len(events.ts)), row))
     void = np.zeros(len(rows), dtype=np.bool_)
     for selection, done in folded(rows, fold, standing, single_stretch=context.operator.cached):
         if not params.on_close:

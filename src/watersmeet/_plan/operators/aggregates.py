@@ -25,7 +25,7 @@ from watersmeet._plan.declaration import (
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, Node, Shape, UserFunction, of_key_and_value
-from watersmeet._plan.operators.tables import VersionedTable
+from watersmeet._plan.reasons import EXPIRED_VERSION, EXPIRED_WINDOW, NO_WINDOW, Reason
 from watersmeet.errors import TopologyError
 from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
 
@@ -168,7 +168,7 @@ class VersionedAggregateNode(AggregatedNode):
 
     by_key = False
     cacheable = False
-    drop_reasons = VersionedTable.drop_reasons
+    ends = (EXPIRED_VERSION,)
 
     def timed(self, plan: Plan) -> Timing:
         """Its time is how far what it takes in reaches."""
@@ -212,7 +212,7 @@ class WindowAggregateNode(AggregatedNode):
     # a windowed key's rows all come from the partition of its key
     in_place = True
     fans_out = True
-    drop_reasons: ClassVar[tuple[str, ...]] = ("expired_window",)
+    ends: ClassVar[tuple[Reason, ...]] = (EXPIRED_WINDOW,)
     kept_as: ClassVar[str] = "windows"
     """What its table is called, where the user gives it no name."""
     stamps: ClassVar[Named] = (STAMP,)
@@ -274,7 +274,7 @@ class TimeWindowAggregateNode(WindowAggregateNode):
     """By tumbling, hopping or unlimited windows."""
 
     stem = "time_window_aggregate"
-    drop_reasons = (*WindowAggregateNode.drop_reasons, "no_window")
+    ends = (EXPIRED_WINDOW, NO_WINDOW)
 
     @property
     def bound(self) -> str:

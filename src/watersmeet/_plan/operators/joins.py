@@ -29,7 +29,8 @@ from watersmeet._plan.declaration import (
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, How, Node, Shape, UserFunction, of_key_and_value, of_operands
-from watersmeet._plan.operators.tables import VersionedTable, versions
+from watersmeet._plan.operators.tables import versions
+from watersmeet._plan.reasons import EXPIRED_VERSION, EXPIRED_WINDOW_RECORD, NULL_FOREIGN_KEY
 from watersmeet.errors import Generation, TopologyError
 from watersmeet.windows import JoinWindows
 
@@ -282,7 +283,7 @@ class StreamVersionedTableNode(StreamTableNode):
     looks_up_as_of = (1,)
     by_key = False
     borrowed_side = None
-    drop_reasons = VersionedTable.drop_reasons
+    ends = (EXPIRED_VERSION,)
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return (*super().details(), ("history", f"{self.table_history_ms} ms"))
@@ -368,7 +369,7 @@ class StreamStreamNode(JoinNode):
     stem = "stream_stream"
     in_place = True
     fans_out = True
-    drop_reasons = ("expired_window_record",)
+    ends = (EXPIRED_WINDOW_RECORD,)
 
     @property
     def takes_null_keys(self) -> bool:
@@ -447,7 +448,7 @@ class StreamMatchNode(JoinNode):
     waits: ClassVar[bool] = True
     in_place = True
     fans_out = True
-    drop_reasons = StreamStreamNode.drop_reasons
+    ends = (EXPIRED_WINDOW_RECORD,)
 
     @property
     def takes_null_keys(self) -> bool:
@@ -677,7 +678,7 @@ class ForeignKeySend(OperatorDeclaration):
     def reads(self, plan: Plan) -> Reads:
         node = self.node
         referring, referred = plan.shape(node, node.referring_side), plan.shape(node, node.referred_side)
-        reason = "null_foreign_key" if node.how == "inner" else None
+        reason = NULL_FOREIGN_KEY if node.how == "inner" else None
         reference = CarriedState("foreign_key", referred.key, node.extractor, null_reason=reason)
         return Reads(referring.key, (OperatorSide(referring.value, (reference,), silent=node.silent, drops_late=True),))
 

@@ -22,7 +22,8 @@ from watersmeet._plan.declaration import (
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.operators.tables import VersionedTable, versions
+from watersmeet._plan.operators.tables import versions
+from watersmeet._plan.reasons import EXPIRED_VERSION, UNDECODABLE
 
 UNTIL = "until"
 """The column with the last moment of an entry that lasts for a while; its domain stands beside it."""
@@ -128,7 +129,7 @@ class ProcessorsNode(OperatorNode):
     fans_out = True
     grows = True
     # of versioned tables that a processor reads; of rows that no stored one completes
-    drop_reasons = (*VersionedTable.drop_reasons, "undecodable")
+    ends = (EXPIRED_VERSION, UNDECODABLE)
 
     @property
     def members(self) -> tuple[ProcessNode, ...]:

@@ -23,6 +23,7 @@ from watersmeet._plan.declaration import (
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
+from watersmeet._plan.reasons import DUPLICATE, EXPIRED_VERSION
 
 # What keeps a table, behind whatever node it is of: its current rows, or its past (KIP-889; docs/semantics, section 3).
 
@@ -70,7 +71,7 @@ class VersionedTable(Keeper):
 
     stem = "versioned_table"
     emits_late = True
-    drop_reasons = ("expired_version",)
+    ends = (EXPIRED_VERSION,)
 
     def reads(self, plan: Plan) -> Reads:
         shape = self.node.shape
@@ -149,7 +150,7 @@ class DistinctNode(OperatorNode):
 
     stem = "distinct"
     in_place = True
-    drop_reasons = ("duplicate",)
+    ends = (DUPLICATE,)
 
     @property
     def takes_null_keys(self) -> bool:

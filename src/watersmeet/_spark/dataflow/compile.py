@@ -47,8 +47,8 @@ from watersmeet._spark.dataflow.stage import (
 )
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.rows import Scan
+from watersmeet._worker.ended_rows import HEADERS, OnError, dead_letter_routes, outliving
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.formats.decode import Deserializers
 from watersmeet._worker.pack import Extraction, Fused, Pack, Unpack, wide_schema_names
 from watersmeet._worker.wire import (
@@ -59,11 +59,9 @@ from watersmeet._worker.wire import (
     Exits,
     Labels,
     Measures,
-    dead_letter_routes,
     encoded_parts,
     encodings_of,
     metric_names,
-    outliving,
 )
 from watersmeet._worker.writers.rows import UnpackExits
 

@@ -47,11 +47,11 @@ from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._spark import session
 from watersmeet._spark.columns import Unread, layers_of
 from watersmeet._spark.dataflow.stage import Stage, columns_of, opened, outlets_of, peeks_of, timed, with_times
+from watersmeet._worker.ended_rows import HEADERS, OnError, outliving
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._worker.formats.dead_letters import HEADERS, OnError
 from watersmeet._worker.formats.json import nullable
 from watersmeet._worker.pack import Fused, StageColumns, time_column
-from watersmeet._worker.wire import Labels, outliving, written_by_spark
+from watersmeet._worker.wire import Labels, written_by_spark
 from watersmeet.errors import ConfigError
 
 # Programs that Spark runs in the middle of a level of this process: a small query over the rows at hand.

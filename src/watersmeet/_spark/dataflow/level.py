@@ -31,12 +31,13 @@ from watersmeet._engine.row_sizes import RESULT_BYTES
 from watersmeet._engine.rows import stacked
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
+from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import Fused, Gathered, count_rows, wire_frames, wire_rows
 from watersmeet._worker.process import CACHE, give_back, say, settle, take_topics
 from watersmeet._worker.served_changes import HandedBack
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
 from watersmeet._worker.spill import LabelInputs
-from watersmeet._worker.wire import END, Common, DeadLetterWriter, Tally, WireRow, into_task, output_port, packed
+from watersmeet._worker.wire import END, Common, Tally, WireRow, into_task, output_port, packed
 from watersmeet.errors import WatersmeetError
 
 if TYPE_CHECKING:

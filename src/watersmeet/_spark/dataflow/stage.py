@@ -48,8 +48,8 @@ from watersmeet._plan.nodes import (
 )
 from watersmeet._plan.operators.aggregates import ArgumentsNode, RegroupNode
 from watersmeet._plan.physical import Edge, Flow, Physical
+from watersmeet._plan.reasons import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._spark.formats import encode_json, record_column
-from watersmeet._worker.formats.decode import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._worker.pack import Extractor, PackedStage, time_column, wide_schema_names
 from watersmeet._worker.wire import PeekCall
 from watersmeet.functions import record_of
@@ -554,7 +554,7 @@ def with_times(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFram
         if source.origin.policies.on_invalid_timestamp == "own":
             valid = F.coalesce(valid, F.lit(False)) | (F.col("ts") >= 0)
         ends = passes & ~F.coalesce(valid, F.lit(False))
-        reason = F.when(ends, F.lit(INVALID_TIMESTAMP)).otherwise(F.col("reason")).cast("tinyint")
+        reason = F.when(ends, F.lit(INVALID_TIMESTAMP.code)).otherwise(F.col("reason")).cast("tinyint")
         frame = frame.withColumn("reason", reason)
     return frame
 
@@ -564,7 +564,7 @@ def opened(frame: DataFrame, plan: Plan, names: Collection[str]) -> DataFrame:
     numbers = [number for number, _ in timed(plan, names)]
     if not numbers:
         return frame
-    negative = F.col("root").isin(numbers) & (F.col("reason") == NEGATIVE_TIMESTAMP)
+    negative = F.col("root").isin(numbers) & (F.col("reason") == NEGATIVE_TIMESTAMP.code)
     return frame.withColumn("reason", F.when(negative, F.lit(0)).otherwise(F.col("reason")).cast("tinyint"))
 
 

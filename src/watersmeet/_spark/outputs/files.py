@@ -48,8 +48,8 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
 from watersmeet._spark.session import defaults_to_this_machine, path_on_this_machine
+from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.dead_letters import HEADERS
 from watersmeet._worker.process import sync
 from watersmeet._worker.wire import SEQUENCE
 from watersmeet._worker.writers.files import WRITTEN, FileOutput, FilesFromBlobs, FileWrite, no_rows

@@ -33,11 +33,11 @@ from watersmeet._spark.checkpoint import spark_logs
 from watersmeet._spark.checkpoint.fencing import may_be_shared
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
-from watersmeet._spark.checkpoint.plans import Plans
 from watersmeet._spark.checkpoint.record import (
     Checkpoint,
     CheckpointFacts,
     CheckpointFiles,
+    Plans,
     TopicIds,
     look,
     not_started,

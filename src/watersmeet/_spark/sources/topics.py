@@ -20,22 +20,15 @@ from pyspark.sql.types import ByteType, StructField, StructType
 
 from watersmeet._engine.rows import MOST_PARTITIONS, TOPIC
 from watersmeet._plan.nodes import SourceNode, patterns_of
+from watersmeet._plan.reasons import NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._spark import formats as of_columns
 from watersmeet._spark.credentials import unnamed
 from watersmeet._spark.machine import HEAP, bytes_of
 from watersmeet._spark.session import kafka_package
+from watersmeet._worker.ended_rows import RAW_HEADERS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.arrow_types import arrow_schema
-from watersmeet._worker.formats.dead_letters import RAW_HEADERS
-from watersmeet._worker.formats.decode import (
-    NEGATIVE_TIMESTAMP,
-    RAW,
-    UNDECODABLE,
-    Decode,
-    Deserializer,
-    Deserializers,
-    refused,
-)
+from watersmeet._worker.formats.decode import RAW, Decode, Deserializer, Deserializers, refused
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.endpoints import DeadLetter, Policy
@@ -370,12 +363,12 @@ def _error_text(error: WatersmeetError) -> str:
 
 def _reason(parts: Sequence[_TopicPart]) -> Column:
     """0, or why the record does not pass; where the policy is to fail, reading this column fails."""
-    reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP).otherwise(0).cast("tinyint")
+    reason = F.when(F.unix_millis("timestamp") < 0, NEGATIVE_TIMESTAMP.code).otherwise(0).cast("tinyint")
     for part in parts:  # later ones stand further out and are asked first
         if part.topic.policies.fails:
             outcome = F.raise_error(part.complaint).cast("tinyint")
         else:
-            outcome = F.lit(UNDECODABLE).cast("tinyint")
+            outcome = F.lit(UNDECODABLE.code).cast("tinyint")
         reason = F.when(F.col(part.fault).isNotNull(), outcome).otherwise(reason)
     return reason
 

@@ -21,14 +21,14 @@ from watersmeet._plan.evolve import lent_as_taken
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFiles
-from watersmeet._worker.formats import dead_letters
+from watersmeet._worker import ended_rows
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.wire import addresses, spread_labels
 from watersmeet.windows import SlidingWindows, TimeWindows
 
 _TIME = TimestampType()
 _LAST_MS = (2**63 - 1) // 1_000
-_TYPES = {NUMBER: _TIME, HEADERS: dead_letters.HEADERS}
+_TYPES = {NUMBER: _TIME, HEADERS: ended_rows.HEADERS}
 """Of columns whose types are the engine's own."""
 _WINDOW = StructType([StructField("start", _TIME), StructField("end", _TIME)])
 

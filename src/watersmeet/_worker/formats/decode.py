@@ -20,23 +20,16 @@ from pyspark.sql.types import DataType
 
 from watersmeet._engine import keys
 from watersmeet._engine.rows import Bools, array, ints
+from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
+from watersmeet._worker.ended_rows import RAW_HEADERS, letter_columns, sorted_out, topics_of
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.connect import LOOKS, Report
-from watersmeet._worker.formats.dead_letters import RAW_HEADERS, letter_columns, sorted_out, topics_of
 from watersmeet._worker.formats.serdes import Decoded, Serde
 from watersmeet._worker.process import settle
 from watersmeet.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
 """The columns that have them as they came."""
-NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR, INVALID_TIMESTAMP = 1, 2, 3, 4, 5
-"""Why a record does not pass; 0 where it does. What is ignored has said nothing new, and is no drop."""
-REASONS = {
-    NEGATIVE_TIMESTAMP: "negative_timestamp",
-    UNDECODABLE: "undecodable",
-    FUNCTION_ERROR: "function_error",
-    INVALID_TIMESTAMP: "invalid_timestamp",
-}
 REFUSED = "of a Kafka record cannot be decoded."
 HINT = (
     'set on_undecodable="skip", or wm.DeadLetter("topic") to write such records there: the same '
@@ -186,8 +179,8 @@ def _with_times(frame: pa.Table, times: pa.Array) -> pa.Table:
 
 def _with_reason(frame: pa.Table, faults: Sequence[Bools], ignored: Bools) -> pa.Table:
     skipped = reduce(np.logical_or, faults)
-    negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP, 0)
-    reasons = np.where(skipped, UNDECODABLE, np.where(ignored, IGNORED, negative))
+    negative = np.where(ints(frame, "ts") < 0, NEGATIVE_TIMESTAMP.code, 0)
+    reasons = np.where(skipped, UNDECODABLE.code, np.where(ignored, IGNORED.code, negative))
     return frame.append_column("reason", pa.array(reasons.astype(np.int8)))
 
 

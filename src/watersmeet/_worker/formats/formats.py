@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from watersmeet._engine.rows import Bools, Int64s, array, gather, ints, joined
+from watersmeet._plan.reasons import UNDECODABLE
 from watersmeet._worker.formats import schemas, serdes
 from watersmeet._worker.formats.connect import PAYLOAD, Report, absent_columns
 from watersmeet._worker.formats.json import NULL_TEXT, nullable, readable
@@ -47,14 +48,7 @@ from watersmeet._worker.formats.serdes import (
     WindowedSerde,
 )
 from watersmeet.errors import FunctionError, SinkError, TopologyError
-from watersmeet.io.formats import (
-    DebeziumFormat,
-    DebeziumKeyFormat,
-    DecimalFormat,
-    Format,
-    SchemaFormat,
-    WindowedFormat,
-)
+from watersmeet.io.formats import DebeziumFormat, DebeziumKeyFormat, DecimalFormat, Format, SchemaFormat, WindowedFormat
 from watersmeet.processors import BatchState
 
 # The serdes of Debezium's change events: the envelope as a table's row or its deletion, and the key.
@@ -248,7 +242,7 @@ class StoredColumns:
     fails : whether a row that has no stored one fails the query; else it ends, and is counted.
     """
 
-    unsent_reason = "undecodable"
+    unsent_reason = UNDECODABLE
 
     def __init__(self, store: str, *, fails: bool) -> None:
         self._store, self._fails = store, fails
