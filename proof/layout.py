@@ -56,7 +56,7 @@ class PlanLayout:
         self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
         self.counted: dict[int, Outlet] = {}
         for stage in stages:
-            ending = [flow.id for flow in self.flows[stage] if flow.drops_null_key]
+            ending = [flow.id for flow in self.flows[stage] if "null_key" in flow.ends]
             self.counted |= zip(ending, counted_outlets(physical, stage, _naming), strict=True)
         operators = physical.operators
         self.direct = {o.id: [direct_outlet(physical, e) for e in physical.direct_edges(o)] for o in operators}

@@ -41,11 +41,11 @@ def run_flow(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     node = physical.node(flow)
     step = _STEPS.get(type(node))
     result = step(flow, node, rows) if step is not None else rows
-    if flow.drops_silent:
+    if "silent" in flow.ends:
         result = result.filter(pc.invert(result.column("silent"))).drop_columns(["silent"])
-    if flow.drops_null_key:
+    if "null_key" in flow.ends:
         result = result.filter(pa.array(valid(result.column("key"))))
-    if not flow.carries_old and "old" in result.column_names:
+    if "old" not in flow.columns and "old" in result.column_names:
         result = result.drop_columns(["old"])
     return result
 
@@ -54,7 +54,7 @@ def run_root(physical: Physical, flow: Flow, rows: pa.Table) -> pa.Table:
     """The rows of a root flow, from a source's or an operator's: a result gets its value here."""
     if flow.operator is not None:
         rows = _with_made(rows, physical.results(physical.operators[flow.operator]))
-    if flow.drops_null_key:
+    if "null_key" in flow.ends:
         rows = rows.filter(pa.array(valid(rows.column("key"))))
     return rows
 
@@ -127,7 +127,7 @@ def _filter(flow: Flow, node: FilterNode, rows: pa.Table) -> pa.Table:
             rows = _set(rows, name, gather(value, pointers))
     if flow.suppress:
         kept = pc.or_(rows.column("value").is_valid(), rows.column("old").is_valid())
-        if not flow.silent:
+        if "silent" not in flow.columns:
             return rows.filter(kept)
         marked = [rows.column("silent")] if "silent" in rows.column_names else []
         rows = _set(rows, "silent", reduce(pc.or_, marked, pc.invert(kept)))

@@ -191,19 +191,28 @@ PLACES = {
     "shard_by": "route.shard_by",
     "broadcast": "route.broadcast",
     "reach_port": "route.bounds_port",
-    "drops_null_key": "ends.null_key",
-    "drops_null_value": "ends.null_value",
-    "drops_silent": "ends.silent",
 }
 """Where an outlet has a fact, if not by its name."""
 FIELDS = {"tells_reach": "broadcasts_bounds"}
 """The field of a fact, where the two have different names."""
+COLUMNS = {
+    **{f"emits_{column}": column for column in ("old", "visible", "stored_ts")},
+    **{column: column for column in ("visible", "stored_ts", "old", "silent")},
+    "emits_views": "silent",
+    "carries_old": "old",
+}
+"""By fact of a flow, an edge or an operator the column that its rows bring."""
 
 
 def _fact(thing: object, name: str, default: object) -> object:
     if isinstance(thing, Outlet) and name in PLACES:
         part, field = PLACES[name].split(".")
         return getattr(getattr(thing, part), field, default)
+    if name.startswith("drops_"):
+        ends = thing.ends.rows if isinstance(thing, Outlet) else getattr(thing, "ends", ())
+        return name.removeprefix("drops_") in ends
+    if isinstance(thing, (Flow, Edge, Operator)) and name in COLUMNS:
+        return COLUMNS[name] in (thing.emits if isinstance(thing, Operator) else thing.columns)
     if name == "timing":
         time = getattr(thing, "time", None)
         return default if time is None else "every" if time.every else "latest"

@@ -313,7 +313,9 @@ def _operators(driver: EngineDriver, names: set[str]) -> list[Any]:
     """What the operators of some nodes are: tables are made operators of their own by what reads them."""
     physical = driver.layout.physical
     told = zip(physical.operators, described(physical, {})["operators"], strict=True)
-    return [(each["node"], each["operator"], each["params"], o.emits_old) for o, each in told if _is_of(o.node, names)]
+    return [
+        (each["node"], each["operator"], each["params"], "old" in o.emits) for o, each in told if _is_of(o.node, names)
+    ]
 
 
 def _is_of(node: str, names: set[str]) -> bool:

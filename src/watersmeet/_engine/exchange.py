@@ -31,7 +31,7 @@ from watersmeet._engine.rows import (
     visible_columns,
 )
 from watersmeet._engine.time import bounds_by_case, clock_row, last_times, time_moves
-from watersmeet._plan.declaration import FLAG
+from watersmeet._plan.declaration import FLAG, RowEnd, row_ends
 from watersmeet._plan.physical import Edge, Flow, Operator, Physical
 from watersmeet._plan.reasons import FUNCTION_ERROR, NULL_KEY, NULL_VALUE, OUT_OF_ORDER, Reason
 from watersmeet.errors import SourceError
@@ -199,10 +199,7 @@ class LookupOrigin:
 class Ends:
     """Which of an outlet's rows end there, and which of them are counted."""
 
-    # null_key, null_value, silent: rows that end
-    null_key: bool = False
-    null_value: bool = False
-    silent: bool = False
+    rows: frozenset[RowEnd] = frozenset()  # rows that end
     counts_null_key: bool = True  # False where a null key was counted before (where a table begins)
     keeps_time: bool = False  # whether records that end move time all the same
     # (column, reason): rows with a value but null there are counted, and pass
@@ -360,27 +357,27 @@ def _passing_mask(frame: pa.Table, outlet: Outlet) -> Bools:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
     if outlet.ends.keeps_time:
         return mask
-    if outlet.ends.null_key:
+    if "null_key" in outlet.ends.rows:
         mask = mask & valid(frame.column(outlet.key))
-    if outlet.ends.null_value:
+    if "null_value" in outlet.ends.rows:
         mask = mask & valid(frame.column(outlet.value))
     return mask
 
 
 def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
-    if outlet.silent and outlet.ends.silent:
+    if outlet.silent and "silent" in outlet.ends.rows:
         mask = mask & ~bools(frame, outlet.silent)
     if outlet.ends.late:
         outdated = bools(frame, outlet.ends.late)
         drops.ended(outlet.node, OUT_OF_ORDER, frame, np.flatnonzero(mask & outdated), outlet)
         mask = mask & ~outdated
-    if outlet.ends.null_key:
+    if "null_key" in outlet.ends.rows:
         keyed = valid(frame.column(outlet.key))
         if outlet.ends.counts_null_key:
             drops.ended(outlet.node, NULL_KEY, frame, np.flatnonzero(mask & ~keyed), outlet)
         mask = mask & keyed
-    if outlet.ends.null_value:
+    if "null_value" in outlet.ends.rows:
         valued = valid(frame.column(outlet.value))
         drops.ended(outlet.node, NULL_VALUE, frame, np.flatnonzero(mask & ~valued), outlet)
         mask = mask & valued
@@ -524,21 +521,19 @@ def edge_outlet(physical: Physical, edge: Edge, naming: Naming) -> Outlet:
         target=physical.host(edge.target),
         key=columns.key if side.key is None else computed,
         value=columns.value,
-        old=columns.old if edge.old else None,
+        old=columns.old if "old" in edge.columns else None,
         active=columns.active,
         moves=_moves(physical, flow, edge.path, naming),
-        seen=_lookup_origin(physical, flow, naming) if edge.visible else None,
-        stored_ts=edge.stored_ts,
-        silent=columns.silent if edge.silent else None,
+        seen=_lookup_origin(physical, flow, naming) if "visible" in edge.columns else None,
+        stored_ts="stored_ts" in edge.columns,
+        silent=columns.silent if "silent" in edge.columns else None,
         extras=(
             *((extra.name, columns.key if extra.function is None else computed) for extra in side.carries),
             *_own_headers(columns),
         ),
         ends=Ends(
-            null_key=edge.reads.drops_null_key,
-            null_value=edge.reads.drops_null_value,
-            silent=edge.drops_silent,
-            late=columns.late if edge.drops_late else None,
+            edge.ends,
+            late=columns.late if "late" in edge.ends else None,
             counts_null_key=side.key is not None or physical.node(flow).shape.kind == "stream",
             keeps_time=edge.keeps_time,
             counts_null=None if side.null_reason is None else (computed, side.null_reason),
@@ -612,7 +607,7 @@ def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outl
     """Outlets that only count: flows in which records without a key end."""
     outlets = []
     for flow in physical.stage_flows(stage):
-        if not flow.drops_null_key:
+        if "null_key" not in flow.ends:
             continue
         # What arrives is the parent's rows; for a source, its own.
         arriving = naming(flow if flow.parent is None else physical.flows[flow.parent])
@@ -624,7 +619,7 @@ def counted_outlets(physical: Physical, stage: int, naming: Naming) -> list[Outl
                 key=arriving.key,
                 value=arriving.value,
                 active=arriving.active,
-                ends=Ends(null_key=True),
+                ends=Ends(row_ends()),
             )
         )
     return outlets

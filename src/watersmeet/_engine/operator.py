@@ -103,7 +103,7 @@ class OperatorContext:
     def side_schema(self, side: int) -> pa.Schema:
         """Columns of the rows that come in on a side, headers apart."""
         names = position_columns(self.slots)
-        if self.operator.shared_root or self.operator.emits_visible:
+        if self.operator.shared_root or "visible" in self.operator.emits:
             names += visible_columns(self.slots)
         fields = [pa.field(name, pa.int64()) for name in (*names, "ts", "hash")]
         fields += [pa.field("key", self.key), pa.field("value", self.values[side])]
@@ -195,7 +195,7 @@ class Events:
         """Metadata columns of results that the given rows trigger."""
         names = position_columns(self.context.slots)
         out = {n: pa.array(c[rows]) for n, c in zip(names, self.position, strict=True)}
-        if self.context.operator.emits_visible:
+        if "visible" in self.context.operator.emits:
             for name, column in zip(visible_columns(self.context.slots), self.visible()[3:], strict=True):
                 out[name] = pa.array(column[rows])
         out |= {"ts": pa.array(ts), "hash": pa.array(self.hash[rows]), "key": self.key.take(pa.array(rows))}

@@ -198,7 +198,11 @@ class Closing:
             value = fold.finish(array(rows, "value"))
             out = rows.drop_columns(["hash", "key", "value", *dict.fromkeys(("start", self.due))])
             out = out.append_column("key", windowed(array(rows, "key"), start, end)).append_column("value", value)
-            yield out.append_column("old", pa.nulls(len(out), value.type)) if self.context.operator.emits_old else out
+            yield (
+                out.append_column("old", pa.nulls(len(out), value.type))
+                if "old" in self.context.operator.emits
+                else out
+            )
 
     def waiting(self, bound: Bound) -> Iterator[WaitingRows]:
         """See `Source`."""

@@ -74,7 +74,7 @@ def _check(nodes: Sequence[Node], group: tuple[ProcessNode, ...]) -> None:
                 f"{first.shape.key} and {member.shape.key}.",
                 hint="Cast the key before one of them: stream.select_key(lambda key, value: key.cast(...)).",
             )
-        if member.in_bulk:
+        if member.settings.in_bulk:
             raise TopologyError(
                 f"The processor {member.name!r} shares a store, and is called with many records at once: "
                 f"process_batch.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, ClassVar, Literal
 
 from watersmeet._plan.logical import Plan
@@ -28,6 +29,30 @@ HEADERS = "headers"
 """Type of a column of headers, whatever the function backend calls it."""
 WINDOW = "window"
 """Type of a column of windows, structs of two numbers `start` and `end`, whatever the function backend calls it."""
+RowColumn = Literal["old", "visible", "stored_ts", "silent", "late"]
+"""What rows bring beside key and value.
+
+The value before (`old`); the position from which, and the timestamp with which lookups see them (`visible`,
+`stored_ts`); whether they only say what lookups see (`silent`); whether they are not the latest change of their key in
+a versioned table (`late`).
+"""
+RowEnd = Literal["null_key", "null_value", "silent", "late"]
+"""Rows that end on their way: without key, without value, and those of which the column of that name is true."""
+
+
+def row_columns(*, old: bool = False, silent: bool = False, late: bool = False) -> frozenset[RowColumn]:
+    names: tuple[RowColumn, ...] = "old", "silent", "late"
+    return frozenset(compress(names, (old, silent, late)))
+
+
+def row_ends(
+    *, null_key: bool = True, null_value: bool = False, silent: bool = False, late: bool = False
+) -> frozenset[RowEnd]:
+    """Rows that end on their way, most often into an operator."""
+    names: tuple[RowEnd, ...] = "null_key", "null_value", "silent", "late"
+    return frozenset(compress(names, (null_key, null_value, silent, late)))
+
+
 STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
@@ -64,9 +89,7 @@ class OperatorSide:
     # function of key and value that gives the key under which rows come in, while they stand in the shard of their
     # own; None: they come under their own
     key: Function | None = None
-    # drops_null_key, drops_null_value: records that end on the way in, counted
-    drops_null_key: bool = True
-    drops_null_value: bool = False
+    ends: frozenset[RowEnd] = row_ends()  # rows that end on the way in, counted
     # whether its keys are of windows: rows come in, and lie, under the key alone, with the window's `start` and `end`
     # beside it
     windowed: bool = False
@@ -76,10 +99,7 @@ class OperatorSide:
     stored_ts: bool = False  # whether it goes by the timestamps that lookups see
     # whether rows bring the old value: "inexact" where it is not what the operator knows from before; "always"
     old: Literal["no", "inexact", "always"] = "no"
-    # what becomes of rows that only say what lookups see: they come "marked", as "any" other, or "dropped"
-    silent: Literal["marked", "any", "dropped"] = "marked"
-    # whether changes of a versioned table that are not the latest of their key end on the way in, counted
-    drops_late: bool = False
+    marks_silent: bool = True  # whether rows that only say what lookups see come marked as such, where they do not end
     nulls_reach: bool = False  # whether rows without a value count for how far the side reaches
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from watersmeet._plan.declaration import FOLLOWS, HEADERS, STAMP, Params, TableSchema
+from watersmeet._plan.declaration import FOLLOWS, HEADERS, STAMP, Params, RowColumn, TableSchema
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -503,11 +503,7 @@ class Difference:
     """A table that is compared with its new contents, which come in on its only side."""
 
     port: int  # on which the rows that differ come in
-    # visible, stored_ts, old, silent: what rows bring on that way, as the `Edge` says
-    visible: bool
-    stored_ts: bool
-    old: bool
-    silent: bool
+    columns: frozenset[RowColumn]  # what rows bring on that way, as the `Edge` says
 
 
 @dataclass(frozen=True)
@@ -619,8 +615,7 @@ class _Search:
             return
         entries = self.physical.inputs_of(operator)
         edge = entries[0]
-        flags = edge.visible, edge.stored_ts, edge.old, edge.silent
-        self.roles[operator.id] = Difference(edge.id, *flags)
+        self.roles[operator.id] = Difference(edge.id, edge.columns)
         for entry in entries:
             self._above(entry)
 

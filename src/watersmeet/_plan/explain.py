@@ -37,7 +37,7 @@ def check_named(plan: Plan) -> None:
     physical, inputs = rewrite(plan), {source.name for source in plan.sources}
     operators = {operator.node for operator in physical.operators}
     outputs = {sink.name for sink in plan.sinks if sink.target.formats}
-    dropping = operators | {flow.node for flow in physical.flows if flow.drops_null_key} - inputs
+    dropping = operators | {flow.node for flow in physical.flows if "null_key" in flow.ends} - inputs
     where = {"on_error": operators | outputs, "on_drop": dropping}
     for name, policies in plan.within.named:
         for option in policies.said:

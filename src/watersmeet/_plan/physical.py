@@ -16,7 +16,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from watersmeet._plan.declaration import OperatorDeclaration, OperatorSide, Params, Reads, ResultColumns, TableSchema
+from watersmeet._plan.declaration import (
+    OperatorDeclaration,
+    OperatorSide,
+    Params,
+    Reads,
+    ResultColumns,
+    RowColumn,
+    RowEnd,
+    TableSchema,
+    Timing,
+)
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node, patterns_of
 from watersmeet._plan.operators.tables import keeper_of
@@ -47,13 +57,9 @@ class Flow:
     # number of the flow with the store that shows its changes; None: as the operator defines (`visible`)
     store_path: int | None
     store_slot: int  # slot of that number
-    carries_old: bool  # whether rows carry the old value
+    columns: frozenset[RowColumn]  # what rows bring
     suppress: bool  # whether null after null is dropped here (a filter that knows the old value), or made silent
-    drops_null_key: bool  # whether records without a key end here, counted
-    silent: bool = False  # whether rows are among its own that only say what lookups see (`Operator.emits_views`)
-    drops_silent: bool = False  # whether such rows end here
-    # whether rows say if they are not the latest change of their key in a versioned table
-    late: bool = False
+    ends: frozenset[RowEnd]  # rows that end here; those without key are counted
 
 
 @dataclass(frozen=True)
@@ -66,18 +72,22 @@ class Edge:
     target: int  # id of the operator
     side: int  # 0 left, 1 right
     reads: OperatorSide  # what the operator says of that side
-    # True when rows also carry the position from which lookups see them (`Operator.shared_root`)
-    visible: bool = False
-    # True when rows also carry the timestamp that lookups see: that of an unmaterialized join is the maximum of the
-    # values present, whatever record caused the change
-    stored_ts: bool = False
-    keeps_time: bool = False  # whether records that end here move stream time all the same
-    broadcasts_bounds: bool = False  # whether every shard gets the bounds of the rows' timestamps
-    old: bool = False  # True when rows also carry the old value, since it is not what the target knows from before
-    silent: bool = False  # True when rows also say whether they are silent
-    drops_silent: bool = False  # whether silent rows end here
-    # whether changes end here that are not the latest of their key in a versioned table, counted
-    drops_late: bool = False
+    # what rows bring: their place for lookups where both sides have one root (`Operator.shared_root`); the timestamp
+    # that lookups see where that is the maximum of the values present, whatever record caused the change, as in an
+    # unmaterialized join; the old value where it is not what the target knows from before
+    columns: frozenset[RowColumn]
+    ends: frozenset[RowEnd]  # rows that end here, counted; silent ones are not
+    timing: Timing | None = None  # how the target goes by time; None: not at all
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether records that end here move stream time all the same."""
+        return self.timing is not None and self.timing.dropped_move
+
+    @property
+    def broadcasts_bounds(self) -> bool:
+        """Whether every shard gets the bounds of the rows' timestamps."""
+        return self.timing is not None and self.timing.broadcasts_bounds(self.side)
 
 
 @dataclass(frozen=True)
@@ -120,14 +130,8 @@ class Operator:
     declaration: type[OperatorDeclaration]  # the class of its declaration; its stem says which engine function runs it
     params: Params  # its own parameters
     level: int  # 1 for the first
-    emits_old: bool = False  # whether results carry the old result too
-    # emits_visible, emits_stored_ts: whether results say from which position lookups see them, and with which
-    # timestamp
-    emits_visible: bool = False
-    emits_stored_ts: bool = False
-    # whether silent rows say what lookups see, wherever that changes; its results themselves are then seen at their
-    # own position
-    emits_views: bool = False
+    # what results bring; where there are silent ones, results themselves are seen at their own position
+    emits: frozenset[RowColumn] = frozenset()
     # whether one input record can reach both sides, so that visibility must be told apart from position
     shared_root: bool = False
     slot: int = 0  # path slot that its output continues, or opens
@@ -186,7 +190,7 @@ class Physical:
 
     def results(self, operator: Operator) -> ResultColumns:
         """The results of an operator, and the rows made of them."""
-        return self.declaration_of(operator).results(self.plan, old=operator.emits_old)
+        return self.declaration_of(operator).results(self.plan, old="old" in operator.emits)
 
     def stage_flows(self, stage: int) -> tuple[Flow, ...]:
         return tuple(f for f in self.flows if f.stage == stage)
@@ -271,23 +275,16 @@ class Physical:
 
     def with_one_domain(self, node: str | None = None) -> Physical:
         """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""
-        return replace(
-            self,
-            operators=tuple(
-                replace(o, time=replace(o.time, domains=False, told_by=o.time.together))
-                if o.time is not None and node in (None, o.node)
-                else o
-                for o in self.operators
-            ),
-        )
+
+        def in_one_domain(operator: Operator, time: Time) -> Time:
+            is_meant = node in (None, operator.node)
+            return replace(time, domains=False, told_by=time.together) if is_meant else time
+
+        return self._with_times(in_one_domain)
 
     def with_idle_time(self, idle_after_ms: int) -> Physical:
         """The same plan, its time moving on with the wall clock when the input has rested for so long."""
-        operators = (
-            o if o.time is None else replace(o, time=replace(o.time, idle_after_ms=idle_after_ms))
-            for o in self.operators
-        )
-        return replace(self, operators=tuple(operators))
+        return self._with_times(lambda _, time: replace(time, idle_after_ms=idle_after_ms))
 
     @property
     def by_wall(self) -> bool:
@@ -296,10 +293,10 @@ class Physical:
 
     def with_wall_clock(self, wall_ms: int) -> Physical:
         """The same plan, with this as the wall clock until its source sends it."""
-        operators = (
-            o if o.time is None or not o.time.by_wall else replace(o, time=replace(o.time, wall_ms=wall_ms))
-            for o in self.operators
-        )
+        return self._with_times(lambda _, time: replace(time, wall_ms=wall_ms) if time.by_wall else time)
+
+    def _with_times(self, change: Callable[[Operator, Time], Time]) -> Physical:
+        operators = (o if o.time is None else replace(o, time=change(o, o.time)) for o in self.operators)
         return replace(self, operators=tuple(operators))
 
     def direct_edges(self, operator: Operator) -> tuple[Edge, ...]:
@@ -405,11 +402,10 @@ def with_record_cache(physical: Physical) -> Physical:
 
 def _hears_inexact(physical: Physical, operator: Operator) -> bool:
     loose = physical.plan.rules.loose
-    return any(edge.silent or (edge.old and _node(physical, edge) in loose) for edge in physical.inputs_of(operator))
-
-
-def _node(physical: Physical, edge: Edge) -> str:
-    return physical.flows[edge.flow].node
+    return any(
+        "silent" in edge.columns or ("old" in edge.columns and physical.flows[edge.flow].node in loose)
+        for edge in physical.inputs_of(operator)
+    )
 
 
 def _above(plan: Plan, entangled: Collection[str]) -> frozenset[str]:

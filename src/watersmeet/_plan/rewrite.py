@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from watersmeet._plan.declaration import OperatorDeclaration, OperatorSide, Timing
+from watersmeet._plan.declaration import OperatorDeclaration, RowColumn, Timing, row_columns, row_ends
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.joins import lookups_of
@@ -61,9 +61,7 @@ def settle_timing(
         )
         operators[key] = replace(operator, time=time)
         for edge in incoming:
-            edges[edge.id] = replace(
-                edge, keeps_time=timed.dropped_move, broadcasts_bounds=timed.broadcasts_bounds(edge.side)
-            )
+            edges[edge.id] = replace(edge, timing=timed)
 
 
 def _above(flows: Sequence[Flow], edges: Sequence[Edge]) -> set[int]:
@@ -237,9 +235,12 @@ class _Rewrite:
             declaration=type(declaration),
             params=declaration.params(plan),
             level=self._level_of(node, declaration),
-            # the last one knows old values; where they are not what was sent before, all send them
-            emits_old=name in self._rules.carries_old and (last or name in self._rules.loose),
-            emits_views=name in self._rules.split,
+            emits=row_columns(
+                # the last one knows old values; where they are not what was sent before, all send them
+                old=name in self._rules.carries_old and (last or name in self._rules.loose),
+                silent=name in self._rules.split,
+                late=declaration.emits_late,
+            ),
             shared_root=declaration.meets(plan),
             fan=1 + self._below(name) if declaration.fans_out else 0,
             time=None if timed is None else Time(by_wall=timed.by_wall),
@@ -270,11 +271,9 @@ class _Rewrite:
             entry=0,
             store_path=0 if looked_up else None,
             store_slot=0,
-            carries_old=operator is not None and operator.emits_old,
+            columns=frozenset() if operator is None else operator.emits,
             suppress=False,
-            drops_null_key=operator is None and node.shape.kind != "stream",
-            silent=operator is not None and operator.emits_views,
-            late=operator is not None and operator.declaration.emits_late,
+            ends=row_ends(null_key=operator is None and node.shape.kind != "stream"),
         )
         self._flows.append(flow)
         operators = [self._operator(node, declaration) for declaration in self._declarations(node)]
@@ -316,6 +315,7 @@ class _Rewrite:
         ends_views = node.shape.kind == "stream" or node.name in rules.kept
         suppress = node.store is None and node.name in rules.suppressing - rules.fused
         slot = parent.slot + 1 if opens else parent.slot
+        silent = "silent" in parent.columns
         flow = Flow(
             id=len(self._flows),
             node=node.name,
@@ -329,12 +329,15 @@ class _Rewrite:
             entry=number if opens else 0,
             store_path=number if begins else parent.store_path,
             store_slot=slot if begins else parent.store_slot,
-            carries_old=parent.carries_old and node.name in rules.carries_old,
+            columns=row_columns(
+                old="old" in parent.columns and node.name in rules.carries_old,
+                silent=(silent and not ends_views) or (suppress and node.name in rules.split),
+                late="late" in parent.columns and (node.passes_changes or node.takes_old),
+            ),
             suppress=suppress,
-            drops_null_key=begins or (node.drops_null_key and not self._relaxed(node)),
-            silent=(parent.silent and not ends_views) or (suppress and node.name in rules.split),
-            drops_silent=parent.silent and ends_views,
-            late=parent.late and (node.passes_changes or node.takes_old),
+            ends=row_ends(
+                null_key=begins or (node.drops_null_key and not self._relaxed(node)), silent=silent and ends_views
+            ),
         )
         self._flows.append(flow)
         return flow
@@ -352,6 +355,7 @@ class _Rewrite:
         node = self._plan.by_name[operator.node]
         fresh = not any(e.target == operator.id for e in self._edges)
         reads = declaration_of(self._plan, operator).reads(self._plan).sides[side]
+        brings_old = reads.old == "always" or (reads.old == "inexact" and flow.node in self._rules.loose)
         edge = Edge(
             len(self._edges),
             flow.id,
@@ -359,17 +363,12 @@ class _Rewrite:
             operator.id,
             side,
             reads,
-            old=flow.carries_old and self._brings_old(flow, reads),
-            silent=flow.silent and reads.silent != "any",
-            drops_silent=flow.silent and reads.silent == "dropped",
-            drops_late=flow.late and reads.drops_late,
+            columns=flow.columns & row_columns(old=brings_old, silent=reads.marks_silent),
+            ends=reads.ends - ({"silent", "late"} - flow.columns),
         )
         self._edges.append(edge)
         if fresh:
             self._root(node, operator=operator, stage=operator.level)
-
-    def _brings_old(self, flow: Flow, side: OperatorSide) -> bool:
-        return side.old == "always" or (side.old == "inexact" and flow.node in self._rules.loose)
 
     # -- what is known only when all flows are there -----------------------------------------------------
 
@@ -397,21 +396,21 @@ class _Rewrite:
         """Marks the edges with rows that must say from where lookups see them, last operators first."""
         for key in reversed(list(self._operators)):
             operator = self._operators[key]
-            if not (operator.shared_root or operator.emits_visible):
+            if not (operator.shared_root or "visible" in operator.emits):
                 continue
             for edge in [e for e in self._edges if e.target == operator.id]:
                 if not edge.reads.looked_up:
                     continue
-                self._edges[edge.id] = replace(edge, visible=True)
+                self._edges[edge.id] = replace(edge, columns=edge.columns | {"visible"})
                 if self._is_computed(self._flows[edge.flow]):
-                    self._ask_root(self._flows[edge.flow], emits_visible=True)
+                    self._ask_root(self._flows[edge.flow], "visible")
 
     def _settle_stored_ts(self) -> None:
         """A join that looks up the result of another join computes its timestamp as if at that moment."""
         for edge in [e for e in self._edges if e.reads.stored_ts]:
             if self._is_joined(self._flows[edge.flow]):
-                self._edges[edge.id] = replace(edge, stored_ts=True)
-                self._ask_root(self._flows[edge.flow], emits_stored_ts=True)
+                self._edges[edge.id] = replace(edge, columns=edge.columns | {"stored_ts"})
+                self._ask_root(self._flows[edge.flow], "stored_ts")
 
     def _is_computed(self, flow: Flow) -> bool:
         """True for a table that no store keeps: a join's result, looked up through its inputs' stores."""
@@ -423,10 +422,11 @@ class _Rewrite:
         computed = self._plan.by_name[root.node].old_values == "computed" and root.node not in self._rules.kept
         return computed and flow.store_path == root.store_path
 
-    def _ask_root(self, flow: Flow, **emits: bool) -> None:
+    def _ask_root(self, flow: Flow, column: RowColumn) -> None:
         number = self._flows[flow.root].operator
         key = next(k for k, op in self._operators.items() if op.id == number)
-        self._operators[key] = replace(self._operators[key], **emits)  # type: ignore[arg-type]
+        operator = self._operators[key]
+        self._operators[key] = replace(operator, emits=operator.emits | {column})
 
     def _needs_order(self, levels: int) -> bool:
         """True unless every sink, and topic, is fed by one flow, sharded by the key it writes, of the last stage."""

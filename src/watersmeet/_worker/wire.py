@@ -275,15 +275,15 @@ def metric_names(physical: Physical) -> tuple[tuple[str, str], ...]:
         for reason in (reasons.NEGATIVE_TIMESTAMP, reasons.UNDECODABLE, *timestamp_reasons, *raised):
             metrics[(source.name, reason.name)] = None
     for flow in physical.flows:
-        if flow.drops_null_key:
+        if "null_key" in flow.ends:
             metrics[(flow.node, reasons.NULL_KEY.name)] = None
     for edge in physical.edges:
         node = physical.operators[edge.target].node
-        if edge.reads.drops_null_key:
+        if "null_key" in edge.ends:
             metrics[(node, reasons.NULL_KEY.name)] = None
-        if edge.reads.drops_null_value:
+        if "null_value" in edge.ends:
             metrics[(node, reasons.NULL_VALUE.name)] = None
-        if edge.drops_late:
+        if "late" in edge.ends:
             metrics[(node, reasons.OUT_OF_ORDER.name)] = None
         ends = edge.reads.null_reason
         if ends is not None:

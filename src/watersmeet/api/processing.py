@@ -17,7 +17,7 @@ from watersmeet._engine.operators.process_state import has_order
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import MapNode, Node, Shape
 from watersmeet._plan.operators.joins import view_of
-from watersmeet._plan.operators.processors import ProcessNode, ProcessorStore, TableRead
+from watersmeet._plan.operators.processors import Clock, ProcessNode, ProcessorSettings, ProcessorStore, TableRead
 from watersmeet.api import handle
 from watersmeet.api.folds import Group
 from watersmeet.api.handle import Handle, Side, require_same_builder, require_same_key, side_of
@@ -254,19 +254,18 @@ def processed(
     in_bulk = has_method(tried, "process_batch")
     if in_bulk:
         check_bulk(tried, stores, reads)
+    methods: dict[Clock, str] = {"stream": "on_timer", "wall": "on_wall_timer"}
+    clocks = frozenset(clock for clock, method in methods.items() if has_method(tried, method))
     node = ProcessNode(
         construction.name(name, ProcessNode.stem, stream),
         (stream, *tables),
         Shape("stream", key, kind),
-        make=processor,
-        called=type(tried).__name__,
-        sends=sends,
+        settings=ProcessorSettings(
+            processor, type(tried).__name__, *sends, tuple(store.name for store in stores), clocks, in_bulk
+        ),
         stores=stores,
         tables=reads,
-        timers=has_method(tried, "on_timer"),
-        wall_timers=has_method(tried, "on_wall_timer"),
         drops_null=drops_null,
-        in_bulk=in_bulk,
     )
     construction.add(node)
     return node

@@ -85,11 +85,11 @@ class Kafka:
             "bootstrap_servers": bootstrap_servers,
             "max_records_per_batch": max_records_per_batch,
             "max_bytes_per_batch": max_bytes_per_batch,
-            "max_task_idle_ms": None if max_task_idle is None else _idle_ms(max_task_idle),
+            "max_task_idle_ms": None if max_task_idle is None else _wait_ms(max_task_idle, "max_task_idle"),
             "transactions": _transactions(transactions, max_task_idle),
-            "max_transaction_wait_ms": duration_ms(max_transaction_wait, "max_transaction_wait"),
+            "max_transaction_wait_ms": _wait_ms(max_transaction_wait, "max_transaction_wait"),
             "starting_offsets": starting_offsets,
-            "retry_timeout_ms": _retry_ms(retry_timeout),
+            "retry_timeout_ms": _wait_ms(retry_timeout, "retry_timeout"),
             "consumer": _client_settings(consumer or {}),
             "producer": _client_settings(producer or {}),
             "options": _client_settings(options),
@@ -400,25 +400,19 @@ def _transactions(transactions: Any, max_task_idle: Any) -> tuple[str, ...]:
     return names
 
 
-def _idle_ms(duration: Any) -> int:
-    milliseconds = duration_ms(duration, "max_task_idle")
-    if milliseconds < 0:
-        raise ConfigError(
-            f"max_task_idle must not be negative: max_task_idle={duration!r}.",
-            given=f"max_task_idle={duration!r}",
-            hint='"0 seconds" waits while Kafka has more records of a partition; leave it out and no batch waits.',
-        )
-    return milliseconds
+_WAITS = {
+    "max_task_idle": '"0 seconds" waits while Kafka has more records of a partition; leave it out and no batch waits.',
+    "max_transaction_wait": '"1 minute": a query that waits longer for the rest of a transaction says so.',
+    "retry_timeout": '"5 minutes"; "0 seconds" writes it once.',
+}
+"""By option what is a good value."""
 
 
-def _retry_ms(duration: Any) -> int:
-    milliseconds = duration_ms(duration, "retry_timeout")
+def _wait_ms(duration: Any, option: str) -> int:
+    milliseconds = duration_ms(duration, option)
     if milliseconds < 0:
-        raise ConfigError(
-            f"retry_timeout must not be negative: retry_timeout={duration!r}.",
-            given=f"retry_timeout={duration!r}",
-            hint='"5 minutes"; "0 seconds" writes it once.',
-        )
+        subject = f"{option}={duration!r}"
+        raise ConfigError(f"{option} must not be negative: {subject}.", given=subject, hint=_WAITS[option])
     return milliseconds
 
 

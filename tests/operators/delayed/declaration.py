@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet._plan.declaration import OperatorNode, OperatorSide, Params, Reads, TableSchema, Timing, held_schema
+from watersmeet._plan.declaration import (
+    OperatorNode,
+    OperatorSide,
+    Params,
+    Reads,
+    TableSchema,
+    Timing,
+    held_schema,
+    row_ends,
+)
 from watersmeet._plan.logical import Plan
 
 
@@ -31,7 +40,7 @@ class Delayed(OperatorNode):
 
     def reads(self, plan: Plan) -> Reads:
         """Records with a value."""
-        return Reads(self.shape.key, (OperatorSide(self.shape.value, drops_null_value=True, looked_up=False),))
+        return Reads(self.shape.key, (OperatorSide(self.shape.value, ends=row_ends(null_value=True), looked_up=False),))
 
     def params(self, plan: Plan) -> DelayParams:
         """How long they wait."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet._plan.declaration import STAMP, OperatorNode, OperatorSide, Reads, TableSchema
+from watersmeet._plan.declaration import STAMP, OperatorNode, OperatorSide, Reads, TableSchema, row_ends
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.reasons import Reason
 
@@ -21,7 +21,7 @@ class Distinct(OperatorNode):
 
     def reads(self, plan: Plan) -> Reads:
         """Records with a value."""
-        return Reads(self.shape.key, (OperatorSide(self.shape.value, drops_null_value=True),))
+        return Reads(self.shape.key, (OperatorSide(self.shape.value, ends=row_ends(null_value=True)),))
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The last value of each key."""

@@ -275,7 +275,7 @@ def changed_aggregates(
     results = finished(fold, states)
     out = meta(sending, ts[sending])
     out["value"] = Picked(results, new[sending])
-    if operator.emits_old:
+    if "old" in operator.emits:
         out["old"] = Picked(results, old[firsts])
     yield from in_pieces(out)
 

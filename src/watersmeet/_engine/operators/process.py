@@ -49,7 +49,7 @@ from watersmeet._engine.rows import AT_FIRST, LET_GO, PARTITION_BITS, Int64s, jo
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import Times, WallClock
 from watersmeet._engine.waiting_rows import in_order
-from watersmeet._plan.operators.processors import ENTRY, MemberParams, ProcessorStore, ProcessParams
+from watersmeet._plan.operators.processors import ENTRY, ProcessorSettings, ProcessorStore, ProcessParams
 from watersmeet.errors import FunctionError, MissingName
 from watersmeet.hints import answering_as
 from watersmeet.processors import Context, Record
@@ -136,7 +136,7 @@ class SentResults:
         yield from in_pieces(out | {"value": Picked(self._values(key, value, member), order)})
 
 
-def _of_member(member: MemberParams, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
+def _of_member(member: ProcessorSettings, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
     """The records that one processor sends."""
     values = pa.array(value, member.sent_value)
     if member.sent_key is None:
@@ -220,7 +220,7 @@ class CallContext:
 
     def __init__(
         self,
-        params: MemberParams,
+        params: ProcessorSettings,
         stores: Mapping[str, StoreEntries],
         timers: Mapping[str, Timers],
         tables: tuple[Mapping[str, Any], Mapping[str, Any]],
@@ -399,7 +399,7 @@ class Member:
     processor : the user's object.
     """
 
-    def __init__(self, params: MemberParams, calls: CallContext, operator: str) -> None:
+    def __init__(self, params: ProcessorSettings, calls: CallContext, operator: str) -> None:
         self.params, self.calls, self._operator = params, calls, operator
         try:
             self.processor = params.make()
@@ -650,7 +650,7 @@ def in_bulk(
             yield Dropped(reason, events.tables[0], np.sort(events.own[np.delete(rows, record)]))
 
 
-def _sent(params: MemberParams, output: Any, stamps: Int64s, keys: pa.Array) -> tuple[Int64s, pa.Array, Int64s]:
+def _sent(params: ProcessorSettings, output: Any, stamps: Int64s, keys: pa.Array) -> tuple[Int64s, pa.Array, Int64s]:
     """Record, value and timestamp of each result."""
     processor, names = params.called, {"record", "value"} | ({"key"} if params.sent_key is not None else set())
     if not isinstance(output, pa.Table) or not names <= set(output.column_names) <= names | {"timestamp"}:
@@ -821,12 +821,12 @@ class _Batch:
         self.errors: dict[int, Exception] = {}
         self._at: Place = (0,)
 
-    def _timers_of(self, member: MemberParams, number: int, tables: Iterator[Table]) -> list[Timers]:
+    def _timers_of(self, member: ProcessorSettings, number: int, tables: Iterator[Table]) -> list[Timers]:
         """Those of stream time, and those of the wall clock."""
         timers, arguments = [], (self.times, self.places, self.now)
-        if self.due is not None and member.timers:
+        if self.due is not None and "stream" in member.clocks:
             timers.append(Timers(next(tables), StreamDial(*arguments), self.now, self.due, number))
-        if self.due is not None and self.wall is not None and member.wall_timers:
+        if self.due is not None and self.wall is not None and "wall" in member.clocks:
             timers.append(Timers(next(tables), WallDial(self.wall, *arguments), self.now, self.due, number))
         return timers
 
@@ -873,7 +873,7 @@ class _Batch:
         stores = {store.name: store for store in self.stores if store.name in params.stores}
         by_clock = {clock_timers.dial.method: clock_timers for clock_timers in timers}
         read = tuple(tables_by_name(reads, self.reads, number, everywhere=everywhere) for everywhere in (False, True))
-        wall = None if self.wall is None or not params.wall_timers else self.wall.now
+        wall = None if self.wall is None or "wall" not in params.clocks else self.wall.now
         calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.now, wall)
         return Member(params, calls, self.context.operator.node)
 

@@ -193,7 +193,7 @@ class GlobalRows:
         self._changes: dict[bytes, list[tuple[int, int, Any]]] = {}
         self._updates: Events | None = None
         if side in inputs:
-            plain = replace(context.operator, shared_root=False, emits_visible=False)
+            plain = replace(context.operator, shared_root=False, emits=context.operator.emits - {"visible"})
             table_context = replace(context, operator=plain, key=read.key, values=(kind,))
             self._updates = Events(table_context, {0: inputs[side]}, sides=1)
             self._note(self._updates, events, times)

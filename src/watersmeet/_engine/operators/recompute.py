@@ -153,15 +153,15 @@ def _rows(
     columns["order_ts"] = pa.array(np.full(count, BEFORE_RECORDS, dtype=np.int64))
     # in an order of their own, however many shards there are; equal hashes lie side by side
     columns["offset"] = pa.array(hashes + _repeats(hashes))
-    if role.visible:
+    if "visible" in role.columns:
         columns |= dict.fromkeys(visible_columns(context.slots), columns["p0"])
     columns |= {"ts": of_both("ts"), "hash": pa.array(hashes), "key": of_both("key")}
     columns["value"] = Picked(new.column("value"), at[0])
-    if role.stored_ts:
+    if "stored_ts" in role.columns:
         columns["stored_ts"] = columns["ts"]
-    if role.old:
+    if "old" in role.columns:
         columns["old"] = Picked(old.column("value"), at[1])
-    if role.silent:
+    if "silent" in role.columns:
         columns["silent"] = pa.array(np.zeros(count, dtype=np.bool_))
     if context.headers:
         columns["headers"] = pa.nulls(count, HEADERS)

@@ -607,7 +607,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     released = (_under_windows(rows) if params.suffix else rows for rows in release(ordered, times, [buffer]))
     tables = merged(changes.results(going), released, position_columns(context.slots))
     for rows in tables:
-        rows = rows if context.operator.emits_old else rows.drop_columns(["old"])
+        rows = rows if "old" in context.operator.emits else rows.drop_columns(["old"])
         yield rows.filter(pa.array(valid(rows.column("value")))) if params.until_close else rows
 
 

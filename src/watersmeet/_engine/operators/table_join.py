@@ -83,7 +83,7 @@ def _table_table_results(events: Events, values: list[SideValues], changes: _Sid
     emitted, joins, old_joins = rule(params.how, changes)
     rows = np.flatnonzero(emitted & ~events.silent)
     firsts, rows = sent(operator, events.groups.group_of_row, rows, joins, old_joins)
-    if operator.emits_views:
+    if "silent" in operator.emits:
         yield from _views(events, values)
     if not len(rows):
         return
@@ -95,15 +95,15 @@ def _table_table_results(events: Events, values: list[SideValues], changes: _Sid
         ts = np.maximum(ts, values[1].ts(np.where(by_left, partner, -1)))
         ts = np.maximum(ts, values[0].ts(np.where(by_left, -1, partner)))
     out = events.meta(rows, ts)
-    if operator.emits_views:
+    if "silent" in operator.emits:
         out |= _visible_columns(events, rows, events.position) | {
             "silent": pa.array(np.zeros(len(rows), dtype=np.bool_))
         }
-    if operator.emits_stored_ts:
+    if "stored_ts" in operator.emits:
         out["stored_ts"] = pa.array(np.maximum(values[0].ts(left), values[1].ts(right)))
     is_joined = joins[rows]
     out |= _pair(values, left, right, is_joined, "")
-    if operator.emits_old:
+    if "old" in operator.emits:
         left = np.where(changes.is_left, changes.old, changes.other)[firsts]
         right = np.where(changes.is_left, changes.other, changes.old)[firsts]
         out |= _pair(values, left, right, old_joins[firsts], "old_")
@@ -126,10 +126,10 @@ def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
     out = events.meta(rows, ts) | _visible_columns(events, rows, visible)
     out |= dict(zip(path_columns(events.context.slots), _paths(events, rows, visible), strict=True))
     out["silent"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-    if operator.emits_stored_ts:
+    if "stored_ts" in operator.emits:
         out["stored_ts"] = out["ts"]
     out |= _pair(values, left, right, is_joined, "")
-    if operator.emits_old:
+    if "old" in operator.emits:
         nothing = np.full(len(rows), -1, dtype=np.int64)
         out |= _pair(values, nothing, nothing, nothing >= 0, "old_")
     yield from events.context.in_pieces(out)
@@ -137,7 +137,7 @@ def _views(events: Events, values: list[SideValues]) -> Iterator[pa.Table]:
 
 def _visible_columns(events: Events, rows: Int64s, position: list[Int64s]) -> dict[str, pa.Array]:
     """The columns that say from where lookups see results, where they are wanted."""
-    if not events.context.operator.emits_visible:
+    if "visible" not in events.context.operator.emits:
         return {}
     return dict(zip(visible_columns(events.context.slots), _paths(events, rows, position), strict=True))
 
@@ -231,7 +231,7 @@ def _multi_join_results(
         ts = np.maximum(ts, of_side.ts(pointers[rows]))
     out: dict[str, pa.Array | Picked] = dict(events.meta(rows, ts))
     out |= _operands(values, current, joins, rows, "")
-    if operator.emits_old:
+    if "old" in operator.emits:
         out |= _operands(values, previous, old_joins, firsts, "old_")
     yield from events.context.in_pieces(out)
 

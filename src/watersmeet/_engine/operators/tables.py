@@ -269,7 +269,7 @@ def _changes(context: OperatorContext, events: Events, versions: Versions) -> It
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
     out["value"] = Picked(events.tables[0].column("value"), events.own[rows])
     out["late"] = pa.array(superseded(versions, events, previous))
-    if context.operator.emits_old:
+    if "old" in context.operator.emits:
         out["old"] = previous.picked()
     yield from in_pieces(out)
 
@@ -296,6 +296,6 @@ def run_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: S
         return
     out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
     out["value"] = values.picked(new[rows])
-    if context.operator.emits_old:
+    if "old" in context.operator.emits:
         out["old"] = values.picked(old[firsts])
     yield from in_pieces(out)

@@ -20,6 +20,7 @@ from watersmeet._plan.declaration import (
     TableSchema,
     Timing,
     held_schema,
+    row_ends,
     waiting_headers,
 )
 from watersmeet._plan.folds import Fold
@@ -124,7 +125,7 @@ class AggregatedNode(OperatorNode):
         """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
         shapes = (plan.shape(self, number) for number in range(len(self.inputs)))
         values = (shape.value if self.fold.how.arguments else FLAG for shape in shapes)
-        return tuple(OperatorSide(value, drops_null_value=True, looked_up=False) for value in values)
+        return tuple(OperatorSide(value, ends=row_ends(null_value=True), looked_up=False) for value in values)
 
     def lookups_see_results(self, plan: Plan) -> bool:
         return True
@@ -158,7 +159,9 @@ class TableAggregateNode(AggregatedNode):
 
     def reads(self, plan: Plan) -> Reads:
         """Messages to groups: what to add, and what to subtract before."""
-        side = OperatorSide(plan.shape(self, 0).value, looked_up=False, old="always", drops_late=True, nulls_reach=True)
+        side = OperatorSide(
+            plan.shape(self, 0).value, looked_up=False, old="always", ends=row_ends(late=True), nulls_reach=True
+        )
         return Reads(self.shape.key, (side,))
 
 
@@ -376,7 +379,7 @@ class SuppressNode(OperatorNode):
 
     def reads(self, plan: Plan) -> Reads:
         shape = self.shape
-        return Reads(shape.key, (OperatorSide(shape.value, looked_up=False, old="always", silent="dropped"),))
+        return Reads(shape.key, (OperatorSide(shape.value, looked_up=False, old="always", ends=row_ends(silent=True)),))
 
     def params(self, plan: Plan) -> SuppressParams:
         bounds = ("end", "start") if isinstance(self.windows, SessionWindows) else ("start",)

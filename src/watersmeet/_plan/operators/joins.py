@@ -22,9 +22,11 @@ from watersmeet._plan.declaration import (
     Reads,
     ResultColumns,
     Retention,
+    RowEnd,
     TableSchema,
     Timing,
     held_schema,
+    row_ends,
     waiting_headers,
 )
 from watersmeet._plan.logical import Plan
@@ -134,7 +136,7 @@ class TableTableNode(KeyJoinNode):
 
     def reads(self, plan: Plan) -> Reads:
         sides = (
-            OperatorSide(plan.shape(self, side).value, old="inexact", stored_ts=True, drops_late=True)
+            OperatorSide(plan.shape(self, side).value, old="inexact", stored_ts=True, ends=row_ends(late=True))
             for side in (0, 1)
         )
         return Reads(self.shape.key, tuple(sides))
@@ -208,7 +210,7 @@ class MultiJoinNode(OperatorNode):
 
     def reads(self, plan: Plan) -> Reads:
         sides = (
-            OperatorSide(plan.shape(self, side).value, looked_up=False, silent="dropped", drops_late=True)
+            OperatorSide(plan.shape(self, side).value, looked_up=False, ends=row_ends(silent=True, late=True))
             for side in self.looks_up
         )
         return Reads(self.shape.key, tuple(sides))
@@ -252,12 +254,11 @@ class StreamTableNode(KeyJoinNode):
         stream, table = (plan.shape(self, side).value for side in (0, 1))
         driving = OperatorSide(
             stream,
-            drops_null_key=not self.takes_null_keys,
-            drops_null_value=not self.generation.is_old,
+            ends=row_ends(null_key=not self.takes_null_keys, null_value=not self.generation.is_old),
             looked_up=False,
-            silent="any",
+            marks_silent=False,
         )
-        return Reads(self.shape.key, (driving, OperatorSide(table, silent="any")))
+        return Reads(self.shape.key, (driving, OperatorSide(table, marks_silent=False)))
 
 
 # A join with a versioned table remembers the table's past itself, under the stream's key.
@@ -291,9 +292,12 @@ class StreamVersionedTableNode(StreamTableNode):
     def reads(self, plan: Plan) -> Reads:
         stream, table = (plan.shape(self, side).value for side in (0, 1))
         driving = OperatorSide(
-            stream, drops_null_key=not self.takes_null_keys, drops_null_value=True, looked_up=False, silent="any"
+            stream,
+            ends=row_ends(null_key=not self.takes_null_keys, null_value=True),
+            looked_up=False,
+            marks_silent=False,
         )
-        return Reads(self.shape.key, (driving, OperatorSide(table, silent="any", nulls_reach=True)))
+        return Reads(self.shape.key, (driving, OperatorSide(table, marks_silent=False, nulls_reach=True)))
 
     def params(self, plan: Plan) -> AsOfParams:
         return AsOfParams(self.how, self.generation.value, history_ms=self.table_history_ms)
@@ -392,8 +396,7 @@ class StreamStreamNode(JoinNode):
         sides = (
             OperatorSide(
                 plan.shape(self, side).value,
-                drops_null_key=not (self.relaxed and self.outer(side)),
-                drops_null_value=not self.generation.is_old,
+                ends=row_ends(null_key=not (self.relaxed and self.outer(side)), null_value=not self.generation.is_old),
             )
             for side in (0, 1)
         )
@@ -465,8 +468,8 @@ class StreamMatchNode(JoinNode):
     def reads(self, plan: Plan) -> Reads:
         left, right = (plan.shape(self, side).value for side in (0, 1))
         sides = (
-            OperatorSide(left, drops_null_key=not self.takes_null_keys, drops_null_value=True),
-            OperatorSide(right, drops_null_value=True),
+            OperatorSide(left, ends=row_ends(null_key=not self.takes_null_keys, null_value=True)),
+            OperatorSide(right, ends=row_ends(null_value=True)),
         )
         return Reads(self.shape.key, sides)
 
@@ -579,9 +582,9 @@ class ReferenceNode(JoinNode):
         return self.inputs[self.referred_side]
 
     @property
-    def silent(self) -> Literal["marked", "dropped"]:
-        """The treatment of rows that only say what lookups see."""
-        return "marked" if self.sees_lookups else "dropped"
+    def table_ends(self) -> frozenset[RowEnd]:
+        """Rows of both tables that end on their way in."""
+        return row_ends(silent=not self.sees_lookups, late=True)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         referring = above[self.referring_side]
@@ -598,10 +601,10 @@ class ReferenceNode(JoinNode):
             referring.value,
             (CarriedState("left_key", referring.key),),
             marks=("verb",),
-            drops_null_key=False,
+            ends=row_ends(null_key=False),
             looked_up=False,
         )
-        rows = OperatorSide(referred.value, stored_ts=True, silent=self.silent, drops_late=True)
+        rows = OperatorSide(referred.value, stored_ts=True, ends=self.table_ends)
         return Reads(referred.key, (messages, rows))
 
     def meets(self, plan: Plan) -> bool:
@@ -680,7 +683,7 @@ class ForeignKeySend(OperatorDeclaration):
         referring, referred = plan.shape(node, node.referring_side), plan.shape(node, node.referred_side)
         reason = NULL_FOREIGN_KEY if node.how == "inner" else None
         reference = CarriedState("foreign_key", referred.key, node.extractor, null_reason=reason)
-        return Reads(referring.key, (OperatorSide(referring.value, (reference,), silent=node.silent, drops_late=True),))
+        return Reads(referring.key, (OperatorSide(referring.value, (reference,), ends=node.table_ends),))
 
     def params(self, plan: Plan) -> JoinParams:
         return JoinParams(self.node.how, self.node.generation.value)
@@ -806,10 +809,7 @@ class GlobalLookupNode(JoinNode):
             (CarriedState("left_key", left.key),),
             key=self.mapper,
             # What comes in as key is the mapped one: a left join looks nothing up for null.
-            drops_null_key=self.how == "inner" and stream,
-            drops_null_value=stream,
-            silent="dropped",
-            drops_late=not stream,
+            ends=row_ends(null_key=self.how == "inner" and stream, null_value=stream, late=not stream, silent=True),
         )
         return Reads(plan.shape(self, 1).key, (driving, *self._tables(plan)))
 
@@ -862,7 +862,7 @@ class GlobalLookupNode(JoinNode):
             carried: tuple[CarriedState, ...] = ()
             if number < len(views):
                 carried = (CarriedState(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
-            sides.append(OperatorSide(table.shape.value, carried, broadcast=True, silent="dropped"))
+            sides.append(OperatorSide(table.shape.value, carried, broadcast=True, ends=row_ends(silent=True)))
         return tuple(sides)
 
 
@@ -958,8 +958,7 @@ class WTableJoinNode(JoinNode):
                 carried,
                 windowed=live is not None,
                 looked_up=False,
-                silent="dropped",
-                drops_late=live is None,
+                ends=row_ends(silent=True, late=live is None),
             )
             for value, carried, live in zip(values, (window_state, ()), self.lives, strict=True)
         )
@@ -1028,8 +1027,7 @@ class StreamWTableNode(WTableJoinNode):
         driving = OperatorSide(
             plan.shape(self, 0).value,
             (CarriedState(NAMED, WINDOW, self.window_of),),
-            drops_null_key=not self.takes_null_keys,
-            drops_null_value=True,
+            ends=row_ends(null_key=not self.takes_null_keys, null_value=True),
             looked_up=False,
         )
         return Reads(self.by, (driving, super().reads(plan).sides[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from watersmeet._plan.declaration import (
     FOLLOWS,
@@ -19,6 +19,7 @@ from watersmeet._plan.declaration import (
     TableSchema,
     Timing,
     held_schema,
+    row_ends,
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -31,6 +32,9 @@ UNTIL = "until"
 
 ENTRY = "entry"
 """The column that tells a key's entries apart."""
+Clock = Literal["stream", "wall"]
+_TIMERS: dict[Clock, tuple[str, str]] = {"stream": ("timers", "stream time"), "wall": ("wall_timers", "wall clock")}
+"""By clock the end of the name of a table of its timers, and what it is called."""
 
 
 @dataclass(frozen=True)
@@ -67,26 +71,25 @@ class TableRead:
 
 
 @dataclass(frozen=True)
-class MemberParams(Params):
+class ProcessorSettings:
     """Of one processor."""
 
     # make, called: gives it, and what it is called in texts
-    make: Callable[[], Any] = field(metadata=FOLLOWS, compare=False)
-    called: str = field(metadata=FOLLOWS)
+    make: Callable[[], Any] = field(compare=False, repr=False)
+    called: str
     # sent_key, sent_value: types of what it sends; no type of a key: the records' own
-    sent_key: Any = field(metadata=FOLLOWS)
-    sent_value: Any = field(metadata=FOLLOWS)
-    stores: tuple[str, ...] = field(metadata=FOLLOWS)  # names of its stores
-    timers: bool = field(metadata=FOLLOWS)  # whether it has timers of stream time
-    wall_timers: bool = field(metadata=FOLLOWS)  # whether it has timers of the wall clock
-    in_bulk: bool = field(metadata=FOLLOWS)  # whether it is called with the records of many keys at once
+    sent_key: Any
+    sent_value: Any
+    stores: tuple[str, ...]  # names of its stores
+    clocks: frozenset[Clock]  # the clocks by which it has timers
+    in_bulk: bool  # whether it is called with the records of many keys at once
 
 
 @dataclass(frozen=True)
 class ProcessParams(Params):
     """Of processors that have their stores together."""
 
-    members: tuple[MemberParams, ...] = field(metadata=FOLLOWS)  # the processors
+    members: tuple[ProcessorSettings, ...] = field(metadata=FOLLOWS)  # the processors
     stores: tuple[ProcessorStore, ...] = field(metadata=FOLLOWS)  # their stores, each once
     # the tables that they read, in the order of their sides behind the members'
     reads: tuple[TableRead, ...] = field(metadata=FOLLOWS)
@@ -96,12 +99,12 @@ class ProcessParams(Params):
     @property
     def timers(self) -> bool:
         """Whether any of them has timers, of either clock."""
-        return any(member.timers or member.wall_timers for member in self.members)
+        return any(member.clocks for member in self.members)
 
     @property
     def by_wall(self) -> bool:
         """Whether any of them goes by the wall clock."""
-        return any(member.wall_timers for member in self.members)
+        return any("wall" in member.clocks for member in self.members)
 
     def typed(self, convert: Callable[[Any], Any]) -> ProcessParams:
         def as_one(kind: Any) -> Any:
@@ -166,7 +169,9 @@ class ProcessorsNode(OperatorNode):
         """Records, null values among them, where they are wanted; then the tables that are read."""
         records = (
             OperatorSide(
-                plan.shape(self, side).value, drops_null_value=member.drops_null, looked_up=False, silent="dropped"
+                plan.shape(self, side).value,
+                ends=row_ends(null_value=member.drops_null, silent=True),
+                looked_up=False,
             )
             for side, member in enumerate(self.members)
         )
@@ -179,19 +184,9 @@ class ProcessorsNode(OperatorNode):
 
     def params(self, plan: Plan) -> ProcessParams:
         sources = tuple(source.origin.topic or source.input for source in plan.sources)
-        members = tuple(
-            MemberParams(
-                member.make,
-                member.called,
-                *member.sends,
-                tuple(store.name for store in member.stores),
-                member.timers,
-                member.wall_timers,
-                member.in_bulk,
-            )
-            for member in self.members
+        return ProcessParams(
+            tuple(member.settings for member in self.members), self.all_stores, self.tables_read, sources
         )
-        return ProcessParams(members, self.all_stores, self.tables_read, sources)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The stores; of each processor timers of stream time, then of the wall clock; the tables that are read."""
@@ -200,8 +195,8 @@ class ProcessorsNode(OperatorNode):
         names = (
             f"{member.name}.{name}"
             for member in self.members
-            for name, has in (("timers", member.timers), ("wall_timers", member.wall_timers))
-            if has
+            for clock, (name, _) in _TIMERS.items()
+            if clock in member.settings.clocks
         )
         waiting = (held_schema(name, key, (), replaced=True) for name in names)
         return (*stores, *waiting, *self._copies(plan))
@@ -223,10 +218,10 @@ class ProcessorsNode(OperatorNode):
 
     def timed(self, plan: Plan) -> Timing:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
-        by_wall, expires = any(e.wall_timers for e in self.members), any(s.ttl_ms is not None for s in self.all_stores)
-        holds_back = by_wall or expires or any(member.timers for member in self.members)
+        clocks = frozenset[Clock]().union(*(member.settings.clocks for member in self.members))
+        holds_back = bool(clocks) or any(store.ttl_ms is not None for store in self.all_stores)
         reaches = self.looks_up_as_of or False
-        return Timing(hold=0 if holds_back else None, dropped_move=False, reaches=reaches, by_wall=by_wall)
+        return Timing(hold=0 if holds_back else None, dropped_move=False, reaches=reaches, by_wall="wall" in clocks)
 
 
 @dataclass(frozen=True)
@@ -236,17 +231,10 @@ class ProcessNode(ProcessorsNode):
     Where it sends records under other keys, these are structs of a key and a value, which a step behind makes records.
     """
 
-    make: Callable[[], Any] = field(kw_only=True, compare=False, repr=False)  # gives the processor
-    called: str = field(kw_only=True)  # what it is called in texts
-    # (type of the keys it sends, None where these are the records' own; type of the values)
-    sends: tuple[Any, Any] = field(kw_only=True)
+    settings: ProcessorSettings = field(kw_only=True)
     stores: tuple[ProcessorStore, ...] = field(default=(), kw_only=True)  # its stores
     tables: tuple[TableRead, ...] = field(default=(), kw_only=True)  # the tables it reads
-    timers: bool = field(default=False, kw_only=True)  # whether it has timers of stream time
-    # whether it goes by the wall clock, too, and has timers of it
-    wall_timers: bool = field(default=False, kw_only=True)
     drops_null: bool = field(default=False, kw_only=True)  # whether records without a value end here, counted
-    in_bulk: bool = field(default=False, kw_only=True)  # whether it is called with the records of many keys at once
 
     @property
     def members(self) -> tuple[ProcessNode, ...]:
@@ -271,9 +259,10 @@ class ProcessNode(ProcessorsNode):
     def details(self) -> tuple[tuple[str, str], ...]:
         stores = (("stores", ", ".join(map(str, self.stores))),) if self.stores else ()
         read = (("tables", ", ".join(map(str, self.tables))),) if self.tables else ()
-        clocks = [name for name, has in (("stream time", self.timers), ("wall clock", self.wall_timers)) if has]
+        clocks = [name for clock, (_, name) in _TIMERS.items() if clock in self.settings.clocks]
         timers = (("timers", ", ".join(clocks)),) if clocks else ()
-        return (("processor", self.called), *stores, *read, *timers, *((("in bulk", "yes"),) if self.in_bulk else ()))
+        in_bulk = (("in bulk", "yes"),) if self.settings.in_bulk else ()
+        return (("processor", self.settings.called), *stores, *read, *timers, *in_bulk)
 
 
 @dataclass(frozen=True)
@@ -323,8 +312,8 @@ def table_reads(parts: Sequence[ProcessNode]) -> tuple[TableRead, ...]:
 
 def _side(value: Any, read: TableRead) -> OperatorSide:
     if read.everywhere:
-        return OperatorSide(value, broadcast=True, looked_up=False, silent="dropped")
-    return OperatorSide(value, silent="any", nulls_reach=read.history_ms is not None)
+        return OperatorSide(value, broadcast=True, looked_up=False, ends=row_ends(silent=True))
+    return OperatorSide(value, marks_silent=False, nulls_reach=read.history_ms is not None)
 
 
 def _table(store: ProcessorStore, key: Any) -> TableSchema:
@@ -388,7 +377,9 @@ class MapAsyncNode(OperatorNode):
     def reads(self, plan: Plan) -> Reads:
         """All records, those without a key or a value too."""
         shape = plan.shape(self, 0)
-        return Reads(shape.key, (OperatorSide(shape.value, drops_null_key=False, looked_up=False, silent="dropped"),))
+        return Reads(
+            shape.key, (OperatorSide(shape.value, ends=row_ends(null_key=False, silent=True), looked_up=False),)
+        )
 
     def params(self, plan: Plan) -> MapAsyncParams:
         return MapAsyncParams(self.how, self.shape.value)

@@ -20,6 +20,7 @@ from watersmeet._plan.declaration import (
     TableSchema,
     Timing,
     held_schema,
+    row_ends,
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -75,7 +76,9 @@ class VersionedTable(Keeper):
 
     def reads(self, plan: Plan) -> Reads:
         shape = self.node.shape
-        return Reads(shape.key, (OperatorSide(shape.value, looked_up=False, silent="dropped", nulls_reach=True),))
+        return Reads(
+            shape.key, (OperatorSide(shape.value, looked_up=False, ends=row_ends(silent=True), nulls_reach=True),)
+        )
 
     def params(self, plan: Plan) -> VersionedParams:
         assert self.node.history_ms is not None, self.node.name
@@ -162,7 +165,9 @@ class DistinctNode(OperatorNode):
     def reads(self, plan: Plan) -> Reads:
         """All records, those without a key or a value too."""
         shape = plan.shape(self, 0)
-        return Reads(shape.key, (OperatorSide(shape.value, drops_null_key=False, looked_up=False, silent="dropped"),))
+        return Reads(
+            shape.key, (OperatorSide(shape.value, ends=row_ends(null_key=False, silent=True), looked_up=False),)
+        )
 
     def params(self, plan: Plan) -> DistinctParams:
         return DistinctParams(self.within_ms)
@@ -213,7 +218,7 @@ class ExpiryNode(OperatorNode):
 
     def reads(self, plan: Plan) -> Reads:
         shape = plan.shape(self, 0)
-        return Reads(shape.key, (OperatorSide(shape.value, looked_up=False, silent="dropped"),))
+        return Reads(shape.key, (OperatorSide(shape.value, looked_up=False, ends=row_ends(silent=True)),))
 
     def params(self, plan: Plan) -> ExpiryParams:
         return ExpiryParams(self.ttl_ms, self.of_record)

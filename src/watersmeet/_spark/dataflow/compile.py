@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows import HELD_KEY
-from watersmeet._plan.declaration import FLAG
+from watersmeet._plan.declaration import FLAG, RowColumn
 from watersmeet._plan.logical import letter_sources
 from watersmeet._plan.nodes import Shape
 from watersmeet._plan.physical import Operator, Physical
@@ -304,14 +304,14 @@ class _Compiler:
 
     def _wide_schema(self, level: int) -> StructType:
         operators = self._unpacked_operators(level)
-        visible = any(o.emits_visible for o in operators)
+        columns = frozenset[RowColumn]().union(*(operator.emits for operator in operators))
         fields: list[tuple[str, DataType]] = [("root", IntegerType())]
         fields += [("case", LongType())] if self._layout.cases else []
-        fields += [(n, LongType()) for n in wide_schema_names(self._physical.slots, visible=visible)]
-        fields += [("stored_ts", LongType())] if any(o.emits_stored_ts for o in operators) else []
+        fields += [(n, LongType()) for n in wide_schema_names(self._physical.slots, visible="visible" in columns)]
+        fields += [("stored_ts", LongType())] if "stored_ts" in columns else []
         fields += [(HELD_KEY, BinaryType())] if self._physical.holds_back else []
-        fields += [("silent", BooleanType())] if any(o.emits_views for o in operators) else []
-        fields += [("late", BooleanType())] if any(o.declaration.emits_late for o in operators) else []
+        fields += [("silent", BooleanType())] if "silent" in columns else []
+        fields += [("late", BooleanType())] if "late" in columns else []
         fields += [("headers", HEADERS)] if self._layout.headers else []
         for operator in operators:
             fields += result_fields(self._physical, operator)

@@ -306,7 +306,7 @@ class Fusion:
     def _outlives(self, operator: Operator) -> bool:
         """Whether a result may end for which a function raises: not where later changes say what it would have been."""
         root = self._physical.roots[operator.id].id
-        corrected = any(flow.carries_old or flow.silent for flow in self._physical.flows if flow.root == root)
+        corrected = any({"old", "silent"} & flow.columns for flow in self._physical.flows if flow.root == root)
         return self._physical.plan.within.outlives(operator.node) and not corrected
 
 
@@ -366,7 +366,7 @@ def result_fields(physical: Physical, operator: Operator) -> list[tuple[str, Dat
 def _root_fields(physical: Physical, operator: Operator) -> list[StructField]:
     fields: list[tuple[str, DataType]] = [("root", IntegerType()), ("ts", LongType())]
     fields += [("headers", HEADERS)] if physical.plan.headers else []
-    fields += [("silent", BooleanType())] if operator.emits_views else []
+    fields += [("silent", BooleanType())] if "silent" in operator.emits else []
     fields += [("late", BooleanType())] if operator.declaration.emits_late else []
     fields += result_fields(physical, operator)
     return [StructField(name, kind, True) for name, kind in fields]

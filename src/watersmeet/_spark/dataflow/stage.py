@@ -174,10 +174,10 @@ class Stage:
             step = _STEPS.get(type(self._physical.node(flow)))
             if step is not None:
                 step(self, flow, parent, self._physical.node(flow))
-        if flow.drops_silent:
+        if "silent" in flow.ends:
             self._restrict(flow, self.condition(flow) & ~_silent(self.naming(parent)))
             self._rename(flow, silent=None)
-        if flow.drops_null_key and self._has_other_ends(flow):
+        if "null_key" in flow.ends and self._has_other_ends(flow):
             keyed = self._has(self.naming(flow).key)
             if flow.parent is None:
                 # what arrives stays known, so that what ends here can be counted; else it is the parent's
@@ -200,7 +200,7 @@ class Stage:
         """Most edges drop null keys themselves; children and sinks do not, nor edges to lookups by another key."""
         physical = self._physical
         sinks = any(f == flow.id for f, _ in physical.sink_edges)
-        edges = any(edge.flow == flow.id and not edge.reads.drops_null_key for edge in physical.edges)
+        edges = any(edge.flow == flow.id and "null_key" not in edge.ends for edge in physical.edges)
         return sinks or edges or any(f.parent == flow.id for f in physical.flows)
 
     def _add_root(self, flow: Flow) -> None:
@@ -214,11 +214,11 @@ class Stage:
         else:
             number = flow.operator
             columns = FlowColumns(f"o{number}_key", f"o{number}_value", None, f"root:{number}")
-            if flow.carries_old:
+            if "old" in flow.columns:
                 columns = replace(columns, old=f"o{number}_old")
-            if flow.silent:
+            if "silent" in flow.columns:
                 columns = replace(columns, silent="silent")
-            if flow.late:
+            if "late" in flow.columns:
                 columns = replace(columns, late="late")
         self._live[flow.id] = _Live(columns, number)
         if flow.operator is not None:
@@ -277,7 +277,7 @@ class Stage:
         """(role, parent's column) of the values that a table step works on; old only where it is wanted."""
         columns = self.naming(parent)
         pairs = [("value", columns.value)]
-        keeps_old = flow.carries_old or flow.suppress
+        keeps_old = "old" in flow.columns or flow.suppress
         return [*pairs, ("old", columns.old)] if columns.old and keeps_old else pairs
 
     def _filter(self, flow: Flow, parent: Flow, node: FilterNode) -> None:
@@ -298,7 +298,7 @@ class Stage:
         if flow.suppress:
             columns = self.naming(flow)
             either = self._has(columns.value) | self._has(str(columns.old))
-            if not flow.silent:
+            if "silent" not in flow.columns:
                 self._restrict(flow, active & either)
                 return
             self._with(f"f{flow.id}_silent", _silent(columns) | ~either)
