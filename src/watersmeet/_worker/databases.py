@@ -453,7 +453,7 @@ class Database:
                 ) from None
 
     def _redact(self, error: Exception) -> str:
-        """What the database says, without what is secret."""
+        """The message of the database, without secrets."""
         text = " ".join(str(error).split())
         # a password that stands in the wrong place of the url is taken for something else, and shown as that
         secrets = {self.target.url, *(t for n, t in self.target.connection.items() if "password" in n)}

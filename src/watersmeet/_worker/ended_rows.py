@@ -1,11 +1,11 @@
-"""Rows that end: they are counted, and become dead letters where a policy says so.
+"""Rows that end: each is counted, and becomes a dead letter if the policy is one.
 
-What ends at an input becomes a row of a source of its own: the record as it came, with headers that say why it ended.
-What ends behind the inputs goes to an exit of its own (`DeadLetterWriter`). Law 6: nothing vanishes silently. Who reads
-the dead-letter topic finds key, value and headers byte for byte, and behind the record's own headers those that Kafka
-Streams writes (KIP-1034, `__streams.errors.*`), as UTF-8 text. There is no stack trace, since what was wrong is in the
-bytes, and three that Kafka Streams does not have: the record's timestamp (the letter's own cannot be before 1970), the
-operator where the record ended, and the reason as `query.drops` has it.
+A record that ends at an input becomes a row of another source: the record as it came, with headers that give the
+reason. A row that ends at an operator leaves through the exit of `DeadLetterWriter`. Law 6: nothing vanishes silently.
+A dead letter has the record's key, value and headers byte for byte, then the headers of Kafka Streams (KIP-1034,
+`__streams.errors.*`) as UTF-8 text, without a stack trace, since the fault is in the bytes, and three that Kafka
+Streams does not have: the record's timestamp (the letter's own cannot be before 1970), the operator where the record
+ended, and the reason as in `query.drops`.
 """
 
 from __future__ import annotations
