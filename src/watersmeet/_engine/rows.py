@@ -690,9 +690,9 @@ def _numbers(names: pa.Array, source: int) -> Int64s:
     topics = pa.array(TOPICS.get().get(source, ()), pa.string())
     indices = pc.index_in(names.cast(pa.string()), value_set=topics)
     if indices.null_count:
+        topic = names.filter(indices.is_null())[0].as_py()
         raise SourceError(
-            "A batch has a record of a topic that was not numbered before the batch.",
-            given=f"topic {names.filter(indices.is_null())[0].as_py()}",
+            f"The batch has a record of the topic {topic!r}, which is not among the topics that it was planned with.",
             hint="Start the query again. If that does not help, this is a fault of watersmeet's: please report it.",
         )
     numbers: Int64s = indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -449,14 +449,20 @@ class Times:
         It is the time at which they were, but not less than the records before have made it, nor more than the record
         or the clock does before which they stand.
         """
-        at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
-        domain, place = self.of_row[rows], [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
-        update_domains = self.index(self._domain(self._updates.partition))
+        return self._bounded(rows, self.of_row[rows], self._release_time(rows))
+
+    def _release_time(self, rows: Int64s) -> Int64s:
+        return self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
+
+    def _bounded(self, rows: Int64s, domain: Int64s, moment: Int64s) -> Int64s:
+        """Moments at rows, each between the times of its domain around the row."""
+        time, update_domains = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._updates.partition))
+        place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
         for d in np.unique(domain):
             updates, indices = self._updates.only(update_domains == d), np.flatnonzero(domain == d)
             lower, upper = updates.around([column[indices] for column in place], int(self.start[d]))
-            at[indices] = np.minimum(np.maximum(at[indices], lower), upper)
-        return at
+            time[indices] = np.minimum(np.maximum(moment[indices], lower), upper)
+        return time
 
     def index(self, domains: Int64s) -> Int64s:
         """Where these domains stand in `domains`."""
@@ -506,20 +512,10 @@ class Times:
         Only if the shard gets every record that moves time (`told`). Where the wall clock moves several domains, rows
         that an operator above has let go come at their own time in all of them.
         """
-        time, update_domains = np.empty(len(rows), dtype=np.int64), self.index(self._domain(self._updates.partition))
-        place = [column[rows] for column in self._events.position[: len(ROOT_POSITION)]]
-        moment = self._moment(rows)
-        for d in np.unique(domain):
-            updates, indices = self._updates.only(update_domains == d), np.flatnonzero(domain == d)
-            lower, upper = updates.around([column[indices] for column in place], int(self.start[d]))
-            time[indices] = np.minimum(np.maximum(moment[indices], lower), upper)
-        return time
-
-    def _moment(self, rows: Int64s) -> Int64s:
-        """The time at which rows were let go that operators above have let go; of others the least one."""
+        # of rows that no operator has let go the bounds alone count
         released = let_go(self._events.position)[rows]
-        at = self._events.position[len(ROOT_POSITION)][rows] + LET_GO - self._context.time.hold_back
-        return np.where(released, at, np.iinfo(np.int64).min)
+        moment = np.where(released, self._release_time(rows), np.iinfo(np.int64).min)
+        return self._bounded(rows, domain, moment)
 
     def side_time_before(self, side: int, rows: Int64s, domain: Int64s) -> Int64s:
         """How far the rows of a side, in a domain, reached before each of these events; -1 for not at all."""

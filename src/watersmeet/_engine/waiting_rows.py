@@ -298,7 +298,7 @@ class _Values:
             self.sizes[mask] += self._rows.sizes(column)
 
     def part(self, name: str, rows: Int64s) -> tuple[pa.ChunkedArray | None, Bools]:
-        """A column of those of the rows that are its own, and which these are."""
+        """The column of those rows that lie here, and a mask of them among `rows`."""
         place = self._place[rows]
         mask = place >= 0
         if name not in self._names or not mask.any():

@@ -496,7 +496,7 @@ class Inputs:
         origin = origin.under(origin.policies.over(self._policies))
         name = name or origin.default_name
         if name is None:
-            raise TopologyError("A DataFrame has no name of its own.", hint="Give it one: name=...")
+            raise TopologyError("An input that is a DataFrame needs name=.", hint='Give it one: name="orders".')
         if name in self.names:
             raise TopologyError(
                 f"Two inputs are named {name!r}.",

@@ -517,7 +517,7 @@ def _slip(place: SourcePlace | None, mistake: str, cure: str, snippet: str | Non
 
 
 def _of_truth(place: SourcePlace | None) -> Slip:
-    """A Column was to be true or false."""
+    """The answer where Python asks whether a Column is true."""
     if place is None or place.node is None:
         every = "F.when(condition, one).otherwise(other) for if, & for and, | for or, ~ for not, isin for in"
         return _slip(place, "uses Python's if, and, or, not or in on", every)
@@ -1138,7 +1138,7 @@ class ColumnFunctions(RecordFunctions):
         )
 
     def named_type(self, given: Any) -> DataType:
-        """A DataType, or one in Spark's words."""
+        """The type that a DataType, or a text of Spark's, names."""
         if isinstance(given, DataType):
             return given
         session()  # Spark parses the type

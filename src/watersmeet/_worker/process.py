@@ -93,7 +93,7 @@ T = TypeVar("T")
 
 
 class TookTooLong(Exception):
-    """A call has not come back in time."""
+    """A call did not return in time."""
 
 
 def in_background(call: Callable[[], T], name: str) -> Future[T]:

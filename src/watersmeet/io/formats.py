@@ -503,7 +503,7 @@ def json_schema(
     """
     _check_registry("json_schema", registry)
     if schema is not None and not isinstance(schema, Mapping) and not str(schema).lstrip().startswith("{"):
-        message = "A JSON Schema is an object."
+        message = f"The option schema of json_schema must be a JSON object: schema={schema!r:.80}."
         raise TopologyError(message, given=f"{schema!r:.200}", hint=_EXAMPLES["json_schema"])
     text = None if schema is None else _json_text(schema, "json_schema")
     return SchemaFormat(

@@ -31,9 +31,29 @@ Delivery = Literal["exactly_once", "at_least_once"]
 OnInvalidPartition = Literal["fail", "modulo", "key"]
 
 
+class _NamedTopic:
+    """The answers of a topic that is read or written under its name."""
+
+    name: str
+    key: Format | FormatName | None
+    value: Format | FormatName | None
+
+    @property
+    def default_name(self) -> str:
+        return self.name
+
+    @property
+    def topic(self) -> str:
+        return self.name
+
+    @property
+    def formats(self) -> Mapping[str, Format | FormatName | None]:
+        return {"key": self.key, "value": self.value}
+
+
 @answering
 @dataclass(frozen=True)
-class Topic(Origin):
+class Topic(_NamedTopic, Origin):
     """A Kafka topic as an input.
 
     Parameters
@@ -78,18 +98,6 @@ class Topic(Origin):
         self._check_timestamp()
         if self.starting_offsets is not None:
             check_offsets(self.starting_offsets)
-
-    @property
-    def default_name(self) -> str:
-        return self.name
-
-    @property
-    def topic(self) -> str:
-        return self.name
-
-    @property
-    def formats(self) -> Mapping[str, Format | FormatName | None]:
-        return {"key": self.key, "value": self.value}
 
     @property
     def keeps_headers(self) -> bool:
@@ -177,7 +185,7 @@ class PatternTopics(Topic):
 
 @answering
 @dataclass(frozen=True)
-class TopicSink(SinkTarget):
+class TopicSink(_NamedTopic, SinkTarget):
     """A Kafka topic as an output.
 
     Parameters
@@ -224,18 +232,6 @@ class TopicSink(SinkTarget):
                 f"The option feedback must be True or False: feedback={self.feedback!r:.80}.",
                 hint="feedback=True: the topology reads the topic, too.",
             )
-
-    @property
-    def default_name(self) -> str:
-        return self.name
-
-    @property
-    def topic(self) -> str:
-        return self.name
-
-    @property
-    def formats(self) -> Mapping[str, Format | FormatName | None]:
-        return {"key": self.key, "value": self.value}
 
     @property
     def is_placed(self) -> bool:

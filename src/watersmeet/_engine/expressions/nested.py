@@ -565,7 +565,7 @@ def _updated(call: Call, rows: EvaluatedRows) -> pa.Array:
 
 
 def _change(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """A change has no value of its own."""
+    """Only the call that changes the struct evaluates a change, so there is no kernel for one alone."""
     raise NotImplementedError(call.function)
 
 

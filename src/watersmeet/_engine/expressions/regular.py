@@ -151,7 +151,7 @@ class _PatternReader:
         return (0, False) if looks else (width, True)
 
     def _class(self) -> str:
-        """A class of characters, which has no other within."""
+        """A class of characters; a class within a class is refused."""
         self.at += 1
         parts = ["[^" if self._next("^") else "["]
         if self._text[self.at] in "]&":

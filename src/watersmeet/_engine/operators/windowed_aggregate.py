@@ -237,15 +237,25 @@ def run(
     times.store(state)
 
 
-class _Time:
-    """Tumbling and hopping windows.
-
-    Attributes
-    ----------
-    column : what tells windows apart and says when they close: their start, here.
-    """
+class _ByStart:
+    """Windows that their start alone defines: it tells them apart, and says when they close."""
 
     column = "start"
+
+    def ends(self, start: Int64s) -> Int64s:
+        raise NotImplementedError
+
+    def bounds(self, at: Int64s) -> tuple[Int64s, Int64s]:
+        """Start and end of windows that the column tells apart so."""
+        return at, self.ends(at)
+
+    def beside(self, at: Int64s) -> dict[str, Int64s]:
+        """The stored columns of windows beside that column."""
+        return {}
+
+
+class _Time(_ByStart):
+    """Tumbling and hopping windows."""
 
     def __init__(self, windows: TimeWindows) -> None:
         self._windows = windows
@@ -261,24 +271,14 @@ class _Time:
     def ends(self, start: Int64s) -> Int64s:
         return start + self._windows.size_ms
 
-    def bounds(self, at: Int64s) -> tuple[Int64s, Int64s]:
-        """Start and end of windows that the column tells apart so."""
-        return at, self.ends(at)
-
-    def beside(self, at: Int64s) -> dict[str, Int64s]:
-        """The stored columns of windows beside that column."""
-        return {}
-
     @property
     def wait(self) -> int:
         """From what the column has on until a window takes no more records, in ms."""
         return self._windows.size_ms + self._windows.grace_ms
 
 
-class _Unlimited:
+class _Unlimited(_ByStart):
     """One window that never ends."""
-
-    column = "start"
 
     def __init__(self, windows: UnlimitedWindows) -> None:
         self._start = windows.start_ms
@@ -289,12 +289,6 @@ class _Unlimited:
 
     def ends(self, start: Int64s) -> Int64s:
         return np.full(len(start), _FOREVER)
-
-    def bounds(self, at: Int64s) -> tuple[Int64s, Int64s]:
-        return at, self.ends(at)
-
-    def beside(self, at: Int64s) -> dict[str, Int64s]:
-        return {}
 
     @property
     def wait(self) -> int:
