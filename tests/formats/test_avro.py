@@ -202,6 +202,8 @@ def test_an_alias_names_a_writers_field_as_avros_java_does() -> None:
     # the same schema is read as it is
     same = reader_of(named("a"), named("b", "a"))
     assert resolved(same, ROW_AB, same) == ROW_AB == resolved(AB, ROW_AB, same)
+    # and so is one with other aliases of the record
+    assert resolved(AB, ROW_AB, {**same, "aliases": ["Old"]}) == ROW_AB
 
 
 def test_two_fields_of_a_writer_are_never_read_as_one() -> None:

@@ -40,6 +40,10 @@ SEED = 20261128
 FEW, MANY = 60, 2_000
 # Java's $ also stands before a last end of a line; in JavaScript, as JSON Schema has it, nothing follows
 JAVAS_END = r"(\\[nr]|\\u0085|\\u202[89]|[\x85\u2028\u2029])\" does not match .*\$"
+# Java's validator takes 2 and 2.0 for two elements, where JSON Schema compares numbers by their value
+TWICE = "has an element twice"
+# Java's library reads a zero of ten bytes as 2**62, and as 0 where its bytes are read one by one
+OVERLONG_ZERO = re.compile(rb"\x80{9}\x00")
 CASES = pytest.mark.parametrize("cases", [FEW, MANY, pytest.param(20_000, marks=pytest.mark.proof)])
 
 
@@ -60,7 +64,7 @@ def test_a_text_is_valid_as_javas_validator_says(java: Peers, cases: int) -> Non
         flaws = schemas.reader(form).decode(pa.array([each.encode() for each in texts], pa.binary()))[1]
         for row, text in enumerate(texts):
             valid = java.ask("json_schema", schema=schema, text=text).get("valid")
-            if valid and re.search(JAVAS_END, flaws.get(row, "")):
+            if valid and (re.search(JAVAS_END, flaws.get(row, "")) or (TWICE in flaws.get(row, "") and ".0" in text)):
                 continue
             assert valid == (row not in flaws), (number, schema, text, flaws.get(row))
             counts[valid] += 1
@@ -95,11 +99,11 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is refused by one side alone, for a reason that docs/formats.md gives.
+    """What is refused by one side alone, for a reason that the pages give.
 
     Parameters
     ----------
-    page : words of that page.
+    page : words of docs/formats.md or docs/bad_records.md.
     here, there : how the reason begins, of what is refused here, or by Java.
     """
 
@@ -116,6 +120,7 @@ AVRO_RULES = (
         r"\S+ has no symbol of|a union has no branch|a boolean is 0 or 1|a string is not valid|a map has a key twice|"
         r"a block has another|the bytes end|a number (does not fit|has more than)|a length is neg|no value of its",
     ),
+    Rule("nesting of records, arrays and maps, in Avro", r"it has more than 256 levels"),
     Rule("even if it is empty", r"the schema to read by does not take it: [Ss]chema mismatch: .*(array|map)"),
     Rule("without their namespace", there=r".*Found \S*\.\w+, expecting "),
 )
@@ -245,11 +250,14 @@ def test_a_message_of_protobuf_is_read_as_javas_library_reads_it(java: Peers, ca
             theirs = java.ask("protobuf", files=files, message="M", bytes=raw)
             value, fault = read(reading, reading.bare(), raw)
             case = number, str(file), raw
+            if raw not in raws and OVERLONG_ZERO.search(raw):
+                continue
             if tally(counts, rules, fault, theirs.get("refused", ""), case):
                 assert value == as_read(message, theirs["value"]), (value, theirs, case)
     assert min(counts["read"], counts["refused"]) > cases // 2, counts
 
 
 def test_what_only_one_side_reads_has_a_sentence_on_the_page() -> None:
-    page = re.sub(r"\s+", " ", (ROOT / "docs" / "formats.md").read_text(encoding="utf-8"))
+    pages = (ROOT / "docs" / f"{name}.md" for name in ("formats", "bad_records"))
+    page = re.sub(r"\s+", " ", " ".join(each.read_text(encoding="utf-8") for each in pages))
     assert [each.page for each in (*AVRO_RULES, *PROTOBUF_RULES) if each.page not in page] == []

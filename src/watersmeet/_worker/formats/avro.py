@@ -879,13 +879,13 @@ def _renamed(schema: Schema, aliases: Mapping[str, Mapping[str, str]]) -> Schema
 
 
 def _with_fields(schema: Schema, fields: Callable[[Mapping[str, Any]], list[dict[str, Any]]]) -> Schema:
-    """The schema with other fields in its records, also in those that lie in arrays, maps and unions."""
+    """The schema with other fields and no aliases in its records, also in those in arrays, maps and unions."""
     if isinstance(schema, list):
         return [_with_fields(branch, fields) for branch in schema]
     if isinstance(schema, str):
         return schema
     inner = {name: _with_fields(schema[name], fields) for name in ("items", "values") if name in schema}
-    return {**schema, **inner, **({"fields": fields(schema)} if "fields" in schema else {})}
+    return {**schema, **inner, **({"fields": fields(schema), "aliases": []} if "fields" in schema else {})}
 
 
 def _of_any_record(reader: Schema, written: Mapping[str, Any]) -> Schema:
