@@ -86,13 +86,14 @@ def test_broken_bytes_have_a_reason_or_are_to_the_letter_a_value(data: st.DataOb
         raw += data.draw(st.binary(min_size=1, max_size=3))
     else:
         raw = bytearray(data.draw(st.binary(max_size=12)))
-    made, flaws = read(schema, bytes(raw))
+    # dates of Arrow reach beyond those of Python
+    decoded, flaws = schemas.reader(form(schema)).decode(pa.array([bytes(raw)]))
     whole = schema_of(json.dumps(schema))
     try:
         check(whole, names_of(whole), bytes(raw))
     except Refused:
         assert flaws
-    assert (made[0] is None) == bool(flaws)
+    assert decoded.is_valid()[0].as_py() != bool(flaws)
 
 
 @pytest.mark.parametrize(
