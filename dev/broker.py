@@ -62,14 +62,16 @@ class KafkaBroker(Program):
         folder: Path | None = None,
         outlive_us: bool = False,
         start_timeout: float = 120.0,
+        port: int = 0,
     ) -> None:
-        """With `folder` log and data stay there after the end; `outlive_us` is for the command line."""
+        """With `folder` log and data stay there after the end; `outlive_us` is for the command line; `port` 0: any."""
         self._settings = dict(settings or {})
         self._heap = heap
         self._keep_folder = folder is not None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="watersmeet-broker-"))
         self._outlive_us = outlive_us
         self._start_timeout = start_timeout
+        self._wanted_port = port
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -159,7 +161,8 @@ class KafkaBroker(Program):
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
     def _start_once(self) -> None:
-        self._port, controller_port = free_ports(2)
+        port, controller_port = free_ports(2)
+        self._port = self._wanted_port or port
         self._admin = None
         data = self.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
@@ -298,6 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=["run", "start", "status", "stop"])
     parser.add_argument("--topic", action="append", default=[], help="make this topic; may be given again")
     parser.add_argument("--partitions", type=int, default=1, help="of each topic (default 1)")
+    parser.add_argument("--port", type=int, default=0, help="of run and start: the broker's (default: a free one)")
     options = parser.parse_args(arguments)
     try:
         return _COMMANDS[options.command](options)
@@ -310,7 +314,7 @@ def _run(options: argparse.Namespace) -> int:
     # a terminal that closes and a plain `kill` must end the broker as Ctrl-C does
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    with suppress(KeyboardInterrupt), KafkaBroker() as broker:
+    with suppress(KeyboardInterrupt), KafkaBroker(port=options.port) as broker:
         broker.create_topics(options.topic, options.partitions) if options.topic else None
         print(f"{broker.bootstrap_servers}  (log: {broker.log_file}; Ctrl-C ends it)", flush=True)
         while broker.is_running():
@@ -325,7 +329,7 @@ def _start(options: argparse.Namespace) -> int:
         print(f"{running['bootstrap_servers']}  (was running already)")
         return 0
     shutil.rmtree(STATE_FILE.parent, ignore_errors=True)
-    broker = KafkaBroker(folder=STATE_FILE.parent, outlive_us=True)
+    broker = KafkaBroker(folder=STATE_FILE.parent, outlive_us=True, port=options.port)
     broker.start()
     if options.topic:
         broker.create_topics(options.topic, options.partitions)

@@ -45,6 +45,7 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "transactions_avro": {**_TRANSACTIONS, **_AVRO},
     # how numbers, times and others may be written besides
     "string": {**SCHEMAS, "decimal.handling.mode": "string"},
+    "decimals_as_text": {"decimal.handling.mode": "string"},
     "double": {**SCHEMAS, "decimal.handling.mode": "double"},
     "connect": {**SCHEMAS, "time.precision.mode": "connect"},
     "isostring": {**SCHEMAS, "time.precision.mode": "isostring"},
@@ -89,6 +90,7 @@ _OF_POSTGRES: Mapping[str, str] = {
     "names": "transactions transactions_schemas transactions_avro",
     "messages": "transactions schemas",
     "quiet": "heartbeats heartbeats_schemas",
+    "shop": "decimals_as_text",
 }
 _OF_MARIADB: Mapping[str, str] = {
     "types": "json schemas avro string double connect isostring hex",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dev.registry import SchemaRegistryServer
 from examples import (
     clicks_after_impressions,
-    customers_from_debezium,
     hourly_delays,
     open_orders_in_a_database,
     orders_and_payments,
@@ -46,17 +43,6 @@ def test_orders_by_customer_follow_the_customer_and_lose_the_row_with_it(spark, 
         (2, None),
         (3, None),
     ]
-
-
-@pytest.mark.kafka
-def test_a_table_in_sqlite_follows_another_databases_orders_and_customers_by_debeziums_events(spark, broker, tmp_path):
-    broker.create_topics(["shop.orders", "shop.customers"])
-    of = customers_from_debezium
-    assert of.run(spark, broker.bootstrap_servers, tmp_path, of.ORDERS) == [
-        (1, "100.00", "Ann", "Ann Arbor"),
-        (2, "80.50", "Bob", "Bobcaygeon"),
-    ]
-    assert of.run(spark, broker.bootstrap_servers, tmp_path, of.LATER) == [(1, "100.00", "Ann", "Anchorage")]
 
 
 def test_orders_of_two_schemas_are_summed_as_one(spark):
