@@ -129,8 +129,9 @@ def _projection(
 
     # the node of all has the name of the first one, so that its stores are found under it in a checkpoint
     name = part.name if number else f"{part.name}-own"
-    selected = FilterNode(f"{part.name}-all", (node.name,), node.shape, predicate=is_own, negate=False)
-    return selected, MapValuesNode(name, (selected.name,), part.shape, mapper=of_own)
+    owner = part.name
+    selected = FilterNode(f"{owner}-all", (node.name,), node.shape, predicate=is_own, negate=False, part_of=owner)
+    return selected, MapValuesNode(name, (selected.name,), part.shape, mapper=of_own, part_of="" if number else owner)
 
 
 def _in_order(nodes: Sequence[Node], joints: Sequence[_Joint]) -> tuple[Node, ...]:

@@ -432,7 +432,7 @@ def _written(plan: Plan, topics: Sequence[str], of: str, label: str, functions: 
             name += "-"
         names.add(name)
         shape = Shape("stream", *functions.source_types(Topic(topic, "bytes", "bytes"), name))
-        yield SourceNode(name, (), shape, input=name, origin=SortedOut(topic), dead_letters_of=of)
+        yield SourceNode(name, (), shape, input=name, origin=SortedOut(topic), dead_letters_of=of, part_of=of)
         target = TopicSink(topic, "bytes", "bytes")
         yield SinkNode(f"{name}-sink", (name,), shape, output=topic, target=target)
 

@@ -49,6 +49,8 @@ class Node:
     store: str | None = field(default=None, kw_only=True)
     # for how long the table that begins here remembers its past (KIP-889), in ms; None: not at all
     history_ms: int | None = field(default=None, kw_only=True)
+    # name of the user's node for which the library made this one; "": it is one of the user's
+    part_of: str = field(default="", kw_only=True)
 
     stem: ClassVar[str] = "node"
     fans_out: ClassVar[bool] = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ class Box:
     stores: tuple[str, ...] = ()  # names of the stores that it keeps
     node: str = ""  # name of the node; `part`: stem of the operator, where the node is several
     part: str = ""
+    helpers: tuple[str, ...] = ()  # names of the nodes that the library made for it, if it stands for them too
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,45 @@ class Picture:
     stages: tuple[int, ...] = ()  # of each box how many levels are above it; empty where levels are not known
 
 
-def picture_of(physical: Physical) -> Picture:
-    """The picture of a topology, with its levels; a node that is several operators has a box for each."""
+def nodes_picture(physical: Physical) -> Picture:
+    """The picture of a topology as its user wrote it: a box for each node that the user made, and no levels."""
+    by_name, members = physical.plan.by_name, dict[str, list[Box]]()
+    picture = levels_picture(physical)
+    homes = [_home(by_name[box.node], physical) for box in picture.boxes]
+    for home, box in zip(homes, picture.boxes, strict=True):
+        members.setdefault(home, []).append(box)
+    boxes = tuple(
+        _whole_box(by_name[node.name], members[node.name]) for node in physical.plan.nodes if node.name in members
+    )
+    number = {box.node: at for at, box in enumerate(boxes)}
+    texts: dict[tuple[int, int], dict[str, None]] = {}
+    for arrow in picture.arrows:
+        tail, head = number[homes[arrow.tail]], number[homes[arrow.head]]
+        if tail != head:
+            texts.setdefault((tail, head), {})[arrow.text] = None
+    arrows = tuple(Arrow(*ends, " and ".join(sorted(sides))) for ends, sides in texts.items())
+    return Picture(picture.title, boxes, arrows, (None,) * len(boxes))
+
+
+def _home(node: Node, physical: Physical) -> str:
+    """The node of the user that a node is shown as: a step that changes nothing, and has no name, as its input."""
+    plan = physical.plan
+    above = node.inputs[0] if node.same_records and node.name in plan.made_up else ""
+    owner = node.part_of or above
+    return _home(plan.by_name[owner], physical) if owner else node.name
+
+
+def _whole_box(node: Node, members: Sequence[Box]) -> Box:
+    """The box of a node of the user, for the boxes of its operators and of the nodes that were made for it."""
+    last = [box for box in members if box.node == node.name][-1]
+    stores = dict.fromkeys(store for box in members for store in box.stores)
+    helpers = dict.fromkeys(box.node for box in members if box.node != node.name)
+    about = last.about if node.is_sink or not node.inputs else _about(node, node.stem, single=True)
+    return replace(last, about=about, stores=tuple(stores), helpers=tuple(helpers))
+
+
+def levels_picture(physical: Physical) -> Picture:
+    """The picture of what a topology becomes: a box for each node and each of its operators, in their levels."""
     boxes: list[Box] = []
     arrows: list[Arrow] = []
     levels: list[int | None] = []
@@ -99,7 +137,7 @@ def picture_above(nodes: Sequence[Node], node: Node) -> Picture:
 
 
 def _side(node: Node, side: int) -> str:
-    return ("left", "right")[side] if len(node.inputs) == 2 else ""
+    return ("left", "right")[side] if len(node.inputs) == 2 and "type" in dict(node.details()) else ""
 
 
 def _picture_box(
@@ -122,7 +160,10 @@ def _picture_box(
 
 def _about(node: Node, stem: str, single: bool) -> str:
     """The action of a node, or of one of its operators, by their stems: of a join also how it joins."""
-    join_type = dict(node.details()).get("type", "")
+    details = dict(node.details())
+    if details.get("fold") in ("count", "reduce"):
+        stem = stem.replace("aggregate", details["fold"])
+    join_type = details.get("type", "")
     part = f"{stem}_".removeprefix(f"{node.stem}_")
     if join_type not in ("inner", "left", "outer") or not (single or len(part) <= len(stem)):
         return stem.replace("_", " ")
@@ -382,12 +423,12 @@ def _down(
 # A picture as SVG: one piece of text that needs nothing besides, neither scripts nor fonts nor the network.
 
 _FILL: dict[Kind, tuple[str, str]] = {
-    "input": ("#e3f0fb", "#2f6ea5"),
-    "output": ("#e6f4e6", "#3d7d3d"),
-    "step": ("#ffffff", "#8a8f98"),
-    "operator": ("#fff4dc", "#b07a1e"),
+    "input": ("#f1f2f5", "#6b727b"),
+    "output": ("#f1f2f5", "#6b727b"),
+    "step": ("#ffffff", "#aab0b8"),
+    "operator": ("#e6f0f8", "#2f6ea5"),
 }
-"""Inside and edge of each kind of box."""
+"""Inside and edge of each kind of box: the one accent is for what keeps state."""
 _TEXT = 'font-family="Helvetica,Arial,sans-serif" font-size="12" fill="#22262b"'
 _FAINT, _LINE = "#5d646d", "#6b727b"
 _HEAD = 6.0

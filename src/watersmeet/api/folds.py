@@ -256,7 +256,7 @@ def beside_record(
     shape = Shape("stream", group.key, functions.value_type(beside, (group.key, group.value, kind), role))
     # a null value stays one: an aggregate leaves it out
     name = construction.name(None, "beside_record", *group.inputs)
-    node = construction.add(MapValuesNode(name, group.inputs, shape, mapper=beside))
+    node = construction.add(MapValuesNode(name, group.inputs, shape, mapper=beside, part_of=group.inputs[-1]))
     adder: FoldFunction
     if isinstance(aggregator, PythonFunction):
         adder = PythonFunction(split(getitem), aggregator.returns)
@@ -399,7 +399,8 @@ def _argued(group: Group, arguments: Mapping[str, Roles], name: str, *, of_messa
     kind = group.functions.value_type(mapper, types_for(mapper, (group.key, group.value)), "arguments")
     shape, names = Shape("stream", group.key, kind), []
     for ending, above in zip(("-old", "") if of_messages else ("",), group.inputs, strict=True):
-        node = ArgumentsNode(f"{name}-arguments{ending}", (above,), shape, mapper=mapper, of_messages=of_messages)
+        label = f"{name}-arguments{ending}"
+        node = ArgumentsNode(label, (above,), shape, mapper=mapper, of_messages=of_messages, part_of=name)
         names.append(group.construction.add(node).name)
     return tuple(names)
 

@@ -597,7 +597,7 @@ def regrouped(table: Side, selector: Function, name: str | None) -> KGroupedTabl
     key, value = construction.functions.pair_type(selector, table.types, "group selector")
     name = construction.name(name, RegroupNode.stem)
     shape, above = Shape("stream", key, value), (table.name,)
-    old = construction.add(RegroupNode(f"{name}-old", above, shape, selector=selector, half="old"))
+    old = construction.add(RegroupNode(f"{name}-old", above, shape, selector=selector, half="old", part_of=name))
     new = construction.add(RegroupNode(name, above, shape, selector=selector, half="new"))
     return KGroupedTable(Group(construction, (old.name, new.name), key, value))
 

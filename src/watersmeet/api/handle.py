@@ -322,7 +322,9 @@ def with_partitions(side: Side, node: SinkNode) -> SinkNode:
         else seeing_record(with_partition, with_partition, record, ("key", "value", "record"))
     )
     shape = Shape("stream", side.key_type, functions.value_type(beside, types, _ROLE))
-    place = construction.add(MapEachNode(f"{node.name}-partitions", (side.name,), shape, mapper=beside))
+    place = construction.add(
+        MapEachNode(f"{node.name}-partitions", (side.name,), shape, mapper=beside, part_of=node.name)
+    )
     return replace(node, inputs=(place.name,))
 
 
@@ -347,9 +349,11 @@ def peeking(side: Side, action: Function, name: str) -> Node:
 
     beside = seeing_record(with_record, with_record, kind, ("key", "value", "record"))
     shape = Shape("stream", side.key_type, functions.value_type(beside, (*side.types, kind), "action"))
-    above = construction.add(MapEachNode(f"{name}-record", (side.name,), shape, mapper=beside))
+    above = construction.add(MapEachNode(f"{name}-record", (side.name,), shape, mapper=beside, part_of=name))
     peek = construction.add(PeekNode(name, (above.name,), shape, action=PeekWithRecord(adapted)))
-    return construction.add(MapEachNode(f"{name}-value", (peek.name,), side.node.shape, mapper=value_only))
+    return construction.add(
+        MapEachNode(f"{name}-value", (peek.name,), side.node.shape, mapper=value_only, part_of=name)
+    )
 
 
 class PeekWithRecord:

@@ -612,7 +612,9 @@ def _under(one: Side, joined: Node, result_key: Function, store: str | None) -> 
     kind = functions.value_type(selector, (joined.shape.key, joined.shape.value), "result key")
     shape = Shape("table", kind, joined.shape.value)
     name = f"{joined.name}-result_key"
-    return one.construction.add(SelectKeyNode(name, (joined.name,), shape, selector=selector, store=store))
+    return one.construction.add(
+        SelectKeyNode(name, (joined.name,), shape, selector=selector, store=store, part_of=joined.name)
+    )
 
 
 # The node of a join of a stream with a table: a lookup now, as of the record's time, or a grace later.

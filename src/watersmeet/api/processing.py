@@ -183,7 +183,7 @@ class Processing(Handle):
         def record(key: Any, value: Any) -> tuple[Any, Any]:
             return functions.field(value, "key"), functions.field(value, "value")
 
-        sends = MapNode(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record)
+        sends = MapNode(f"{node.name}-records", (node.name,), Shape("stream", *sent), mapper=record, part_of=node.name)
         return handle.stream(self._construction, self._attach(sends))
 
     def process_values(

@@ -226,9 +226,9 @@ class Deduplicating(Handle):
         def parts(_: Any, record: Any) -> tuple[Any, Any]:
             return functions.field(record, "key"), functions.field(record, "value")
 
-        by_key = self._attach(MapNode(f"{name}-key", (self.name,), shape, mapper=record))
+        by_key = self._attach(MapNode(f"{name}-key", (self.name,), shape, mapper=record, part_of=name))
         node = self._attach(DistinctNode(name, (by_key.name,), shape, within_ms=within_ms))
-        records = MapNode(f"{name}-records", (node.name,), self._node.shape, mapper=parts)
+        records = MapNode(f"{name}-records", (node.name,), self._node.shape, mapper=parts, part_of=name)
         return handle.stream(construction, self._attach(records))
 
 

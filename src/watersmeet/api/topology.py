@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from watersmeet._plan.evolve import Change
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import Plan, without_dead_letters
-from watersmeet._plan.pictures import mermaid, picture_of, svg
+from watersmeet._plan.pictures import Picture, levels_picture, mermaid, nodes_picture, svg
 from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.functions import FunctionBackend
@@ -58,16 +58,28 @@ class Topology:
         lines = self.functions.where_they_run(self.physical)
         return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in lines)] if lines else [])
 
-    def to_mermaid(self) -> str:
-        """The topology as a Mermaid flowchart: inputs, operators with their stores, levels, outputs.
+    def to_mermaid(self, *, levels: bool = False) -> str:
+        """The topology as a Mermaid flowchart: inputs, operators with their stores, outputs.
 
         Pages of Markdown show it as a picture (GitHub, GitLab, notebooks).
-        """
-        return mermaid(picture_of(self.physical))
 
-    def to_svg(self) -> str:
-        """The topology as a picture: the text of an SVG file, which needs nothing besides. Notebooks show it."""
-        return svg(picture_of(self.physical))
+        Parameters
+        ----------
+        levels : whether to draw what the topology becomes: every operator in its level, and the steps between.
+        """
+        return mermaid(self._picture(levels))
+
+    def to_svg(self, *, levels: bool = False) -> str:
+        """The topology as a picture: the text of an SVG file, which needs nothing besides. Notebooks show it.
+
+        Parameters
+        ----------
+        levels : as in `to_mermaid`.
+        """
+        return svg(self._picture(levels))
+
+    def _picture(self, levels: bool) -> Picture:
+        return levels_picture(self.physical) if levels else nodes_picture(self.physical)
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow:auto">{self.to_svg()}</div>'

@@ -151,9 +151,10 @@ def describe(topology: str, master: str | None, as_json: bool) -> None:
 @click.argument("topology")
 @click.option("--format", "form", type=click.Choice(["svg", "mermaid"]), default="svg", show_default=True)
 @click.option("-o", "--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; else stdout.")
+@click.option("--levels", is_flag=True, help="What it becomes: every operator in its level.")
 @MASTER
 @with_errors_as_text
-def draw(topology: str, form: str, output: Any, master: str | None) -> None:
+def draw(topology: str, form: str, output: Any, levels: bool, master: str | None) -> None:
     """Draw TOPOLOGY."""
     suffix = Path(output.name).suffix
     if suffix not in ("", ".svg", ".mmd", ".md", ".txt") and output.name != "<stdout>":
@@ -163,7 +164,8 @@ def draw(topology: str, form: str, output: Any, master: str | None) -> None:
         )
     check_named(topology)
     loaded_topology = made_topology(topology, session(master=master))
-    output.write(loaded_topology.to_svg() if form == "svg" else loaded_topology.to_mermaid())
+    to_text = loaded_topology.to_svg if form == "svg" else loaded_topology.to_mermaid
+    output.write(to_text(levels=levels))
 
 
 @main.command(epilog=examples("watersmeet diff /data/orders shop.topologies:orders"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import MOST_MS, Shown
 from tests.spark.serving.standing import numbers, standing, status_of, topology
-from watersmeet._plan.pictures import picture_of, svg
+from watersmeet._plan.pictures import nodes_picture, svg
 from watersmeet._spark.serving import widget as widget_script
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.notebook import widget_of
@@ -62,7 +63,7 @@ def explained(table: str, key: Any) -> Any:
     cause = {**record, "place": "clicks-0@1", "key": HOSTILE, "value": 2**62, "role": "made", "drops": []}
     said = {"batch": 7, "rows": [], "notes": ["The journal begins with batch 3."]}
     text = json.dumps({**said, "causes": [{**cause, "waited_for": None}]})
-    return SimpleNamespace(as_json=lambda: text, to_svg=lambda: svg(picture_of(topology())))
+    return SimpleNamespace(as_json=lambda: text, to_svg=lambda: svg(nodes_picture(topology())))
 
 
 def status() -> StatusWithLetters:
@@ -101,6 +102,51 @@ def test_the_last_dead_letters_are_listed_and_a_reason_chooses_its_own_and_marks
     assert page.complaints == []
 
 
+def test_the_topology_shows_the_users_nodes_and_its_levels_when_they_are_asked_for(page: Shown) -> None:
+    boxes = page.page.locator("#topology g.box")
+    expect(boxes).to_have_count(6, timeout=MOST_MS)
+    assert not page.page.get_by_text("clicks-dead-letters", exact=True).count()
+    boxes.filter(has_text="count").hover()
+    expect(page.page.locator("#topology-note")).to_contain_text("store counts: 6 rows, 0.2 kB")
+    page.page.get_by_label("Levels").check()
+    expect(boxes).to_have_count(7, timeout=MOST_MS)
+    expect(page.page.locator("#topology text").filter(has_text="level 1")).to_be_visible()
+    assert page.complaints == []
+
+
+def test_the_topology_fits_its_place_is_zoomed_dragged_and_says_where_it_is_cut(page: Shown) -> None:
+    place, picture = page.page.locator("#topology"), page.page.locator("#topology svg")
+    expect(place).to_have_attribute("data-cut", "", timeout=MOST_MS)
+    whole = str(picture.get_attribute("viewBox"))
+    for _ in range(7):
+        page.page.get_by_role("button", name="Zoom in").click()
+    expect(place).to_have_attribute("data-cut", "left right top bottom")
+    zoomed, box = str(picture.get_attribute("viewBox")), place.bounding_box()
+    assert box is not None
+    page.page.mouse.move(box["x"] + 50, box["y"] + 50)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 50 + box["width"], box["y"] + 50, steps=50)
+    page.page.mouse.up()
+    expect(place).to_have_attribute("data-cut", "right top bottom")
+    assert float(str(picture.get_attribute("viewBox")).split()[0]) < float(zoomed.split()[0])
+    page.page.get_by_role("button", name="Fit").click()
+    expect(picture).to_have_attribute("viewBox", whole)
+    assert page.complaints == []
+
+
+def test_the_page_speaks_in_words_and_no_tile_stands_alone(page: Shown) -> None:
+    parts = page.page.locator("#parts")
+    expect(parts).to_contain_text("computing and writing", timeout=MOST_MS)
+    assert "addBatch" not in parts.inner_text()
+    assert page.page.locator("#bars-scale li").all_inner_texts() == ["0.50 s", "0.25 s", "0.00 s"]
+    assert page.page.locator("#outputs td").all_inner_texts() == ["output", "6", "bad", "1"]
+    for width in (400, 800, 1280):
+        page.page.set_viewport_size({"width": width, "height": 900})
+        tops = page.page.evaluate("[...document.querySelectorAll('#tiles > div')].map((each) => each.offsetTop)")
+        assert len(set(Counter(tops).values())) == 1
+        assert page.page.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_why_a_row_is_so_is_shown_as_a_picture_and_a_list(page: Shown) -> None:
     button = page.page.get_by_role("button", name="Why?")
     assert button.is_hidden()
@@ -123,7 +169,7 @@ def test_latency_restarts_memory_and_the_last_error_are_shown(page: Shown) -> No
     expect(page.page.locator("#last-error")).to_have_text(
         "Last error, 1970-01-01T00:00:04.000Z: SinkError: Kafka does not answer."
     )
-    expect(page.page.locator("#memory")).to_contain_text("driver, heap limit")
+    expect(page.page.locator("#memory")).to_contain_text("driver, limit of the heap")
     expect(page.page.locator("#writes")).to_contain_text("transactions")
 
 

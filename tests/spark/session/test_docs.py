@@ -75,7 +75,7 @@ def run(page: Path, blocks: list[str], spark: SparkSession) -> dict[str, Any]:
 def pictures(page: Path, names: dict[str, Any]) -> dict[Path, str]:
     """The file and the content of each picture of a page, from the topologies that its blocks leave behind."""
     found = PICTURE.findall(page.read_text())
-    return {page.parent / path: names[name].to_svg() for path, name in found}
+    return {page.parent / path: names[name].to_svg(levels=True) for path, name in found}
 
 
 def resolve(name: str) -> Any:

@@ -268,8 +268,7 @@ def _drops(entries: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], int]:
 class PictureCounts:
     """Counts in the order of the picture."""
 
-    # records that the box above has read or forwarded; below a box that counts nothing, those that the output has
-    # got. None: nobody counts them
+    # records that the output has got, or that the box above has read or forwarded. None: nobody counts them
     arrows: tuple[int | None, ...]
     drops: tuple[int, ...]  # records that ended at each box
 
@@ -280,14 +279,17 @@ def picture_counts(picture: Picture, metrics: Metrics) -> PictureCounts:
     arrows = [_output_count(boxes[arrow.tail], metrics) for arrow in picture.arrows]
     for at, arrow in enumerate(picture.arrows):
         head = boxes[arrow.head]
-        if arrows[at] is None and head.kind == "output":
-            arrows[at] = metrics.produced.get(head.node)
+        if head.kind == "output":
+            arrows[at] = metrics.produced.get(head.node, arrows[at])
     by_node: dict[str, int] = {}
     for (node, _), count in metrics.drops.items():
         by_node[node] = by_node.get(node, 0) + count
     # of a node that is several boxes the last one shows them
     last = {box.node: at for at, box in enumerate(boxes)}
-    drops = tuple(by_node.get(box.node, 0) if last[box.node] == at else 0 for at, box in enumerate(boxes))
+    drops = tuple(
+        sum(by_node.get(node, 0) for node in (box.node, *box.helpers)) if last[box.node] == at else 0
+        for at, box in enumerate(boxes)
+    )
     return PictureCounts(tuple(arrows), drops)
 
 

@@ -525,7 +525,8 @@ class HttpReplica:
         return PlainTextResponse(self._query.status.text)
 
     async def _drawn(self, request: Request) -> Response:
-        return Response(self._query.status.svg, media_type="image/svg+xml", headers=page.HEADERS)
+        drawn = self._query.status.svgs["levels" if "levels" in request.query_params else "picture"]
+        return Response(drawn, media_type="image/svg+xml", headers=page.HEADERS)
 
 
 class _Changes(StreamingResponse):

@@ -10,7 +10,7 @@ import base64
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from heapq import nlargest
 from importlib.resources import files
@@ -22,7 +22,7 @@ import pyspark
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import letter_sources
 from watersmeet._plan.physical import Physical
-from watersmeet._plan.pictures import Picture, picture_of, svg
+from watersmeet._plan.pictures import Picture, levels_picture, nodes_picture, svg
 from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.metrics import Metrics, metrics_as_json, picture_counts, run_as_json, without_keys
 from watersmeet._spark.metrics.query_facts import reason_of
@@ -212,12 +212,13 @@ class QueryStatus:
     kafka: Kafka | None = None  # its connection; None: it has none
 
     @cached_property
-    def picture(self) -> Picture:
-        return picture_of(self.topology)
+    def pictures(self) -> Mapping[str, Picture]:
+        """The topology as its user wrote it, and in its levels, by the names that the status has for them."""
+        return {"picture": nodes_picture(self.topology), "levels": levels_picture(self.topology)}
 
     @cached_property
-    def svg(self) -> str:
-        return svg(self.picture)
+    def svgs(self) -> Mapping[str, str]:
+        return {name: svg(picture) for name, picture in self.pictures.items()}
 
     @cached_property
     def text(self) -> str:
@@ -226,7 +227,6 @@ class QueryStatus:
     def as_json(self) -> dict[str, Any]:
         """All numbers as JSON has them."""
         metrics, failure = self.metrics(), self.failure()
-        counts = picture_counts(self.picture, metrics)
         return {
             "query": self.name,
             "application": self.topology.plan.application,
@@ -240,10 +240,14 @@ class QueryStatus:
             **run_as_json(metrics),
             "rate": None if metrics.batch is None else metrics.batch.rate,
             "dead_letters": self._dead_letters(metrics),
-            "picture": {
-                "nodes": [box.node for box in self.picture.boxes],
-                "arrows": counts.arrows,
-                "drops": counts.drops,
+            **{
+                name: {
+                    "names": [box.name for box in picture.boxes],
+                    "nodes": [(box.node, *box.helpers) for box in picture.boxes],
+                    "stores": [box.stores for box in picture.boxes],
+                    **asdict(picture_counts(picture, metrics)),
+                }
+                for name, picture in self.pictures.items()
             },
         }
 
@@ -278,7 +282,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-MODULES = ("shown", "topology", "numbers", "tables", "page")
+MODULES = ("shown", "viewport", "topology", "numbers", "tables", "page")
 """The parts of the script, each behind those that it imports; `start` has a browser show them, `widget` a notebook."""
 FILES = {
     "/": ("index.html", "text/html"),

@@ -3,6 +3,22 @@
 import { bytes, count, drawn, fill, made, seconds } from "./shown.js";
 
 const KEPT_BATCHES = 60;
+// Spark's names for the parts of a batch, in words.
+const PARTS = {
+  triggerExecution: "the whole batch", addBatch: "computing and writing", latestOffset: "asking how far inputs reach",
+  getBatch: "preparing what is read", queryPlanning: "planning", walCommit: "noting what is read",
+  commitOffsets: "noting the batch as done",
+};
+const WRITES = {
+  offsets: "log of offsets", commits: "log of commits", state: "state, all tasks together",
+  transactions: "longest of Kafka's transactions",
+};
+const MEMORY = { python: "Python", jvm: "JVM", heap: "heap in use", heap_limit: "limit of the heap" };
+// The smallest 1, 2 or 5 times a power of ten that is not smaller.
+const roundUp = (value) => {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= value * 0.999999);
+};
 const sum = (found) => Object.values(found).reduce((all, each) => all + each, 0);
 const orDash = (value, show) => (value === null || value === undefined ? "–" : show(value));
 const worst = (latency, share) => {
@@ -26,28 +42,26 @@ export class Numbers {
     const error = status.last_error;
     this.#at("last-error").textContent = error === null ? ""
       : `Last error, ${new Date(error.at_ms).toISOString()}: ${error.error}: ${error.reason}`;
-    this.#at("about").textContent = `checkpoint ${status.checkpoint} · watersmeet ${watersmeet} · Spark ${spark}`;
+    this.#at("about").textContent = `Folder of the checkpoint: ${status.checkpoint} · watersmeet ${watersmeet} · Spark ${spark}`;
   }
 
   #tiles(status) {
     const lag = Object.values(status.lag).reduce((all, parts) => all + sum(parts), 0);
     const dropped = status.drops.reduce((all, each) => all + each.records, 0);
     const letters = status.dead_letters.reduce((all, each) => all + (each.records ?? 0), 0);
-    const behind = Math.max(...Object.values(status.stream_time_lag_ms));
     const batch = status.batch;
     const found = [
-      ["Batch", batch === null ? "none yet" : count(batch.number)],
-      ["Records", count(sum(status.consumed))],
       ["Records/s", batch === null ? "–" : count(Math.round(status.rate))],
       ["Batch time", batch === null ? "–" : seconds(batch.seconds.triggerExecution ?? 0)],
       ["Latency, p50", orDash(batch && worst(batch.latency, "p50"), seconds)],
       ["Latency, p99", orDash(batch && worst(batch.latency, "p99"), seconds)],
-      ["Lag, records", count(lag)],
-      ["Behind the clock", Number.isFinite(behind) ? seconds(behind / 1000) : "–"],
+      ["To be read", count(lag)],
       ["Dropped", count(dropped), dropped > 0],
       ["Dead letters", count(letters), letters > 0],
       ["Restarts", count(status.restarts), status.last_error !== null],
     ];
+    this.#at("progress").textContent = batch === null ? "no batch yet"
+      : `batch ${count(batch.number)}, ${count(sum(status.consumed))} records since the start`;
     this.#at("tiles").replaceChildren(
       ...found.map(([name, value, bad]) => made(
         "div", { className: bad ? "bad" : "" }, made("dt", { textContent: name }), made("dd", { textContent: value }),
@@ -61,24 +75,27 @@ export class Numbers {
     const whole = batch.seconds.triggerExecution ?? 0;
     if (kept.at(-1)?.number !== batch.number) kept.push({ number: batch.number, whole });
     kept.splice(0, Math.max(0, kept.length - KEPT_BATCHES));
-    const most = Math.max(...kept.map((each) => each.whole), 0.001);
+    const most = roundUp(Math.max(...kept.map((each) => each.whole), 0.001));
     const width = 300 / KEPT_BATCHES;
     const drawnBars = kept.map((each, at) => {
-      const height = Math.max(1, (each.whole / most) * 56);
+      const height = Math.max(1, (each.whole / most) * 60);
       const bar = drawn("rect", { x: at * width, y: 60 - height, width: width - 1, height });
-      bar.append(drawn("title", {}, `batch ${each.number}: ${seconds(each.whole)}`));
+      bar.append(drawn("title", {}, `batch ${count(each.number)}: ${seconds(each.whole)}`));
       return bar;
     });
-    bars.replaceChildren(bars.querySelector("title"), ...drawnBars);
-    const sorted = (found) => Object.entries(found).sort((one, other) => other[1] - one[1])
-      .map(([name, value]) => [name, seconds(value)]);
-    fill(this.#at("parts"), `Batch ${batch.number}, by part`, ["part", "time"], sorted(batch.seconds));
-    fill(this.#at("writes"), "Writes", ["to", "time"], sorted(batch.writes));
+    bars.replaceChildren(bars.querySelector("title"), drawn("path", { class: "grid", d: "M0,0 h300 M0,30 h300" }), ...drawnBars);
+    this.#at("bars-scale").replaceChildren(...[most, most / 2, 0].map((each) => made("li", { textContent: seconds(each) })));
+    this.#at("bars-range").textContent = kept.length < 2 ? `batch ${count(batch.number)}`
+      : `batches ${count(kept[0].number)} to ${count(batch.number)}`;
+    const sorted = (found, words) => Object.entries(found).sort((one, other) => other[1] - one[1])
+      .map(([name, value]) => [made("span", { title: name, textContent: words[name] ?? name }), seconds(value)]);
+    fill(this.#at("parts"), `Batch ${count(batch.number)}, by part`, ["part", "time"], sorted(batch.seconds, PARTS));
+    fill(this.#at("writes"), "Writes", ["to", "time"], sorted(batch.writes, WRITES));
   }
 
   #lists(status) {
     const latency = status.batch?.latency ?? {};
-    fill(this.#at("sources"), "", ["source", "records", "behind", "p50", "p99"],
+    fill(this.#at("sources"), "", ["source", "records", "behind the clock", "p50", "p99"],
       Object.entries(status.consumed).map(([name, records]) => [
         name, count(records), orDash(status.stream_time_lag_ms[name], (ms) => seconds(ms / 1000)),
         orDash(latency[name]?.p50, seconds), orDash(latency[name]?.p99, seconds),
@@ -89,12 +106,15 @@ export class Numbers {
     fill(this.#at("stores"), "", ["store", "rows", "size"], Object.entries(status.tables).map(([name, found]) =>
       [name, count(found.rows), bytes(found.bytes)]));
     const memory = [
-      ...Object.entries(status.driver_bytes).map(([part, size]) => [`driver, ${part.replace("_", " ")}`, bytes(size)]),
+      ...Object.entries(status.driver_bytes).map(([part, size]) => [`driver, ${MEMORY[part] ?? part}`, bytes(size)]),
       ["largest worker", bytes(status.worker_bytes)], ["stores of Spark", bytes(status.state_bytes)],
     ];
     fill(this.#at("memory"), "Memory", ["of", "size"], memory);
+    // as the user calls them, and not their nodes
+    const { names, nodes } = status.picture;
+    const called = Object.fromEntries(names.map((name, at) => [nodes[at][0], name]));
     fill(this.#at("outputs"), "", ["output", "records"],
-      Object.entries(status.produced).map(([name, records]) => [name, count(records)]));
+      Object.entries(status.produced).map(([name, records]) => [called[name] ?? name, count(records)]));
   }
 
   // A reason leads to the operator in the topology, and chooses its dead letters.

@@ -28,7 +28,7 @@ export function setState(root, text, kind) {
 // that is returned ends it.
 export function watchQuery(root, host) {
   const at = (id) => root.getElementById(id);
-  const topology = new Topology(at("topology"));
+  const topology = new Topology(at, host.ask);
   const numbers = new Numbers(at, host.ask, (node) => topology.mark(node));
   const tables = new Tables(at, host);
   let isClosed = false;
@@ -55,8 +55,7 @@ export function watchQuery(root, host) {
       try {
         const status = await (await host.ask("status")).json();
         show(status);
-        if (!topology.isDrawn) topology.draw(await (await host.ask("topology.svg")).text());
-        topology.show(status.picture);
+        await topology.show(status);
         if (!tables.isThere) await tables.open();
       } catch (error) {
         if (error.isLogin) continue;

@@ -47,9 +47,16 @@ export function pictureOf(text) {
   return document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
 }
 
+const SHORT = 44; // characters that stand in one line, as a time does
+
+export const isShort = (text) => text.length <= SHORT && !text.includes("\n");
+
 // A table whose first column is text and whose others are numbers, unless they are said to be text, too.
 export function fill(table, caption, heads, rows, { texts = 1 } = {}) {
-  const cell = (tag, content, at) => made(tag, { className: at >= texts ? "number" : "" }, content);
+  const cell = (tag, content, at) => {
+    const kind = at >= texts ? "number" : typeof content === "string" && isShort(content) ? "short" : "";
+    return made(tag, { className: kind }, content);
+  };
   table.replaceChildren();
   if (rows.length === 0) return;
   if (caption) table.append(made("caption", { textContent: caption }));

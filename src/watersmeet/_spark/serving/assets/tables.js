@@ -1,8 +1,10 @@
 // A table of the query: its first rows, or those of a key, read again when a batch has changed it; and why a row is so.
 
-import { count, exactly, fill, made, pause, pictureOf, written } from "./shown.js";
+import { count, exactly, fill, isShort, made, pause, pictureOf, written } from "./shown.js";
+import { Viewport } from "./viewport.js";
 
 const PAGE_ROWS = 50, MOST_ROWS = 10000, AGAIN_MS = 2000;
+const NUMBER = /^(byte|short|integer|long|float|double|decimal.*)$/;
 const ROLES = {
   made: "made it", time: "moved time for it", replaced: "has no part in it any more", dropped: "was dropped",
   may: "may have a part in it",
@@ -10,11 +12,11 @@ const ROLES = {
 
 export class Tables {
   #at; #host; #schemas = new Map(); #explains = false;
-  #table = null; #key = ""; #limit = PAGE_ROWS; #shown = new Map(); #watch = null; #loads = 0;
+  #picture; #table = null; #key = ""; #limit = PAGE_ROWS; #shown = new Map(); #watch = null; #loads = 0;
 
   // at: elements by id; host: where the page is
   constructor(at, host) {
-    [this.#at, this.#host] = [at, host];
+    [this.#at, this.#host, this.#picture] = [at, host, new Viewport(at("causes-picture"))];
     at("search").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#search(at("table").value, at("key").value);
@@ -50,9 +52,11 @@ export class Tables {
   #columns() {
     const fields = this.#schemas.get(this.#table).fields;
     return fields.flatMap((field) => {
-      const plain = { name: field.name, of: (row) => row[field.name] };
+      const plain = { name: field.name, isNumber: NUMBER.test(field.type), of: (row) => row[field.name] };
       if (field.name !== "value" || field.type?.type !== "struct") return [plain];
-      const inner = field.type.fields.map((each) => ({ name: each.name, of: (row) => row.value?.[each.name] ?? null }));
+      const inner = field.type.fields.map((each) => ({
+        name: each.name, isNumber: NUMBER.test(each.type), of: (row) => row.value?.[each.name] ?? null,
+      }));
       return inner.length ? inner : [plain];
     });
   }
@@ -70,7 +74,8 @@ export class Tables {
       return made("tr", {}, ...texts.map((text, at) => {
         const fresh = before.size > 0 && old?.[at] !== text;
         const cell = made("td", { className: fresh ? "fresh" : "" });
-        cell.classList.toggle("time", shape[at].name === "timestamp");
+        cell.classList.toggle("short", isShort(text));
+        cell.classList.toggle("number", shape[at].isNumber);
         if (shape[at].name === "key") {
           const onclick = () => this.#search(this.#table, text);
           cell.append(made("button", { type: "button", className: "key", textContent: text, onclick }));
@@ -79,7 +84,9 @@ export class Tables {
       }));
     });
     this.#at("rows").replaceChildren(
-      made("thead", {}, made("tr", {}, ...shape.map((each) => made("th", { scope: "col", textContent: each.name })))),
+      made("thead", {}, made("tr", {}, ...shape.map((each) => (
+        made("th", { scope: "col", className: each.isNumber ? "number" : "", textContent: each.name })
+      )))),
       made("tbody", {}, ...rows),
     );
     const which = this.#key === "" ? `${count(rows.length)} rows${answer.next === null ? "" : " and more"}`
@@ -144,7 +151,7 @@ export class Tables {
     try {
       const path = `why/${encodeURIComponent(this.#table)}/${encodeURIComponent(this.#key)}?picture=true`;
       const said = JSON.parse(await (await this.#host.ask(path, signal)).text(), exactly);
-      at("causes-picture").replaceChildren(pictureOf(said.picture));
+      this.#picture.show(pictureOf(said.picture));
       at("causes-note").textContent =
         [`The input records of the row, as of batch ${written(said.batch)}.`, ...said.notes].join(" ");
       fill(at("causes"), "", ["record", "key", "value", "its part"], said.causes.map((cause) => [

@@ -1,8 +1,10 @@
 // The topology as it is drawn by the server, with the query's numbers beside its arrows and boxes.
 
-import { count, drawn, pictureOf } from "./shown.js";
+import { bytes, count, drawn, pictureOf } from "./shown.js";
+import { Viewport } from "./viewport.js";
 
 const LABEL_WIDTH = 52; // of a number of millions
+const HINT = "At an arrow: records since the start. In red: records dropped at the box. Point at a box to see its stores.";
 
 // Beside an arrow, where no box is and no other label; what is taken is noted.
 function freePlace(path, taken) {
@@ -23,15 +25,37 @@ function freePlace(path, taken) {
 
 
 export class Topology {
-  #place; #arrows = null; #boxes = []; #nodes = [];
+  #ask; #place; #levels; #note; #viewport; #status = null; #kind = null; #arrows = []; #boxes = []; #over = -1;
 
-  constructor(place) { this.#place = place; }
+  // at: elements by id; ask: the server
+  constructor(at, ask) {
+    [this.#ask, this.#place, this.#levels, this.#note] = [ask, at("topology"), at("levels"), at("topology-note")];
+    this.#viewport = new Viewport(this.#place);
+    at("zoom-in").addEventListener("click", () => this.#viewport.in());
+    at("zoom-out").addEventListener("click", () => this.#viewport.out());
+    at("fit").addEventListener("click", () => this.#viewport.fit());
+    this.#levels.addEventListener("change", () => this.show(this.#status).catch(() => {}));
+    this.#place.addEventListener("pointerover", (event) => this.#tell(event));
+    this.#place.addEventListener("pointerleave", () => this.#tell(null));
+    this.#place.addEventListener("click", (event) => { if (!this.#viewport.isDragged) this.#tell(event); });
+  }
 
-  get isDrawn() { return this.#arrows !== null; }
+  // The user's nodes, or what they become: operators in levels.
+  async show(status) {
+    this.#status = status;
+    const kind = this.#levels.checked ? "levels" : "picture";
+    if (kind !== this.#kind) {
+      const text = await (await this.#ask(kind === "levels" ? "topology.svg?levels" : "topology.svg")).text();
+      if (kind !== (this.#levels.checked ? "levels" : "picture")) return; // it was switched meanwhile
+      this.#draw(text);
+      this.#kind = kind;
+    }
+    this.#count(this.#status[kind]);
+  }
 
-  draw(text) {
+  #draw(text) {
     const picture = pictureOf(text);
-    this.#place.replaceChildren(picture);
+    this.#viewport.show(picture);
     const boxes = [...picture.querySelectorAll("g.box")];
     const rects = boxes.map((box) => {
       const rect = box.querySelector("rect");
@@ -44,29 +68,53 @@ export class Topology {
       picture.append(label);
       return { path, label, last: null };
     });
-    this.#boxes = rects.map(({ right, top }, at) => {
-      const label = drawn("text", { class: "dropped", x: right, y: top - 4, "text-anchor": "end" }, "");
+    this.#boxes = rects.map((rect, at) => {
+      const label = drawn("text", { class: "dropped", x: rect.right + 3, y: (rect.top + rect.bottom) / 2 + 4 }, "");
       picture.append(label);
-      return { box: boxes[at], label };
+      const title = boxes[at].querySelector("title");
+      return { box: boxes[at], label, rect, title, about: title.textContent };
     });
+    this.#over = -1;
   }
 
-  show(picture) {
-    this.#nodes = picture.nodes;
+  #count(picture) {
     this.#arrows.forEach((arrow, at) => {
       const now = picture.arrows[at];
       arrow.label.textContent = now === null ? "" : count(now);
       arrow.path.classList.toggle("moves", arrow.last !== null && now > arrow.last);
       arrow.last = now;
     });
-    this.#boxes.forEach(({ label }, at) => {
+    this.#boxes.forEach(({ label, title, about }, at) => {
       label.textContent = picture.drops[at] ? `−${count(picture.drops[at])}` : "";
+      const stores = picture.stores[at].map((name) => {
+        const table = this.#status.tables[name];
+        return table === undefined ? `store ${name}` : `store ${name}: ${count(table.rows)} rows, ${bytes(table.bytes)}`;
+      });
+      // the picture names the stores, too, without their rows
+      const named = picture.stores[at].map((name) => `; ${name}`).join("");
+      title.textContent = [about.slice(0, about.length - named.length), ...stores].join("; ");
     });
+    this.#say();
+  }
+
+  // What the pointer is at, in the line below the picture.
+  #tell(event) {
+    const box = event?.target.closest?.("g.box") ?? null;
+    this.#over = this.#boxes.findIndex((each) => each.box === box);
+    this.#boxes.forEach((each, at) => each.box.classList.toggle("over", at === this.#over));
+    this.#say();
+  }
+
+  #say() {
+    const text = this.#boxes[this.#over]?.title.textContent ?? HINT;
+    if (this.#note.textContent !== text) this.#note.textContent = text;
   }
 
   // Mark the boxes of a node, and have the first one seen.
   mark(node) {
-    this.#boxes.forEach(({ box }, at) => box.classList.toggle("marked", this.#nodes[at] === node));
-    this.#boxes.find((each, at) => this.#nodes[at] === node)?.box.scrollIntoView({ block: "nearest" });
+    const nodes = this.#status[this.#kind].nodes;
+    this.#boxes.forEach(({ box }, at) => box.classList.toggle("marked", nodes[at].includes(node)));
+    const first = this.#boxes.find((each, at) => nodes[at].includes(node));
+    if (first !== undefined) this.#viewport.reveal(first.rect);
   }
 }
