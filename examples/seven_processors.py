@@ -1,6 +1,6 @@
 """Seven processors as programs have them: what is not a join, a table or an aggregate by window.
 
-The page docs/processors.md tells them one by one; each is a class and the stream that it is put into.
+The page docs/processors.md shows three of them; each is a class and the stream that it is put into.
 """
 
 from __future__ import annotations

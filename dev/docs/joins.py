@@ -68,7 +68,7 @@ def pages() -> list[dict[str, object]]:
 
 
 def _title(page: Path) -> str:
-    return page.read_text(encoding="utf-8").split("\n")[0].partition(": ")[2]
+    return page.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ")
 
 
 def with_links(markdown: str, page: str) -> str:

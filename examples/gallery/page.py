@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from examples.gallery import programs
@@ -20,9 +21,8 @@ SUBJECTS = {
 """Folders, and the headings of the page."""
 BEGINNING = """# Gallery
 
-{n} small programs, most of them after a tutorial of Confluent's or an example of Kafka's. Each file has a function
-`topology`, the records that go in (`INPUTS`), and those that come out (`EXPECTED`). A test runs them all in the test
-driver's own process, in less than a minute.
+{n} small programs. Each file has a function `topology`, the records that go in (`INPUTS`), and those that come out
+(`EXPECTED`). In italics: the tutorial of Confluent's (by its title) or the example to which it corresponds.
 
 ```
 python -m examples.gallery                          # lists the programs
@@ -40,17 +40,19 @@ def written() -> str:
     parts = [BEGINNING.format(n=len(names))]
     for folder, heading in SUBJECTS.items():
         rows = [_row(name) for name in names if name.startswith(f"{folder}.")]
-        parts.append(
-            "\n".join(
-                [f"## {heading}", "", "| program | what it does | it corresponds to |", "|---|---|---|", *rows, ""]
-            )
-        )
+        parts.append("\n".join([f"## {heading}", "", *rows, ""]))
     return "\n".join(parts)
 
 
 def _row(name: str) -> str:
     of, file = programs.program(name), name.replace(".", "/")
-    return f"| [{name.split('.')[1]}](../examples/gallery/{file}.py) | {programs.title(of)} | {programs.source(of)} |"
+    source = re.sub(
+        r"Confluent's (tutorials? )?|[Tt]he tutorial |How to | \([^()]*\)|, (with|where|as in|without) .*|\.$",
+        "",
+        programs.source(of).split("; ")[0],
+    )
+    title = re.split("[:;] ", programs.title(of))[0].rstrip(".")
+    return f"* [{name.split('.')[1]}](../examples/gallery/{file}.py): {title}. *{source}*"
 
 
 if __name__ == "__main__":

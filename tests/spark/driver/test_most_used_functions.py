@@ -100,8 +100,8 @@ def calls() -> Calls:
 
 
 def table(spark: SparkSession) -> str:
-    """The functions by subject, and where they run."""
-    rows = ["| subject | in the level | of some arguments only | by Spark |", "|---|---|---|---|"]
+    """By subject, those that do not always run in the level."""
+    rows = ["| subject | in the level for some arguments | by Spark |", "|---|---|---|"]
     with settings(spark, spark_sql_session_timeZone="UTC"):
         frame = spark.createDataFrame([], SCHEMA)
         for subject, named in calls().items():
@@ -109,12 +109,12 @@ def table(spark: SparkSession) -> str:
             texts = [text for some in named.values() for text in some if not text.startswith("explode(")]
             known = {text: not isinstance(found, str) for text, found in read(frame, texts).items()}
             verdicts = {name: {known.get(text, True) for text in some} for name, some in named.items()}
-            listed = (
-                sorted(name for name, each in verdicts.items() if each == it) for it in ({True}, {True, False}, {False})
-            )
-            rows.append(
-                f"| {subject} | " + " | ".join(", ".join(f"`{name}`" for name in some) for some in listed) + " |"
-            )
+            listed = [
+                ", ".join(f"`{name}`" for name in sorted(verdicts) if verdicts[name] == it)
+                for it in ({True, False}, {False})
+            ]
+            if any(listed):
+                rows.append(f"| {subject} | " + " | ".join(listed) + " |")
     return "\n".join(rows) + "\n"
 
 
@@ -124,7 +124,7 @@ def test_they_are_functions_of_pyspark() -> None:
     assert [name for name in names if not hasattr(pyspark.sql.functions, name)] == []
 
 
-def test_the_page_says_where_each_of_the_most_used_functions_runs(spark: SparkSession) -> None:
+def test_the_page_says_which_of_the_most_used_functions_do_not_always_run_in_the_level(spark: SparkSession) -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page[page.index(BEGIN) + len(BEGIN) : page.index(END)] == table(spark), (
         "python -m tests.spark.driver.test_most_used_functions writes it"
