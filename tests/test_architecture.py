@@ -43,13 +43,13 @@ WITH_JVM = frozenset(
     {
         "watersmeet._spark.columns",
         "watersmeet._spark.metrics.query_facts",
-        "watersmeet._spark.metrics.observed",
+        "watersmeet._spark.query.progress",
         "watersmeet._spark.batches.batches",
         "watersmeet._spark.checkpoint.folders",
     }
 )
 # What needs no session.
-WORKERS_PYSPARK = ("pyspark.sql.types", "pyspark.errors")
+WORKERS_PYSPARK = ("pyspark.sql.types", "pyspark.errors", "pyspark.accumulators")
 # Ways past the public API, which Spark Connect and managed Spark do not have.
 JVM_NAMES = frozenset(
     {"py4j", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_jsq", "_jc", "_jreader", "_jwrite", "_jconf"}

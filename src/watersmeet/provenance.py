@@ -36,6 +36,7 @@ from watersmeet._spark.checkpoint.record import started_in
 from watersmeet._spark.journal import Journal
 from watersmeet._spark.session import check_session
 from watersmeet._spark.stores.read import read_state
+from watersmeet._worker.counts import Counts
 from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type, loosened
@@ -357,7 +358,7 @@ def _in_order(read: Sequence[JournalFrame], topology: Local) -> tuple[Int64s, In
 def _moves(frame: pa.Table, topology: Local) -> Int64s:
     """The time that each record moves its partition to; the lowest number where it moves none."""
     frame = numbered_steps(frame, np.arange(len(frame)))
-    stamped = topology.pack._prepared(loosened(frame), Clock())
+    stamped = topology.pack._prepared(loosened(frame), Clock(), Counts())
     times = np.full(len(frame), _NO_TIME)
     times[ints(stamped, "offset")] = ints(stamped, "time")
     return times
@@ -492,8 +493,8 @@ class WatchedRun(QuietRun):
     def take_directly(self, frame: pa.Table) -> None:
         """Note the rows that come to operators from the sources, and run no operator."""
         drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
-        wire = self._counted(self.topology.pack.packed(frame, Clock(), drops), drops)
-        for label, blobs in by_label(wire).items():
+        wire = self.topology.pack.packed(frame, Clock(), drops, Counts())
+        for label, blobs in by_label(list(wire)).items():
             self._arrives(label, blobs)
 
     def arrivals(self, operator: int) -> Arrivals:

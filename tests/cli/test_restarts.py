@@ -12,10 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from watersmeet import errors
-from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.query.failures import kafka_failure, translate
 from watersmeet._spark.query.restarts import WITHIN, Restarts, may_pass
-from watersmeet._worker.wire import Measures
 from watersmeet._worker.writers.kafka_client import NO_RETURN
 from watersmeet.cli.commands import main
 from watersmeet.cli.run import check_accepted, read_config
@@ -171,7 +170,7 @@ def test_the_limit_comes_from_the_file_or_the_command_line_and_is_checked(tmp_pa
 
 @pytest.mark.parametrize(("refused", "ends"), [(3, True), (2, False)])
 def test_a_run_ends_with_an_error_if_all_records_of_an_input_were_refused(refused: int, ends: bool) -> None:
-    counted = Totals(Counted((), Measures(0, (), {}, frozenset()))).metrics(active=False, at_ms=0)
+    counted = Totals(CountedPlan(())).metrics(active=False, at_ms=0)
     drops = {("orders", "undecodable"): refused, ("orders", "null_key"): 3, ("others", "dead_letter"): 3}
     now = replace(counted, consumed={"orders": 3, "rest": 0}, drops=drops)
     if not ends:

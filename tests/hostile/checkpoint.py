@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from watersmeet._spark.checkpoint import record, spark_logs
 from watersmeet._spark.checkpoint.folders import on_this_machine
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFacts, look
 from watersmeet._spark.metrics import lifetime
-from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._worker.wire import Measure, Measures
+from watersmeet._spark.metrics.totals import CountedPlan, Totals
+from watersmeet._worker.counts import Counts, Measure
 
 
 def checkpoint_files(chance: random.Random, number: int) -> str:
@@ -50,9 +51,8 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
 def _totals() -> Totals:
     """Numbers of two batches."""
     names = (Measure("consumed", "left"), Measure("rows", "t"))
-    totals = Totals(Counted((), Measures(0, names, {}, frozenset())))
-    body = {**totals.as_json(), "first": 0, "last": 1, "batches": 2, "drops": [["n", "late", 3]]}
-    return Totals.of_json(json.loads(json.dumps(body)))
+    counts = Counts(Counter({("n", "late"): 3}), sizes={(names[1], 7): 40})
+    return Totals(CountedPlan(names), counts, batches=2, first=0, last=1)
 
 
 def _told(place: Checkpoint) -> Any:
@@ -60,7 +60,7 @@ def _told(place: Checkpoint) -> Any:
     planned = spark_logs.last_planned(place.folder, 0)
     ends = spark_logs.last_committed(place.folder)
     numbers = lifetime.read(place)
-    return found.last, found.batches, planned, ends, None if numbers is None else numbers.totals.as_json()
+    return found.last, found.batches, planned, ends, None if numbers is None else numbers.totals.to_json()
 
 
 def _sealed_text(chance: random.Random, text: str) -> bytes:

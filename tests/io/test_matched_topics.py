@@ -22,6 +22,7 @@ from watersmeet._spark.checkpoint.record import TOPICS, carried_offsets
 from watersmeet._spark.query.failures import kafka_failure
 from watersmeet._spark.sources import sources
 from watersmeet._spark.sources import topics as partitions
+from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.writers import kafka_client
 
 KAFKA = wm.Kafka("host:1", starting_offsets="latest")
@@ -89,7 +90,6 @@ def test_a_topic_that_no_pattern_reads_any_more_may_be_made_anew(monkeypatch: py
     monkeypatch.setattr(pattern_topics, "asking", asking)
     lines: list[Mapping[str, Any]] = []
     files = SimpleNamespace(append=lambda folder, line: lines.append(json.loads(line)))
-    files.spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None))
     place: Any = SimpleNamespace(
         folder=files,
         place=SimpleNamespace(text=lambda path: 'v1\n{}\n{"orders-a":{"0":1}}'),
@@ -105,8 +105,8 @@ def test_a_topic_that_no_pattern_reads_any_more_may_be_made_anew(monkeypatch: py
             numbers()
         return
     made = numbers()
-    made.before(1)
-    made.before(2)
+    made.before(BatchRequest(1))
+    made.before(BatchRequest(2))
     # its id is forgotten, once: a pattern that reads it later may find another
     assert lines == [{"batch": 1, "joined": {}, "gone": ["returns-a"], "ids": {}}]
 

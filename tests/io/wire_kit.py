@@ -47,8 +47,8 @@ class Wire:
                 rows = pa.table({**columns, "key": batch.column(part.key), "value": batch.column(part.value)})
                 rows = rows if part.where is None else rows.filter(part.where(batch))
                 if len(rows):
-                    yield from wire_batches([(number, number, row_sizes.encode(rows), 0)])
-        yield from wire_batches([(len(self.parts), END, b"", 0)])
+                    yield from wire_batches([(number, number, row_sizes.encode(rows))])
+        yield from wire_batches([(len(self.parts), END, b"")])
 
 
 def wired(frame: DataFrame, *parts: Part) -> DataFrame:

@@ -328,7 +328,7 @@ def test_topics_are_decoded_by_spark_only_where_a_function_of_sparks_asks_for_it
         b.stream("t", key="string", value="string").map_values(mapper).to("out")
         physical = b.build().physical
         rows = kafka_topics.topic_rows(records, list(enumerate(physical.plan.sources)), headers=False)
-        layout = SparkLayout(Labels(1, target_count(physical)), 1, None, False, False, lambda frame, *_: frame)
+        layout = SparkLayout(Labels(1, target_count(physical)), 1, None, False, False)
         compile_plan(physical, [Scan(rows, tuple(s.name for s in physical.plan.sources))], layout)
         return "frame" in vars(rows)
 

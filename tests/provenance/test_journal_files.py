@@ -8,7 +8,6 @@ import math
 import time
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +21,6 @@ from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.provenance import Why
 
-SPARK: Any = SimpleNamespace(
-    sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None), conf=None, createDataFrame=None
-)
 DAY_MS = 86_400_000
 
 
@@ -47,7 +43,7 @@ def numbers(journal: Path) -> list[int]:
 
 def begun(journal: Path, keep_ms: int | None, guard: Any = lambda: None) -> StopBarrier:
     barrier = StopBarrier()
-    JournalWriter(SPARK, journal, keep_ms, guard).join(barrier)
+    JournalWriter(journal, keep_ms, guard).join(barrier)
     return barrier
 
 
@@ -126,11 +122,11 @@ def test_batches_that_are_too_old_leave_at_the_start_and_before_each_batch(
 
 def test_a_journal_and_patterns_need_threads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
-    place = Folder(SPARK, str(tmp_path))
+    nothing: Any = None
+    place = Folder(nothing, str(tmp_path))
     JournalWriter.joining(place, False, StopBarrier(), lambda: None)
     with pytest.raises(ConfigError, match="explain='1 day' does not work with PYSPARK_PIN_THREAD=false"):
         JournalWriter.joining(place, "1 day", StopBarrier(), lambda: None)
-    nothing: Any = None
     with pytest.raises(ConfigError, match=r"wm\.TopicPattern\(\.\.\.\) does not work with PYSPARK_PIN_THREAD=false"):
         TopicNumbers(nothing, [], nothing, nothing, allow_recreated=False)
 

@@ -33,6 +33,7 @@ from bench.studies.inputs.nested_column import AS_THEY_ARE, Chain, batches
 from bench.turn import session
 from bench.workloads.nested import Size, prepared
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
+from watersmeet._worker.counts import Measures
 from watersmeet._worker.wire import WIRE, Common, spread_labels
 
 FEW, SHORT, LONG = 1, 1, 4
@@ -79,12 +80,12 @@ def wire_rows(chain: Chain, megabytes: int, path: Path) -> None:
     labels = spread_labels(chain.physical, 4, 2).of_target(len(chain.physical.operators) - 1)
     count = max(len(labels), (megabytes << 20) // BLOB)
     rng = np.random.default_rng(1)
-    schema = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
+    schema = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary())])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for begin in range(0, count, 64):
             numbers = range(begin, min(count, begin + 64))
             blobs = [rng.bytes(BLOB if megabytes > FEW else 64) for _ in numbers]
-            columns = [[labels[number % len(labels)] for number in numbers], [0] * len(blobs), blobs, [0] * len(blobs)]
+            columns = [[labels[number % len(labels)] for number in numbers], [0] * len(blobs), blobs]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
@@ -92,7 +93,7 @@ def wire_rows(chain: Chain, megabytes: int, path: Path) -> None:
 def through(spark: SparkSession, chain: Chain, path: Path, levels: int) -> None:
     """The rows through so many levels without operators."""
     wire = spark.read.schema(WIRE).parquet(str(path))
-    common = Common(spread_labels(chain.physical, 4, 2), ())
+    common = Common(spread_labels(chain.physical, 4, 2), Measures.of(chain.physical))
     for _ in range(levels):
         level = LevelProcessor(LevelOperators({}, {}, {}), common)
         wire = wire.groupBy("label").transformWithStateInPandas(

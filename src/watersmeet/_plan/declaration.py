@@ -295,8 +295,6 @@ class OperatorDeclaration:
 
     Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
     """
-    ends: ClassVar[tuple[Reason, ...]] = ()
-    """Why it lets rows end, beside null keys and values and what sides say."""
     borrowed_side: ClassVar[int | None] = None
     """The side of its only table, if another operator may store that table for it; None if it must store its own."""
 

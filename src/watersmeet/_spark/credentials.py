@@ -1,23 +1,16 @@
-"""Counts of dropped records, and of all else that workers count: observed in the exchange, read from a query's progress
-(law 6).
-
-Packs and levels put rows without blob among the wire rows, each what one task or shard counted of one metric; here
-they are collected by Spark's `observe` and taken out. They are collected as a set, and their reader sums them:
-a task of a shuffle that runs again, since its output was lost, says the same once more.
-"""
+"""How settings with secrets reach tasks, and columns that name no line of the user's."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import utils
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from watersmeet._worker.process import SECRETS_PROPERTY, combined
 
@@ -49,65 +42,6 @@ def unnamed() -> Iterator[None]:
             previous = _inside.pop()
             if not _inside:
                 setattr(utils, _FLAG, previous)
-
-
-Metrics = tuple[tuple[str, str], ...]
-"""(node, reason) of each metric, by number."""
-PREFIX = "watersmeet_"
-_COUNTS = "counts"
-KEPT = 100
-"""Progresses that Spark keeps at least, while a topology runs: more than there are batches between two looks."""
-
-
-@unnamed()
-def counted(frame: DataFrame, observation: Any, metrics: Metrics) -> DataFrame:
-    """Wire rows with the counts among them observed (`_COUNTS`: place, metric, count) and taken out."""
-    is_count = F.col("blob").isNull()
-    if not metrics:
-        return frame.filter(~is_count)
-    count = F.struct(F.col("label").alias("place"), F.col("port").alias("metric"), "count")
-    counts = F.collect_set(F.when(is_count, count)).alias(_COUNTS)
-    return frame.observe(observation, counts).filter(~is_count)
-
-
-def drops_in(observed: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], int]:
-    """Counts by (node, reason) in the observed metrics of one progress; zeros left out."""
-    counts: dict[tuple[str, str], int] = {}
-    for name, row in observed.items():
-        if name.startswith(PREFIX):
-            add(counts, drops_of(row, metrics))
-    return counts
-
-
-def drops_of(row: Mapping[str, Any], metrics: Metrics) -> dict[tuple[str, str], int]:
-    """Counts by (node, reason) in one row of observed metrics."""
-    counts: dict[tuple[str, str], int] = {}
-    for entry in row[_COUNTS] or ():
-        if entry["metric"] < len(metrics):
-            add(counts, {metrics[entry["metric"]]: entry["count"]})
-    return counts
-
-
-def measured_in(observed: Mapping[str, Any], metrics: Metrics) -> Iterator[list[tuple[int, int, int]]]:
-    """The counts beside dropped records in one progress: (place, number, count), for each place of counting."""
-    for name, row in observed.items():
-        if name.startswith(PREFIX):
-            beside = [entry for entry in row[_COUNTS] or () if entry["metric"] >= len(metrics)]
-            yield [(entry["place"], entry["metric"], entry["count"]) for entry in beside]
-
-
-def add(total: dict[tuple[str, str], int], counts: Mapping[tuple[str, str], int]) -> None:
-    for metric, count in counts.items():
-        if count:
-            total[metric] = total.get(metric, 0) + count
-
-
-def total_of(parts: Iterable[Mapping[tuple[str, str], int]]) -> dict[tuple[str, str], int]:
-    """The sum of counts."""
-    total: dict[tuple[str, str], int] = {}
-    for part in parts:
-        add(total, part)
-    return total
 
 
 # How the Kafka client's settings, which may hold secrets, reach the tasks that write.

@@ -66,7 +66,7 @@ from watersmeet._worker.ended_rows import HEADERS, DeadLetterWriter
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.spark_worker import CHUNKS, SparkChunkStore
-from watersmeet._worker.wire import END, WIRE, Common, Labels, Tally, WireRow, output_port, spread_labels
+from watersmeet._worker.wire import END, WIRE, Common, Labels, WireRow, output_port, spread_labels
 from watersmeet.errors import ChangedTopology, FunctionError
 
 if TYPE_CHECKING:
@@ -203,16 +203,16 @@ class ReplacingProcessor(LevelProcessor):
         inputs = rows.get(target, {})
         if isinstance(role, Difference):
             counts, tables = differing_rows(context, role, inputs, state_of())
-            yield label, COUNTS, json.dumps(asdict(counts)).encode(), 0
+            yield label, COUNTS, json.dumps(asdict(counts)).encode()
             yield from in_blobs(tables, label, role.port)
             return
-        drops, tally, fused = DeadLetterWriter(), Tally(), self._operators.fused.get(target)
+        drops, fused = DeadLetterWriter(), self._operators.fused.get(target)
         results = run_anew(context, role, inputs, state_of(), drops)
         if fused is None:
             yield from in_blobs(results, label, output_port(target))
         else:
             for table in results:
-                yield from self._fused_rows(table, fused, shard, context, drops, tally)
+                yield from self._fused_rows(table, fused, shard, context, drops)
         _refuse_raised(drops)
 
 
@@ -249,7 +249,6 @@ def replacing_frame(
         cache_root=DEFAULT_CACHE,
         headers=physical.plan.headers,
         cases=False,
-        observe=lambda frame, *_: frame,
         processor=partial(ReplacingProcessor, dict(roles)),
     )
     return compile_levels(physical, wire, inputs, layout)
@@ -288,7 +287,6 @@ class ReplacedTables:
             F.coalesce("label", F.lit(0)).alias("label"),
             F.lit(BEGIN).alias("port"),
             F.lit(b"").alias("blob"),
-            F.lit(None).cast("long").alias("count"),
         )
         inputs = self._inputs()
         frame = replacing_frame(self.physical, start_rows, inputs, (labels, self.facts.tasks), self._roles)
@@ -327,7 +325,7 @@ class ReplacedTables:
 
     def _with_ends(self, wire: DataFrame, labels: Labels) -> dict[str, Counter[str]]:
         """Write the rows to where the query reads them, with the ends that each batch's rows have behind them."""
-        ends = wire.sparkSession.createDataFrame([(label, END, b"", 0) for label in labels.ends], WIRE)
+        ends = wire.sparkSession.createDataFrame([(label, END, b"") for label in labels.ends], WIRE)
         rows = wire.filter(F.col("port") != COUNTS).unionByName(ends)
         rows.coalesce(self.facts.tasks).write.mode("overwrite").parquet(self.target.below(PLACE).path)
         counts: dict[str, Counter[str]] = {}

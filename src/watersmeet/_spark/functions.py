@@ -333,7 +333,7 @@ def _place(frame: FrameType, instruction: int, line: int) -> SourcePlace:
         return SourcePlace(code.co_filename, line, names=names)
     lines = linecache.getlines(code.co_filename)
     text = ast.get_source_segment("".join(lines), chain[0]) or ""
-    return SourcePlace(code.co_filename, start, shortened(text), chain[0], tuple(chain[1:]), names)
+    return SourcePlace(code.co_filename, start, short_text(text), chain[0], tuple(chain[1:]), names)
 
 
 @lru_cache(maxsize=8)
@@ -367,7 +367,7 @@ def _holds(node: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> bool:
     return (node.lineno, node.col_offset) <= start and end <= last  # type: ignore[attr-defined]
 
 
-def shortened(text: str) -> str:
+def short_text(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}..."
 
@@ -452,7 +452,7 @@ def identity_slip(function: Callable[..., Any]) -> Slip | None:
     for node in ast.walk(next(own_nodes, ast.Module([], []))):
         word = _asked_for(node, asked)
         if word is not None:
-            place = SourcePlace(code.co_filename, getattr(node, "lineno", 0), shortened(ast.unparse(node)))
+            place = SourcePlace(code.co_filename, getattr(node, "lineno", 0), short_text(ast.unparse(node)))
             return _slip(place, f"uses Python's {word} on", {**BUILTINS, **CONDITIONS}[word])
     return None
 
@@ -561,8 +561,8 @@ def _node_text(node: ast.AST, place: SourcePlace) -> str:
     """A node as text; of a statement, its condition."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
         word = "if" if isinstance(node, ast.If | ast.IfExp) else type(node).__name__.lower()
-        return shortened(f"{word} {ast.unparse(node.test)}")
-    return shortened(ast.unparse(node)) if isinstance(node, ast.expr) else place.text
+        return short_text(f"{word} {ast.unparse(node.test)}")
+    return short_text(ast.unparse(node)) if isinstance(node, ast.expr) else place.text
 
 
 def _call(place: SourcePlace | None) -> ast.Call | None:

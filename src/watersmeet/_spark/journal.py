@@ -19,12 +19,12 @@ from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._spark.session import check_threads
-from watersmeet._worker.pack import PROPERTY, SUFFIX
+from watersmeet._worker.pack import SUFFIX
+from watersmeet._worker.task_reports import BatchRequest
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.windows import Duration, duration_ms
 
@@ -69,7 +69,6 @@ def ended_ms(folder: Path) -> int | None:
 class JournalWriter:
     """Brackets each batch of a query."""
 
-    spark: SparkSession  # the session
     folder: Path  # the journal's
     keep_ms: int | None  # how long batches are kept; None: for ever
     guard: Callable[[], None]  # raises where the checkpoint is another query's
@@ -98,7 +97,7 @@ class JournalWriter:
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
         keep_ms = None if explain is True else duration_ms(explain, "explain")
-        return partial(cls(place.spark, folder, keep_ms, guard).join, barrier)
+        return partial(cls(folder, keep_ms, guard).join, barrier)
 
     def join(self, barrier: StopBarrier) -> None:
         """Have the barrier call this object before and after each batch, and remove what is too old."""
@@ -106,16 +105,16 @@ class JournalWriter:
         self._expire()
         barrier.join(self._start, self._end)
 
-    def _start(self, batch: int) -> None:
+    def _start(self, request: BatchRequest) -> None:
         # who was passed by removes nothing: the batch is another query's now
         self.guard()
-        folder = self.folder / str(batch)
+        folder = self.folder / str(request.batch)
         # one that was broken off
-        while self._batches and self._batches[-1][0] >= batch:
+        while self._batches and self._batches[-1][0] >= request.batch:
             self._batches.pop()
         remove(folder)
         folder.mkdir(parents=True)
-        self.spark.sparkContext.setLocalProperty(PROPERTY, str(folder))
+        request.journal = str(folder)
         self._expire()
 
     def _end(self, batch: int) -> None:

@@ -34,7 +34,6 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from watersmeet._spark.credentials import KEPT
 from watersmeet._spark.machine import (
     SessionConfig,
     check_machine,
@@ -143,6 +142,8 @@ _EFFECTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.c
 """The user's own, on which the results of functions depend."""
 
 _PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
+_PROGRESSES = 100
+"""That Spark keeps at least, while a topology runs: more than there are batches between two looks."""
 _starting = threading.RLock()
 """Settings belong to a session: of two starts at once one would run under the other's, and leave them behind."""
 
@@ -203,7 +204,7 @@ def query_settings(
     """
     with _starting:
         settings: dict[str, str | None] = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
-        settings[_PROGRESS] = str(max(KEPT, int(spark.conf.get(_PROGRESS, "100") or 0)))
+        settings[_PROGRESS] = str(max(_PROGRESSES, int(spark.conf.get(_PROGRESS, "100") or 0)))
         is_local, manager = on_this_disk(checkpoint), spark.conf.get(FILE_MANAGER, None)
         if file_manager is not None:
             settings[FILE_MANAGER] = file_manager

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import (
     Clock,
-    Drops,
     Outlet,
     RoutedBatch,
     Watermark,
@@ -46,6 +45,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._plan.reasons import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._worker import process
+from watersmeet._worker.counts import Counts, count_source, note_absent
 from watersmeet._worker.ended_rows import (
     DeadLetterWriter,
     OnError,
@@ -59,9 +59,21 @@ from watersmeet._worker.ended_rows import (
 )
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.decode import Deserializers
-from watersmeet._worker.process import SPOOL, give_back, say, settle, take_topics
+from watersmeet._worker.process import SPOOL, give_back, say, settle
 from watersmeet._worker.spill import LARGE, in_order
-from watersmeet._worker.wire import END, Common, Labels, PeekCall, Tally, WireRow, operator_of, packed, rooted, show
+from watersmeet._worker.task_reports import BatchRequest, TaskReport
+from watersmeet._worker.wire import (
+    END,
+    Common,
+    Labels,
+    PeekCall,
+    WireRow,
+    counting_bytes,
+    operator_of,
+    packed,
+    rooted,
+    show,
+)
 from watersmeet.errors import SourceError
 from watersmeet.windows import LONGEST_MS
 
@@ -230,11 +242,9 @@ def _explain(timestamps: pa.Array, errors: Mapping[int, Exception], row: int) ->
 
 # The input records of a batch, as tasks write them into the journal of a query that explains its tables.
 #
-# The driver asks with a property of the job, which names the batch's folder; without it nothing is done. A task's file
-# has its name only when it is whole, and a task that runs again writes the same once more. Plain Arrow (law 5).
+# The driver's request names the batch's folder; without it nothing is done. A task's file has its name only when it is
+# whole, and a task that runs again writes the same once more. Plain Arrow (law 5).
 
-PROPERTY = "watersmeet.journal"
-"""The job's property that names the folder of the batch."""
 SUFFIX = ".arrow"
 
 
@@ -248,7 +258,7 @@ class JournalFile:
     @classmethod
     def begun(cls, roots: Mapping[int, str], *, snapshot: bool) -> JournalFile | None:
         """The file for rows of these sources; None where nobody asks for it."""
-        folder = process.job_property(PROPERTY)
+        folder = BatchRequest.of_task().journal
         if not folder:
             return None
         kind = "snapshot" if snapshot else "records"
@@ -272,7 +282,7 @@ class JournalFile:
             os.replace(self._beside, self.path)
 
 
-WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary()), ("count", pa.int64())])
+WIRE_ARROW = pa.schema([("label", pa.int32()), ("port", pa.int32()), ("blob", pa.binary())])
 PACK_ROWS = 65_536
 """Rows gathered before blobs are cut: enough that a blob's fixed cost does not matter, and not more."""
 PACK_BYTES = 256 << 20
@@ -314,36 +324,34 @@ class Pack:
     outliving: Mapping[int, OnError] = field(default_factory=dict)
     # gives records their times, where these are not their own
     extraction: Extraction = field(default_factory=Extraction)
+    step: str = "pack"  # its name among the packings of the plan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         settle()
-        take_topics()
-        drops, tally, clock = DeadLetterWriter(self.common.dead_letters), Tally(), Clock()
+        BatchRequest.of_task().take_topics()
+        drops, counts, clock = DeadLetterWriter(self.common.dead_letters), Counts(), Clock()
         journal = JournalFile.begun(self.stage.roots, snapshot=self.snapshot) if self.sources else None
         for gathered in self._gathered(batches):
             if journal is not None:
                 journal.write(gathered)
-            yield from wire_batches(self.packed(gathered, clock, drops, tally))
+            yield from wire_batches(self.packed(gathered, clock, drops, counts))
             yield from _passed_on(gathered)
         if journal is not None:
             journal.end()
-        yield from wire_batches(count_rows(drops, self.common.metrics, process.partition()))
-        if self.common.measures:
-            yield from wire_batches(self.common.measures.wire(tally, process.partition()))
         if self.sources:
             yield from wire_batches(ends_for_all_tasks(self.common.labels))
+        counts.drops.update(drops)
+        TaskReport(counts).send(self.common.reports, self.step)
         give_back()
 
-    def packed(
-        self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, tally: Tally | None = None
-    ) -> Iterator[WireRow]:
+    def packed(self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, counts: Counts) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then the rows of time."""
         try:
-            frame = self._prepared(loosened(gathered), clock, tally)
+            frame = self._prepared(loosened(gathered), clock, counts)
         except TooManyRows as many:
             for part in many.slices(gathered):
-                yield from self.packed(part, clock, drops, tally)
+                yield from self.packed(part, clock, drops, counts)
             return
         if self.sources:
             drops.refused(frame, self.stage.roots, self.stage.dead_letters)
@@ -351,15 +359,10 @@ class Pack:
             frame, self.stage.outlets, self.common.labels.counts, self.stage.slots, drops, self.common.encodings
         )
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.counts))
-        if self.common.measures and tally is not None:
-            routed = self.common.measures.produced(routed, tally)
-            self.common.measures.consumed(
-                frame, self.stage.roots if self.sources else {}, self.stage.dead_letters, tally
-            )
-        rows = wire_rows(routed, self.common.labels)
-        if self.common.measures and tally is not None:
-            rows = self.common.measures.sent(rows, tally)
-        yield from rows
+        if self.sources:
+            count_source(frame, self.stage.roots, self.stage.dead_letters, BatchRequest.of_task().begun_ms, counts)
+        routed = self.common.measures.produced(routed, counts)
+        yield from counting_bytes(wire_rows(routed, self.common.labels), counts)
         yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.counts), self.common.labels)
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -369,13 +372,13 @@ class Pack:
             batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.stage.roots.values())))
         )
 
-    def _prepared(self, frame: pa.Table, clock: Clock, tally: Tally | None = None) -> pa.Table:
+    def _prepared(self, frame: pa.Table, clock: Clock, counts: Counts) -> pa.Table:
         if self.sources:
             refuse_large(frame, self.stage.roots)
         if self.deserializers:
             arguments, frame = frame, self.deserializers(frame)
-            if self.common.measures and tally is not None:
-                self.common.measures.absent(self.deserializers.absent(arguments, frame), self.stage.roots, tally)
+            if BatchRequest.of_task().absent:
+                note_absent(self.deserializers.absent(arguments, frame), self.stage.roots, counts)
             # what is kept as it came may be there twice
             refuse_large(
                 frame.drop_columns([name for name, _ in self.deserializers.dead_letter_columns]), self.stage.roots
@@ -483,7 +486,6 @@ def _passed_on(frame: pa.Table) -> Iterator[pa.RecordBatch]:
         return
     rows = frame.select(["label", "port", "blob"]).filter(frame.column("blob").is_valid())
     if len(rows):
-        rows = rows.append_column("count", pa.nulls(len(rows), pa.int64()))
         yield from rows.cast(WIRE_ARROW).to_batches()
 
 
@@ -499,25 +501,12 @@ def wire_rows(routed_batches: Iterable[RoutedBatch], labels: Labels) -> Iterator
             )
         label = labels.label(routed_batch.target, routed_batch.shard)
         for content in blobs:
-            yield label, routed_batch.port, content, 0
-
-
-def count_rows(drops: Drops, metrics: Sequence[tuple[str, str]], place: int) -> Iterator[WireRow]:
-    """Counts of dropped records as rows for `counting`; metrics are (node, reason) by number.
-
-    Parameters
-    ----------
-    drops : all that one place has counted in the batch.
-    place : the number of the task, or the label: a task that runs again says the same of it, and counts once.
-    """
-    for metric, count in drops.items():
-        if count:
-            yield place, metrics.index(metric), None, count
+            yield label, routed_batch.port, content
 
 
 def ends_for_all_tasks(labels: Labels) -> Iterator[WireRow]:
     for label in labels.ends:
-        yield label, END, b"", 0
+        yield label, END, b""
 
 
 def wire_batches(rows: Iterable[WireRow]) -> Iterator[pa.RecordBatch]:
@@ -539,7 +528,7 @@ def _batched(rows: Iterable[WireRow], limit: int) -> Iterator[list[WireRow]]:
     size = 0
     for row in rows:
         buffer.append(row)
-        size += len(row[2] or b"")
+        size += len(row[2])
         if size >= limit or len(buffer) == WIRE_ROWS:
             yield buffer
             buffer, size = [], 0
@@ -557,9 +546,9 @@ def _wire_batch(rows: Sequence[WireRow]) -> pa.RecordBatch:
 def _wire_frame(rows: Sequence[WireRow]) -> pd.DataFrame:
     import pandas as pd  # only a level needs it, and it takes a fifth of the time of `import watersmeet`
 
-    label, port, content, count = zip(*rows, strict=True)
+    label, port, content = zip(*rows, strict=True)
     numbers = {"label": np.array(label, dtype=np.int32), "port": np.array(port, dtype=np.int32)}
-    return pd.DataFrame({**numbers, "blob": pd.Series(content, dtype=object), "count": np.array(count, dtype=np.int64)})
+    return pd.DataFrame({**numbers, "blob": pd.Series(content, dtype=object)})
 
 
 def wide_schema_names(slots: int, *, visible: bool) -> tuple[str, ...]:

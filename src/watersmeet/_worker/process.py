@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark import TaskContext
 
-from watersmeet._engine.rows import TOPICS, Topics
 from watersmeet.errors import ConfigError
 
 CACHE, SPOOL = range(2)
 """What there may be to say."""
 _SAID = mmap.mmap(-1, 2)
 """A byte for each, shared by the processes that are forked from this one: whether one of them has said it."""
+_BATCH = "streaming.sql.batchId"
+"""Spark's name for the number of the batch, in what it tells its tasks."""
 KEPT_BYTES = 48 << 20
 """What a worker keeps for its next task beside what it began with: the batches of a trickle never need more."""
 
@@ -157,6 +158,12 @@ def job_property(name: str) -> str | None:
     return context.getLocalProperty(name) if context else None
 
 
+def batch_number() -> int | None:
+    """The number of the task's batch; None where Spark does not say it (PYSPARK_PIN_THREAD=false), and outside one."""
+    number = job_property(_BATCH)
+    return int(number) if number else None
+
+
 # How a task puts the two halves of a client's settings together: one came with its function, one with its job.
 #
 # `_spark/credentials.py` splits them, and says why.
@@ -183,24 +190,6 @@ def received(half: bytes, name: str = SECRETS_PROPERTY) -> dict[str, Any]:
 def combined(left: bytes, right: bytes) -> bytes:
     """The bytes of two halves put together, or a half of bytes and the other half."""
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
-
-
-# The topics of patterns, as the driver tells a batch's tasks: a property of the job, since others may join.
-
-PATTERN_TOPICS_PROPERTY = "watersmeet.topics"
-"""The job's property that has them."""
-
-
-def as_property(topics: Topics) -> str:
-    """The property that `take_topics` reads."""
-    return json.dumps({str(source): list(names) for source, names in topics.items()})
-
-
-def take_topics() -> None:
-    """Know them in this task; without the property nothing changes."""
-    text = job_property(PATTERN_TOPICS_PROPERTY)
-    if text:
-        TOPICS.set({int(source): names for source, names in json.loads(text).items()})
 
 
 # Files and folders that must outlive a loss of power: written through to the disk.

@@ -45,7 +45,7 @@ from watersmeet._spark.session import check_session
 from watersmeet.api.topology import Topology, check_topology
 from watersmeet.errors import TopologyError
 from watersmeet.hints import answering
-from watersmeet.testing.runs import BoundedRun, Drops_bounded_run, Header, Inlet, LocalRun, NotInProcess, Piped, local
+from watersmeet.testing.runs import BoundedRun, Header, Inlet, LocalRun, NotInProcess, Piped, local
 from watersmeet.testing.stores import Entry, EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from watersmeet.windows import Duration, duration_ms
@@ -248,9 +248,9 @@ class TopologyTestDriver:
         return self._why_spark
 
     @property
-    def drops(self) -> Drops_bounded_run:
+    def drops(self) -> dict[tuple[str, str], int]:
         """Records dropped in the last run, by (operator, reason), over all cases."""
-        return self._run.drops
+        return dict(self._run.drops)
 
     def get_store(
         self, name: str, *, case: str = ""

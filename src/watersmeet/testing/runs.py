@@ -7,7 +7,7 @@ for a topology. A run takes in what was piped since the last one (law 1: results
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import BinaryType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import PARTITION, Clock, Drops, ShardCounts, clock_batches
+from watersmeet._engine.exchange import PARTITION, Clock, ShardCounts, clock_batches
 from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._engine.rows import (
     AT_FIRST,
@@ -42,14 +42,15 @@ from watersmeet._plan.physical import Physical
 from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._spark import session
 from watersmeet._spark.columns import special
-from watersmeet._spark.credentials import Metrics, add, counted, drops_of
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan, context_of
 from watersmeet._spark.dataflow.fusion import Fusion, started_engines
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
 from watersmeet._spark.dataflow.stage import extractors_of, packed_stage, roots_of
 from watersmeet._spark.formats import Unfit, check_zones, fitted
+from watersmeet._spark.metrics.lifetime import BatchReports
 from watersmeet._spark.query.failures import raised
 from watersmeet._spark.sources.rows import Scan
+from watersmeet._worker.counts import Counts, Measures
 from watersmeet._worker.ended_rows import (
     HEADERS,
     BadRecordOrigin,
@@ -64,8 +65,8 @@ from watersmeet._worker.formats.connect import AbsentColumns
 from watersmeet._worker.formats.decode import Deserializer
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.pack import Extraction, Pack, wire_rows
-from watersmeet._worker.process import PATTERN_TOPICS_PROPERTY, as_property
-from watersmeet._worker.wire import Common, Exits, Labels, WireRow, encodings_of, metric_names, target_count
+from watersmeet._worker.task_reports import PROPERTY, BatchRequest
+from watersmeet._worker.wire import Common, Exits, Labels, WireRow, encodings_of, target_count
 from watersmeet.errors import SourceError, TopologyError
 from watersmeet.testing.stores import Entry, StoredTable, arrow_rows, python_rows, stores_of
 
@@ -381,7 +382,8 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         reasons = [refusal.why for refusal in fusion.at_sources.values() if refusal is not None]
         return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
-    common = Common(labels, metric_names(physical), None, dead_letter_routes(physical, piped=True), encodings)
+    routes = dead_letter_routes(physical, piped=True)
+    common = Common(labels, Measures.of(physical), dead_letters=routes, encodings=encodings)
     pack = Pack(
         stage=packed_stage(physical, stage, 0),
         common=common,
@@ -429,7 +431,7 @@ class LocalRun:
 
     def __init__(self, topology: Local) -> None:
         self.topology = topology
-        self.drops: dict[tuple[str, str], int] = {}
+        self.drops = Counter[tuple[str, str]]()
         self.stores: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self._ran: list[int] = []
         self._batches = 0
@@ -478,7 +480,7 @@ class LocalRun:
         for (case, sink), records in results.items():
             self._results[case, sink] += [self._reposition(record, ran[case]) for record in records]
         self._batches += 1
-        add(self.drops, drops)
+        self.drops.update(+drops)
 
     def _reposition(self, record: Collected, ran: int) -> Collected:
         """A result behind those of the batches before; what the wall clock let go is of the last record before it."""
@@ -511,15 +513,17 @@ class LocalRun:
         return self._packed(self.topology.form.frame(new), drops)
 
     def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> _Results:
-        wire = self._counted(self.topology.pack.packed(frame, Clock(), drops), drops)
+        wire = self.topology.pack.packed(frame, Clock(), drops, Counts())
         return self._through([*self._clock_rows(), *wire], drops)
 
     def _through(self, wire: list[WireRow], drops: DeadLetterWriter) -> _Results:
         for level in self.topology.levels:
             rows: list[WireRow] = []
+            level.begin_task()
             for label, blobs in by_label(wire).items():
                 self._arrives(label, blobs)
-                rows += self._counted(level.ran(label, iter(blobs), partial(self._state, label)), drops)
+                rows += level.ran(label, iter(blobs), partial(self._state, label))
+            drops.update(level.counts.drops)
             wire = rows
         return dict(self._collected(wire))
 
@@ -529,21 +533,11 @@ class LocalRun:
     def _state(self, label: int) -> State:
         return State(self.stores[label], None)
 
-    def _counted(self, rows: Iterator[WireRow], drops: Drops) -> list[WireRow]:
-        """The rows without counts, which are added up."""
-        data_rows: list[WireRow] = []
-        for row in rows:
-            if row[2] is None:
-                drops[self.topology.pack.common.metrics[row[1]]] += row[3]
-            else:
-                data_rows.append(row)
-        return data_rows
-
     def _collected(self, wire: list[WireRow]) -> Iterator[tuple[tuple[int, str], list[Collected]]]:
         tables: dict[tuple[int, str], list[pa.Table]] = defaultdict(list)
-        for label, port, content, _ in wire:
+        for label, port, content in wire:
             case = self._exits.labels.place(label)[1] // self._exits.labels.shards
-            tables[(case, self._exits.names[self._exits.ports[port]])].append(row_sizes.decode(content or b""))
+            tables[(case, self._exits.names[self._exits.ports[port]])].append(row_sizes.decode(content))
         for (case, sink), parts in tables.items():
             yield (case, sink), self._results_of(sink, stacked(parts))
 
@@ -566,8 +560,8 @@ class LocalRun:
 def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
     """The blobs of wire rows, with their ports, by label."""
     blobs: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for label, port, content, _ in wire:
-        blobs[label].append((port, content or b""))
+    for label, port, content in wire:
+        blobs[label].append((port, content))
     return blobs
 
 
@@ -576,7 +570,6 @@ def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
 # What `watersmeet.testing.driver` runs on. All inputs of a case form one source partition; the case number
 # travels beside the position and gives each case shards of its own, so hundreds of cases share one run.
 
-Drops_bounded_run = dict[tuple[str, str], int]
 TASKS = 2
 SETTINGS = {
     # a session's own are for large data: 200 tasks an exchange take minutes over a handful of records
@@ -603,7 +596,7 @@ class BoundedRun:
     physical: Physical
     shards: int
     headers: bool
-    drops: Drops_bounded_run = field(default_factory=dict)
+    drops: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
@@ -613,32 +606,24 @@ class BoundedRun:
     def _run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         self.drops = {}
         if TOPICS.get():
-            self.spark.sparkContext.setLocalProperty(PATTERN_TOPICS_PROPERTY, as_property(TOPICS.get()))
+            self.spark.sparkContext.setLocalProperty(PROPERTY, BatchRequest(topics=TOPICS.get()).to_json())
         # In Spark 4.1 a bounded stateful query finds its state coordinator only after this was touched.
         _ = self.spark.streams.active
-        observations: list[tuple[Observation, Metrics]] = []
-
-        def observe(frame: DataFrame, name: str, metrics: Metrics) -> DataFrame:
-            observation = Observation(name)
-            if metrics:
-                observations.append((observation, metrics))
-            return counted(frame, observation, metrics)
-
+        reports = BatchReports(self.spark)
         layout = SparkLayout(
             labels=Labels(self.shards, target_count(self.physical)),
             tasks=TASKS,
             cache_root=None,
             headers=self.headers,
             cases=True,
-            observe=observe,
+            reports=reports.accumulator,
         )
         names = tuple(source.name for source in self.physical.plan.sources)
         form = PipedFrame(self.physical, self.headers)
         frame = self.spark.createDataFrame(form.rows(cases), form.schema).coalesce(1)
         compiled = compile_plan(self.physical, [Scan(frame, names)], layout)
         results = self._collect(compiled, cases)
-        for observation, metrics in observations:
-            add(self.drops, drops_of(observation.get, metrics))
+        self.drops.update(reports.counts(None).drops)
         return results
 
     def _collect(

@@ -17,7 +17,6 @@ class Distinct(OperatorNode):
 
     stem = "distinct"
     in_place = True
-    ends = (REPEATED,)
 
     def reads(self, plan: Plan) -> Reads:
         """Records with a value."""

@@ -14,6 +14,7 @@ from watersmeet._engine.exchange import Move, Outlet, RoutedBatch
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.expressions.tree import Call, Literal, Operand
 from watersmeet._engine.rows import parts_by_position, position_columns, stacked
+from watersmeet._worker.counts import Measures
 from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
 from watersmeet._worker.pack import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
@@ -43,22 +44,17 @@ def test_a_large_routed_batch_is_sent_in_pieces_to_every_shard() -> None:
     sent = list(wire_rows([RoutedBatch(0, shard, 0, rows) for shard in range(2)], LABELS))
     assert len(sent) > 2
     for shard in range(2):
-        mine = [row_sizes.decode(content or b"") for label, _, content, _ in sent if label == LABELS.label(0, shard)]
+        mine = [row_sizes.decode(content) for label, _, content in sent if label == LABELS.label(0, shard)]
         assert pa.concat_tables(mine).combine_chunks() == rows
 
 
 def test_small_blobs_travel_together_and_large_ones_alone() -> None:
     small, large = b"x" * 100, b"y" * row_sizes.PIECE_BYTES
-    batches = list(wire_batches((n, 0, small, 0) for n in range(2 * WIRE_ROWS + 1)))
+    batches = list(wire_batches((n, 0, small) for n in range(2 * WIRE_ROWS + 1)))
     assert [len(batch) for batch in batches] == [WIRE_ROWS, WIRE_ROWS, 1]
     assert pa.Table.from_batches(batches)["label"].to_pylist() == list(range(2 * WIRE_ROWS + 1))
-    batches = list(wire_batches((n, 0, large, 0) for n in range(3)))
+    batches = list(wire_batches((n, 0, large) for n in range(3)))
     assert [len(batch) for batch in batches] == [1, 1, 1]
-
-
-def test_a_count_has_no_blob() -> None:
-    (batch,) = wire_batches([(-1, 3, None, 9), (0, 1, b"z", 0)])
-    assert batch.to_pydict() == {"label": [-1, 0], "port": [3, 1], "blob": [None, b"z"], "count": [9, 0]}
 
 
 def test_nothing_is_no_batch() -> None:
@@ -83,7 +79,7 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
             slots=1,
             roots={0: "t"},
         ),
-        common=Common(Labels(1, 1), (("t", "undecodable"),)),
+        common=Common(Labels(1, 1), Measures({}, frozenset())),
         sources=True,
         program=Program(((("f1_active", kept),),), "t"),
         deserializers=Deserializers(parts, whole=True),
@@ -92,10 +88,9 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
     records = {"root": [0] * 4, "ts": [1] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}
     batch = pa.RecordBatch.from_pydict({**records, "raw_key": [b"k"] * 4, "raw_value": values})
     rows = pa.Table.from_batches(pack(iter([batch]))).to_pylist()
-    (packed,) = [row_sizes.decode(row["blob"]) for row in rows if row["blob"] is not None]
+    (packed,) = [row_sizes.decode(row["blob"]) for row in rows]
     assert packed.column("offset").to_pylist() == [0, 3]
     assert packed.column("value").to_pylist() == [{"a": 1}] * 2
-    assert [row["count"] for row in rows if row["blob"] is None] == [1]
 
 
 def left(values: list[object], offsets: list[int]) -> bytes:
@@ -109,7 +104,7 @@ def test_rows_of_an_output_leave_in_order_and_numbered_and_those_of_others_are_l
     schema = pa.schema([("key", pa.int64()), ("value", pa.string()), ("sequence", pa.int64())])
     unpack_exits = UnpackExits(schema, Exits(Labels(1, 2), ("one", "two"), {5: 0, 6: 1}, 1), 0, 7)
     texts, numbers = left(["a", "c", "d"], [1, 3, 4]), left([7, None], [5, 2])
-    rows = unpack_exits(wire_batches([(1, 6, numbers, 0), (1, 5, left(["b"], [2]), 0), (1, 5, texts, 0)]))
+    rows = unpack_exits(wire_batches([(1, 6, numbers), (1, 5, left(["b"], [2])), (1, 5, texts)]))
     found = pa.Table.from_batches(rows).to_pydict()
     assert found["value"] == ["a", "b", "c", "d"]
     assert found["key"] == [0] * 4
@@ -129,9 +124,9 @@ def test_shards_that_are_put_into_order_together_leave_as_one_after_the_other(
         ports = (5, 6) if label % 4 == 0 else (5,)
         offsets = rng.permutation(5 * len(ports)).tolist()
         parts = {port: offsets[5 * number : 5 * number + 5] for number, port in enumerate(ports)}
-        given += [(label, port, left([label] * 5, offsets), 0) for port, offsets in parts.items()]
+        given += [(label, port, left([label] * 5, offsets)) for port, offsets in parts.items()]
         expected += [(label, offset) for offset in sorted(offsets)]
-    taken = shards.Shards(wire_batches([*given, (20, END, b"", 0)]), {**exits.ports})
+    taken = shards.Shards(wire_batches([*given, (20, END, b"")]), {**exits.ports})
     groups = list(taken)
     assert taken.ended
     assert len(groups) == {0: 20, 12: 15, 4_096: 10}[rows]

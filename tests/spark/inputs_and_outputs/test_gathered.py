@@ -18,6 +18,7 @@ from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange import Clock
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
 from watersmeet._worker import pack as gathered
+from watersmeet._worker.counts import Counts, Measures
 from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import WIRE_ARROW, ends_for_all_tasks
 from watersmeet._worker.spark_worker import Wire, straight
@@ -38,19 +39,20 @@ class InTasks(runs.LocalRun):
     def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> dict[tuple[int, str], list[Any]]:
         pack = self.topology.pack
         labels = pack.common.labels
-        wire = [*self._counted(pack.packed(frame, Clock(), drops), drops), *ends_for_all_tasks(labels)]
+        wire = [*pack.packed(frame, Clock(), drops, Counts()), *ends_for_all_tasks(labels)]
         for level in self.topology.levels:
             by_label: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-            for label, port, content, _ in wire:
-                by_label[label].append((port, content or b""))
+            for label, port, content in wire:
+                by_label[label].append((port, content))
             tasks = dict(zip(sorted(by_label), sparks_hash(np.array(sorted(by_label), np.int32)) % TASKS, strict=True))
             wire = []
             for task in range(TASKS):
                 mine = LevelProcessor(level._operators, level._common, gathers=self.gathers)
+                mine.begin_task()
                 for label in (label for label in sorted(by_label) if tasks[label] == task):
-                    ran = mine.ran(label, iter(by_label[label]), partial(self._state, label))
-                    wire += self._counted(ran, drops)
+                    wire += mine.ran(label, iter(by_label[label]), partial(self._state, label))
                 mine.close()
+                drops.update(mine.counts.drops)
             type(self).rows_sent += len(wire)
         return dict(self._collected([row for row in wire if row[1] != END]))
 
@@ -121,7 +123,10 @@ def test_a_task_sends_a_blob_to_each_shard_and_not_one_from_each_of_its_own(
 
 
 def test_a_task_that_ends_without_its_end_fails_and_loses_nothing() -> None:
-    level = LevelProcessor(LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), ()), gathers=True)
+    level = LevelProcessor(
+        LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), Measures({}, frozenset())), gathers=True
+    )
+    level.begin_task()
     level.close()
     level._gathered.add(0, pa.table({"key": [1]}))  # type: ignore[union-attr]
     with pytest.raises(WatersmeetError, match="results are left"):
@@ -148,12 +153,12 @@ class Utils:
         self.calls.append((mode, key, list(rows)))
         if mode == Modes.PROCESS_DATA:
             assert isinstance(rows, Wire)
-            yield key[0], 7, b"result", 0
+            yield key[0], 7, b"result"
 
 
 def sparks_function(utils: Utils) -> Any:
     """A function that holds what Spark's does."""
-    udf, stateful_processor_api_client, key_offsets, value_offsets = utils.called, object(), [0], [1, 2, 3, 4]
+    udf, stateful_processor_api_client, key_offsets, value_offsets = utils.called, object(), [0], [1, 2, 3]
     output_schema = type("Schema", (), {"fields": [type("Field", (), {"name": "_0"})()]})()
 
     def transform_with_state_func(split_index: int, batches: Any) -> Any:
@@ -171,7 +176,6 @@ def test_a_level_gets_the_rows_of_each_label_and_its_results_go_out_together(mon
             [
                 *(pa.array(each, pa.int32()) for each in (labels, labels, ports)),
                 pa.array(blobs, pa.binary()),
-                pa.array([0] * len(labels)),
             ],
             names=names,
         )
@@ -185,7 +189,7 @@ def test_a_level_gets_the_rows_of_each_label_and_its_results_go_out_together(mon
     ]
     assert [call[0] for call in utils.calls[3:]] == [Modes.PROCESS_TIMER, Modes.COMPLETE]
     assert [batch.num_rows for batch in given] == [3]
-    assert given[0].column("_0").to_pylist()[0] == {"label": 3, "port": 7, "blob": b"result", "count": 0}
+    assert given[0].column("_0").to_pylist()[0] == {"label": 3, "port": 7, "blob": b"result"}
 
 
 def test_a_processor_that_is_no_level_and_a_function_of_another_form_run_as_spark_has_them(

@@ -59,7 +59,7 @@ from watersmeet._spark.serving.replica import (
 )
 from watersmeet._spark.serving.servers import Servers
 from watersmeet._spark.stores.table_columns import StoreColumns
-from watersmeet._worker.served_changes import ServedChange
+from watersmeet._worker.task_reports import ServedChange
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError, WatersmeetError
 from watersmeet.provenance import Why
@@ -713,7 +713,7 @@ def _rewritten(replica: Replica, batch: int, count: int) -> list[ServedChange]:
     columns = [pa.array(hash_keys(keys)), keys, values, keys, pa.array([False] * count)]
     rows = pa.table(columns, names=layout.schema.names)
     rows = rows.cast(layout.schema).replace_schema_metadata(layout.stored.metadata).sort_by("hash")
-    return [ServedChange(batch, store.name, 0, (row_sizes.encode(rows),), None)]
+    return [ServedChange(store.name, 0, (row_sizes.encode(rows),), None)]
 
 
 def test_rows_that_the_last_batches_keep_are_within_the_bound_of_the_replica() -> None:
@@ -732,13 +732,13 @@ def test_rows_that_the_last_batches_keep_are_within_the_bound_of_the_replica() -
 
 def test_what_waits_to_be_applied_is_within_the_bound_of_the_replica() -> None:
     replica = standing(count=10_000)
-    change = ServedChange(8, "t", 0, (bytes(100_000),), None)
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *given: None))
+    change = ServedChange("t", 0, (bytes(100_000),), None)
+    reports: Any = None
     place: Any = SimpleNamespace(here=Path)
     for room, waits in ((1 << 20, True), (50_000, False)):
         replica.waiting = 0
         replica.max_bytes = replica.bytes + room
-        follower = Follower(spark, place, replica, lambda: True)
+        follower = Follower(reports, place, replica, lambda: True)
         follower._wait(EndedBatch(8, [change]))
         assert (follower._batches.get().changes is not None) is waits
 
@@ -755,9 +755,9 @@ def test_what_waits_is_counted_under_a_lock_by_both_threads(monkeypatch: pytest.
             super().__setattr__(name, value)
 
     replica = Counted(list(standing(count=1).stores.values()), 1 << 30)
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *given: None))
+    reports: Any = None
     place: Any = SimpleNamespace(here=Path)
-    follower = Follower(spark, place, replica, lambda: True)
+    follower = Follower(reports, place, replica, lambda: True)
     monkeypatch.setattr("watersmeet._spark.serving.follower.planned", lambda place: -1)
     monkeypatch.setattr(follower, "_load", lambda: None)
     monkeypatch.setattr(follower, "_advance", lambda ended: follower._closed.set())

@@ -6,28 +6,28 @@ from datetime import UTC, datetime
 
 import pytest
 
-from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.totals import CountedPlan, Totals
+from watersmeet._worker.counts import LATENESS, STREAM_TIME, Counts, Measure
 from watersmeet._worker.formats.connect import LOOKS
-from watersmeet._worker.wire import ABSENT, LATENESS, STREAM_TIME, Measure, Measures, Tally, report_number
 
 NOW_MS = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1_000)
-VALUES, LATEST, LATE = Measure(ABSENT, "orders", "value"), Measure(STREAM_TIME, "orders"), Measure(LATENESS, "orders")
-MEASURES = Measures(0, (VALUES, LATEST, LATE), {}, frozenset())
+LATEST, LATE = Measure(STREAM_TIME, "orders"), Measure(LATENESS, "orders")
 
 
 def totals(*, extracted: bool = False) -> Totals:
-    return Totals(Counted((), MEASURES, extracted={"orders": extracted}))
+    return Totals(CountedPlan((LATEST, LATE), {"orders": extracted}))
 
 
-def batch(into: Totals, *tallies: Tally) -> None:
-    """Count a batch of these tasks as Spark observes it: a set."""
-    rows = {(n, number, count) for n, tally in enumerate(tallies) for _, number, _, count in MEASURES.wire(tally, n)}
-    counts = [{"place": p, "metric": n, "count": c} for p, n, c in rows]
-    into.count(0, {"watersmeet_x": {"counts": counts}}, ended_ms=0)
+def batch(into: Totals, *tasks: Counts) -> None:
+    """Count a batch of these tasks."""
+    counts = Counts()
+    for task in tasks:
+        counts.add(task)
+    into.count(0, counts, ended_ms=0)
 
 
-def report(records: int, *absent: str) -> Tally:
-    return Tally({VALUES: report_number((records, absent, ["name", "city"]))})
+def report(records: int, *absent: str) -> Counts:
+    return Counts(absent=[("orders", "value", (records, absent, ["name", "city"]))])
 
 
 def said(into: Totals, *, ended: bool = False) -> list[str]:
@@ -70,17 +70,17 @@ def test_times_of_another_unit_are_a_warning_once_that_names_the_unit_and_the_cu
     latest: int, late: int, where: str, cure: str, extracted: bool
 ) -> None:
     found = totals(extracted=extracted)
-    batch(found, Tally({LATEST: latest, LATE: late}))
+    batch(found, Counts(largest={LATEST: latest, LATE: late}))
     ((message, hint),) = found.warnings.due(ended=False)
     assert ("timestamp= of 'orders'" if extracted else "topic of 'orders'") in message
     assert where in message
     assert "read as milliseconds" in message
     assert cure in hint
-    batch(found, Tally({LATEST: latest, LATE: late}))
+    batch(found, Counts(largest={LATEST: latest, LATE: late}))
     assert said(found, ended=True) == []
 
 
 def test_times_of_today_and_an_hour_late_are_no_warning() -> None:
     found = totals()
-    batch(found, Tally({LATEST: NOW_MS, LATE: 3_600_000}))
+    batch(found, Counts(largest={LATEST: NOW_MS, LATE: 3_600_000}))
     assert said(found, ended=True) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.metrics.exporters import text_of
 from watersmeet._spark.metrics.metrics import LatencyMetrics, Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
-from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
-from watersmeet._worker.wire import AGE, BEGUN, Measure, Measures, Tally, aged, bucket_of, buckets_of, middle_ms
+from watersmeet._worker.counts import AGE, BEGUN, LATENCY, Counts, Measure, bucket_of, buckets_of, middle_ms
 from watersmeet.errors import ConfigError, SinkError
 
 
@@ -43,37 +44,19 @@ def test_a_quantile_is_the_time_that_this_share_of_the_records_took_at_most() ->
     assert found.seconds == pytest.approx(times.sum() / 1_000, rel=0.02)
 
 
-def sent(tallies: list[tuple[int, Tally]], measures: Measures) -> dict[str, Any]:
-    """What Spark observes of the counts of some tasks: a set."""
-    rows = {
-        (place, number, count) for place, tally in tallies for place, number, _, count in measures.wire(tally, place)
-    }
-    return {"watersmeet_x": {"counts": [{"place": p, "metric": n, "count": c} for p, n, c in rows]}}
-
-
-def test_two_tasks_with_the_same_ages_count_both_and_one_that_runs_again_counts_once() -> None:
-    measures = Measures(0, (Measure(AGE, "orders"), Measure(BEGUN)), {}, frozenset())
-    tally = Tally({Measure(AGE, "orders", "80"): 3, Measure(AGE, "orders", "0"): 3, Measure(BEGUN): 50_000})
-    assert {aged(count) for _, number, _, count in measures.wire(tally, 1) if number == 0} == {(80, 3), (0, 3)}
-    totals = Totals(Counted((), measures))
-    totals.count(0, sent([(1, tally), (2, tally), (2, tally)], measures), ended_ms=54_000)
+def test_two_tasks_with_the_same_ages_count_both() -> None:
+    ages = Counter({Measure(AGE, "orders", "80"): 3, Measure(AGE, "orders", "0"): 3})
+    batch, plan = Counts(), CountedPlan((Measure(LATENCY, "orders"),))
+    for _ in range(2):
+        batch.add(Counts(sums=ages, largest={Measure(BEGUN): 50_000}))
+    totals = Totals(plan)
+    totals.count(0, batch, ended_ms=54_000)
     latency = totals.metrics(active=True, at_ms=0).latency["orders"]
     assert latency.records == 12
     # the begin of the batch to its outputs takes 4 s, and half of the records were a second old before
     assert [latency.quantile(0.5), latency.quantile(1.0)] == pytest.approx([4, 5], rel=0.06)
-    again = Totals.of_json(_through_json(totals), Counted((), measures))
+    again = Totals.from_json(json.loads(json.dumps(totals.to_json())), plan)
     assert again.metrics(active=True, at_ms=0).latency == totals.metrics(active=True, at_ms=0).latency
-
-
-def test_numbers_of_a_checkpoint_that_is_older_than_latencies_are_read() -> None:
-    said = _through_json(Totals(Counted((), Measures(0, (), {}, frozenset()))))
-    del said["latency"]
-    assert Totals.of_json(said).metrics(active=False, at_ms=0).latency == {}
-
-
-def _through_json(totals: Totals) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(totals.as_json()))
-    return found
 
 
 def test_prometheus_gets_a_histogram_that_counts_up_and_the_other_numbers() -> None:

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
+from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, run
+from tests.spark.watching import killed_counts
 from tests.spark.watching.test_metrics import send, topology
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import look
@@ -72,3 +74,20 @@ def test_a_batch_that_failed_or_was_run_again_counts_once_in_what_the_checkpoint
     run(made, spark, tmp_path)
     counted, now = kept(spark, tmp_path)
     assert (counted, now.drops) == ((2, 3), DROPS | {("left", "null_key"): 2})
+
+
+def test_after_kill_9_at_any_moment_of_a_batch_no_record_counts_twice_and_none_is_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for first in (0, 6, 12):
+        put(spark, tmp_path / "in", *((n, "v", n) for n in range(first, first + 12)), (None, "no key", 1))
+    for moment in ("task", "reported", "written", "committed"):
+        killed(killed_counts, tmp_path, moment)
+    killed_counts.run(spark, tmp_path)
+    counted, now = kept(spark, tmp_path)
+    assert counted == (2, 3)
+    assert (now.consumed, now.produced, now.drops) == ({"in": 39}, {"out": 36}, {("count-in", "null_key"): 3})
+    (operator,) = now.operators.values()
+    assert (operator.processed, operator.forwarded) == (36, 36)
+    assert {name: table.rows for name, table in now.tables.items()} == {"counts": 24}
+    assert now.latency["in"].records == 39

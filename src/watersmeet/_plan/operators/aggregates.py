@@ -26,7 +26,6 @@ from watersmeet._plan.declaration import (
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, Node, Shape, UserFunction, of_key_and_value
-from watersmeet._plan.reasons import EXPIRED_VERSION, EXPIRED_WINDOW, NO_WINDOW, Reason
 from watersmeet.errors import TopologyError
 from watersmeet.windows import BufferConfig, CalendarWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
 
@@ -171,7 +170,6 @@ class VersionedAggregateNode(AggregatedNode):
 
     by_key = False
     cacheable = False
-    ends = (EXPIRED_VERSION,)
 
     def timed(self, plan: Plan) -> Timing:
         """Its time is how far what it takes in reaches."""
@@ -215,7 +213,6 @@ class WindowAggregateNode(AggregatedNode):
     # a windowed key's rows all come from the partition of its key
     in_place = True
     fans_out = True
-    ends: ClassVar[tuple[Reason, ...]] = (EXPIRED_WINDOW,)
     kept_as: ClassVar[str] = "windows"
     """What its table is called, where the user gives it no name."""
     stamps: ClassVar[Named] = (STAMP,)
@@ -277,7 +274,6 @@ class TimeWindowAggregateNode(WindowAggregateNode):
     """By tumbling, hopping or unlimited windows."""
 
     stem = "time_window_aggregate"
-    ends = (EXPIRED_WINDOW, NO_WINDOW)
 
     @property
     def bound(self) -> str:

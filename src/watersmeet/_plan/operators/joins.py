@@ -32,7 +32,7 @@ from watersmeet._plan.declaration import (
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, How, Node, Shape, UserFunction, of_key_and_value, of_operands
 from watersmeet._plan.operators.tables import versions
-from watersmeet._plan.reasons import EXPIRED_VERSION, EXPIRED_WINDOW_RECORD, NULL_FOREIGN_KEY
+from watersmeet._plan.reasons import NULL_FOREIGN_KEY
 from watersmeet.errors import Generation, TopologyError
 from watersmeet.windows import JoinWindows
 
@@ -284,7 +284,6 @@ class StreamVersionedTableNode(StreamTableNode):
     looks_up_as_of = (1,)
     by_key = False
     borrowed_side = None
-    ends = (EXPIRED_VERSION,)
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return (*super().details(), ("history", f"{self.table_history_ms} ms"))
@@ -373,7 +372,6 @@ class StreamStreamNode(JoinNode):
     stem = "stream_stream"
     in_place = True
     fans_out = True
-    ends = (EXPIRED_WINDOW_RECORD,)
 
     @property
     def takes_null_keys(self) -> bool:
@@ -451,7 +449,6 @@ class StreamMatchNode(JoinNode):
     waits: ClassVar[bool] = True
     in_place = True
     fans_out = True
-    ends = (EXPIRED_WINDOW_RECORD,)
 
     @property
     def takes_null_keys(self) -> bool:

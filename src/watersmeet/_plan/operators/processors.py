@@ -24,7 +24,6 @@ from watersmeet._plan.declaration import (
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.tables import versions
-from watersmeet._plan.reasons import EXPIRED_VERSION, UNDECODABLE
 
 UNTIL = "until"
 """The column with the last moment of an entry that lasts for a while; its domain stands beside it."""
@@ -131,8 +130,6 @@ class ProcessorsNode(OperatorNode):
     in_place = True
     fans_out = True
     grows = True
-    # of versioned tables that a processor reads; of rows that no stored one completes
-    ends = (EXPIRED_VERSION, UNDECODABLE)
 
     @property
     def members(self) -> tuple[ProcessNode, ...]:

@@ -24,7 +24,6 @@ from watersmeet._plan.declaration import (
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.reasons import DUPLICATE, EXPIRED_VERSION
 
 # What keeps a table, behind whatever node it is of: its current rows, or its past (KIP-889; docs/semantics, section 3).
 
@@ -72,7 +71,6 @@ class VersionedTable(Keeper):
 
     stem = "versioned_table"
     emits_late = True
-    ends = (EXPIRED_VERSION,)
 
     def reads(self, plan: Plan) -> Reads:
         shape = self.node.shape
@@ -153,7 +151,6 @@ class DistinctNode(OperatorNode):
 
     stem = "distinct"
     in_place = True
-    ends = (DUPLICATE,)
 
     @property
     def takes_null_keys(self) -> bool:

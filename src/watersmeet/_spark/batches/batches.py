@@ -30,8 +30,7 @@ from watersmeet._engine.rows import Int64s
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.record import Checkpoint
 from watersmeet._spark.metrics import lifetime
-from watersmeet._spark.metrics.observed import streaming_execution
-from watersmeet._worker.wire import CONSUMED, SENT, Tally
+from watersmeet._worker.counts import CONSUMED, SENT, Counts, Measure
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, SinkError, SourceError, installing
 from watersmeet.io.kafka import Kafka
@@ -1351,7 +1350,7 @@ def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     return settings
 
 
-def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint) -> Callable[[Tally], int | None]:
+def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint) -> Callable[[Counts], int | None]:
     """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it.
 
     Parameters
@@ -1365,24 +1364,30 @@ def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint)
     return _PlannedBatches(spark, kafka, first.max_records_per_batch, bool(inputs))
 
 
+_QUERY_ID = "sql.streaming.queryId"
+
+
 class _PlannedBatches:
     """Limits the batches of a query, one after the other."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka, limit: int, gated: bool) -> None:
         self._spark, self._kafka, self._limit, self._gated = spark, kafka, limit, gated
 
-    def __call__(self, counts: Tally) -> int:
-        totals = {CONSUMED: 0, SENT: 0}
-        for measure, count in counts.items():
-            if measure.kind in totals:
-                totals[measure.kind] += count
-        if not totals[CONSUMED]:
+    def __call__(self, counts: Counts) -> int:
+        records = sum(counts.of_nodes(CONSUMED).values())
+        if not records:
             return self._limit
         most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
-        limit = planned(totals[CONSUMED], totals[SENT], self._limit, *most)
+        limit = planned(records, counts.sums[Measure(SENT)], self._limit, *most)
         if limit != self._limit and (self._gated or _limited(self._spark, self._limit, limit)):
             self._limit = limit
         return self._limit
+
+
+def streaming_execution(spark: SparkSession) -> Any:
+    """Spark's own object of the query that runs this thread's batch; raises where there is none of this kind."""
+    query: Any = spark.streams.get(str(spark.sparkContext.getLocalProperty(_QUERY_ID)))
+    return query._jsq.streamingQuery()
 
 
 def _limited(spark: SparkSession, previous: int, records: int) -> bool:

@@ -17,7 +17,7 @@ from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.folders import foreign
 from watersmeet._spark.checkpoint.record import TOPICS, Ask, Checkpoint, asking, check_inputs
 from watersmeet._spark.session import check_threads, warn
-from watersmeet._worker.process import PATTERN_TOPICS_PROPERTY, as_property
+from watersmeet._worker.task_reports import BatchRequest
 from watersmeet.errors import ConfigError, SourceError
 from watersmeet.io.kafka import Kafka
 
@@ -86,8 +86,9 @@ class TopicNumbers:
         self._record.ids = {} if allow_recreated else {name: ids[name] for name in ids if name not in self._unread}
         self._check_ids(self._record.ids)
 
-    def before(self, batch: int) -> None:
+    def before(self, request: BatchRequest) -> None:
         """Called before a batch is read, on the thread that runs its jobs."""
+        batch = request.batch
         present = self._planned(batch)
         removed = sorted(name for name in self._planned(batch - 1) if name not in present)
         ids = self._check_ids(dict.fromkeys(present, "") | self._record.ids)
@@ -106,8 +107,7 @@ class TopicNumbers:
             self._guard()
             self._place.folder.append(_FOLDER, json.dumps(line))
             self._record.take(line)
-        topics = {number: self._record.topics.get(name, []) for name, (number, _) in self._inputs.items()}
-        self._place.folder.spark.sparkContext.setLocalProperty(PATTERN_TOPICS_PROPERTY, as_property(topics))
+        request.topics = {number: self._record.topics.get(name, []) for name, (number, _) in self._inputs.items()}
 
     def _planned(self, batch: int) -> frozenset[str]:
         """The topics in the plan of a batch, where Spark has read some of them."""

@@ -25,6 +25,7 @@ from watersmeet._spark.checkpoint.folders import Folder, foreign
 from watersmeet._spark.checkpoint.spark_logs import NONE, last_batches, reads_nothing
 from watersmeet._spark.session import warn
 from watersmeet._worker.batch_plan import BatchPlan, of_topology, planned
+from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, SourceError
 from watersmeet.io.kafka import Kafka, matches
@@ -157,10 +158,10 @@ class TopicIds:
             marks = marks if again is None or marks in again() else ""
         return {"topics": ids, "marks": marks or min(self.written, default="")}
 
-    def watch(self, facts: TopicFacts) -> Callable[[int], None]:
+    def watch(self, facts: TopicFacts) -> Callable[[BatchRequest], None]:
         """The check before each batch that they are still the same."""
         if self._ask is None:
-            return lambda batch: None
+            return lambda request: None
         return TopicWatch(self._ask, dict(facts.topics), self.read, self.written - self.read)
 
 
@@ -174,7 +175,7 @@ class TopicWatch:
     inputs: frozenset[str]
     outputs: frozenset[str] = field(default_factory=frozenset)
 
-    def __call__(self, batch: int) -> None:
+    def __call__(self, request: BatchRequest) -> None:
         """Called before a batch is read."""
         current = self.ask()
         check(self.known, current, self.inputs, self.outputs)

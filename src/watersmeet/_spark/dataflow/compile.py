@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import count
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -47,10 +48,12 @@ from watersmeet._spark.dataflow.stage import (
 )
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.rows import Scan
+from watersmeet._worker.counts import Measures
 from watersmeet._worker.ended_rows import HEADERS, OnError, dead_letter_routes, outliving
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.decode import Deserializers
 from watersmeet._worker.pack import Extraction, Fused, Pack, Unpack, wide_schema_names
+from watersmeet._worker.task_reports import Reports
 from watersmeet._worker.wire import (
     END,
     SEQUENCE,
@@ -58,10 +61,8 @@ from watersmeet._worker.wire import (
     Common,
     Exits,
     Labels,
-    Measures,
     encoded_parts,
     encodings_of,
-    metric_names,
 )
 from watersmeet._worker.writers.rows import UnpackExits
 
@@ -69,7 +70,6 @@ from watersmeet._worker.writers.rows import UnpackExits
 
 VISIBLE: Sequence[tuple[str, DataType]] = (("timestamp", TimestampType()), (SEQUENCE, LongType()))
 """The columns that users see of an output, beside key, value and headers."""
-Observer = Callable[[DataFrame, str, "tuple[tuple[str, str], ...]"], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ class SparkLayout:
     cache_root: str | None  # folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache
     headers: bool  # whether records carry headers
     cases: bool  # whether rows carry a case number (test driver)
-    observe: Observer  # adds the counting of dropped records to a frame of wire rows
-    measured: bool = False  # whether workers count more than dropped records (`measures`)
+    reports: Reports | None = None  # takes what tasks report to the driver; None: nobody does
     journaled: bool = False  # whether packing gets whole records, for the journal
     processor: Callable[..., LevelProcessor] = LevelProcessor  # makes the processor of a level
 
@@ -155,14 +154,13 @@ class _Compiler:
 
     def __init__(self, spark: SparkSession, inputs: Sequence[Scan], physical: Physical, layout: SparkLayout) -> None:
         self._layout = layout
-        self._metrics = metric_names(physical)
         history_roots = frozenset[str]().union(*(scan.roots for scan in inputs if scan.begins))
         self.fusion = Fusion(spark, physical, ships=not layout.cases)
-        self._physical = physical
+        self._physical, self._packs = physical, count()
         self._common = Common(
             layout.labels,
-            self._metrics,
-            Measures.of(physical, len(self._metrics)) if layout.measured else None,
+            Measures.of(physical),
+            layout.reports,
             dead_letter_routes(physical, history_roots, piped=layout.cases),
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
         )
@@ -179,8 +177,7 @@ class _Compiler:
             wires.append(wall_clock.clock_rows(clock, physical, labels))
         # Spark knows its sources by their places: these are the last ones (`REPLACED`)
         wires += more
-        wire = self._layout.observe(reduce(DataFrame.unionByName, wires), "pack0", self._metrics)
-        wire = self._levels(wire, exits=True)
+        wire = self._levels(reduce(DataFrame.unionByName, wires), exits=True)
         if physical.ordered_exit:
             wire = wire.repartition(self._layout.tasks, "label")
         sinks = [physical.plan.by_name[name] for name in physical.sinks]
@@ -200,7 +197,7 @@ class _Compiler:
             unpacked = frozenset(o.node for o in self._unpacked_operators(level)) if goes_on else ()
             if unpacked:
                 stage = self.fusion.stage(level, self._unpacked(wire, level), unpacked)
-                wire = self._layout.observe(self._packed(stage, level), f"pack{level}", self._metrics)
+                wire = self._packed(stage, level)
         return wire
 
     # -- stages --------------------------------------------------------------------------------------------
@@ -244,6 +241,7 @@ class _Compiler:
             deserializers=deserializers,
             outliving=policies,
             extraction=extraction,
+            step=f"pack {next(self._packs)}",
         )
         if deserializers:
             columns = [*(name for name in columns if name not in deserializers.made), *deserializers.needed]
@@ -283,15 +281,14 @@ class _Compiler:
             o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
         }
         processor = self._layout.processor(
-            LevelOperators(settings, self._physical.side_of, fused, self._physical.borrowers),
+            LevelOperators(settings, self._physical.side_of, fused, self._physical.borrowers, level),
             self._common,
             cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
         )
-        ran = wire.groupBy("label").transformWithStateInPandas(
+        return wire.groupBy("label").transformWithStateInPandas(
             statefulProcessor=pickled_small(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
-        return self._layout.observe(ran, f"level{level}", self._metrics)
 
     def _unpacked_operators(self, level: int) -> list[Operator]:
         """Operators of the level with results for columns; results of the others go straight on."""

@@ -31,13 +31,14 @@ from watersmeet._engine.row_sizes import RESULT_BYTES
 from watersmeet._engine.rows import stacked
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.runs import State
+from watersmeet._worker.counts import MEMORY, Counts, Measure, counting_results, note_state
 from watersmeet._worker.ended_rows import DeadLetterWriter
-from watersmeet._worker.pack import Fused, Gathered, count_rows, wire_frames, wire_rows
-from watersmeet._worker.process import CACHE, give_back, say, settle, take_topics
-from watersmeet._worker.served_changes import HandedBack
+from watersmeet._worker.pack import Fused, Gathered, wire_frames, wire_rows
+from watersmeet._worker.process import CACHE, give_back, own_bytes, say, settle
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
 from watersmeet._worker.spill import LabelInputs
-from watersmeet._worker.wire import END, Common, Tally, WireRow, into_task, output_port, packed
+from watersmeet._worker.task_reports import BatchRequest, ShardChanges, TaskReport
+from watersmeet._worker.wire import END, Common, WireRow, counting_bytes, output_port, packed
 from watersmeet.errors import WatersmeetError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class LevelOperators:
     fused: Mapping[int, Fused]  # of operators with results that are packed here; those of the others go to `Unpack`
     # by port the operator that its rows are for, where another one lends it its table
     borrowers: Mapping[int, int] = field(default_factory=dict)
+    level: int = 1  # number of the level
 
     def by_operator(self, target: int, rows: LabelRows) -> dict[int, dict[int, pa.Table]]:
         """The rows of each operator in a label, by side: its own operator `target` first, then borrowers."""
@@ -110,17 +112,23 @@ class LevelProcessor(StatefulProcessor):
         self._store: SparkChunkStore | None = None
         self._started = False
         self._gathered = Gathered() if gathers else None
-        # made in the task: neither would come through a pickle
-        self._counters: tuple[DeadLetterWriter, Tally] | None = None
+        self._report: TaskReport
+        # takes what ends behind the operators, for all shards of the task; it does not come through a pickle
+        self._drops: DeadLetterWriter
 
     def init(self, handle: Any) -> None:
         """Declare the state variables; Spark calls this on the driver as well."""
         self._store = SparkChunkStore(handle)
+        self.begin_task()
+
+    def begin_task(self) -> None:
+        """Count from nothing."""
+        self._report, self._drops = TaskReport(), DeadLetterWriter(self._common.dead_letters)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
         """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
         settle()
-        take_topics()
+        BatchRequest.of_task().take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):
             yield from self.ran(label, iter(rows), partial(self._state, label, rows.calls))
@@ -131,13 +139,21 @@ class LevelProcessor(StatefulProcessor):
         return self._common.labels.place(label)[0] in self._operators.settings
 
     def close(self) -> None:
-        """The task ends: what its labels have needed goes back, not before, since the next label needs it again."""
+        """The task ends: what it reports goes to the driver, and what its labels have needed back."""
+        self.counts.drops.update(self._drops)
+        self.counts.note_largest(Measure(MEMORY), own_bytes())
+        self._report.send(self._common.reports, f"level {self._operators.level}")
         give_back()
         if self._gathered:
             raise WatersmeetError(
                 "A task of a level has ended before its end label arrived, and results are left.",
                 hint="This is a fault of watersmeet's: please report it. The batch is not committed.",
             )
+
+    @property
+    def counts(self) -> Counts:
+        """All that the task has counted."""
+        return self._report.counts
 
     def ran(self, label: int, blobs: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:
         """The results of the label's rows: those of its operator, or the rows as they are, if it has none here.
@@ -151,70 +167,53 @@ class LevelProcessor(StatefulProcessor):
         context = self._operators.settings.get(target)
         if context is None:
             if label in self._common.labels.ends:
-                yield from self._flush(label)
+                yield from self._flush()
             yield from passed_on(label, blobs)
             return
-        drops = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards)
-        tally, state = Tally(), state_of()
-        inputs, handed = self._inputs(target, blobs), HandedBack.begun(label, state)
+        drops, state = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards), state_of()
+        inputs, changes = self._inputs(target, blobs), ShardChanges.begun(label, state)
         while inputs:
             # those that borrow a table see it before its lender changes it
             number, rows = inputs.popitem()
             running = self._operators.settings[number]
-            if self._common.measures is not None:
-                self._common.measures.processed(running.operator, shard, rows, tally)
+            self._common.measures.processed(running.operator, shard, rows, self.counts)
             results = run_operator(running, rows, state, drops)
             # the operator lets them go when it has read them
             del rows
-            yield from self._handed_on(results, label, running, drops, tally)
-        if handed is not None:
-            handed.end(state)
-        yield from self._written(drops.routed(self._common.labels.counts), tally)
-        yield from count_rows(drops, self._common.metrics, label)
-        if self._common.measures is not None:
-            self._common.measures.note_state(context.operator, shard, state, tally)
-            # a task that is told its end counts once: each count is a row, and a member of a set on the driver
-            counts = tally if self._gathered is None else into_task(tally, self._task()[1])
-            yield from self._common.measures.wire(counts, label)
+            yield from self._handed_on(results, label, running, drops)
+        if changes is not None:
+            self._report.served += changes.end(state)
+        yield from self._written(drops.routed(self._common.labels.counts))
+        self.counts.drops.update(drops)
+        note_state(context.operator, shard, label, state, self.counts)
 
     def _handed_on(
-        self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter, tally: Tally
+        self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter
     ) -> Iterator[WireRow]:
         """Send the results of one operator of a label on."""
         target, (_, shard) = context.operator.id, self._common.labels.place(label)
         fused = self._operators.fused.get(target)
-        if self._common.measures is not None:
-            results = self._common.measures.forwarded(context.operator, results, tally)
+        results = counting_results(context.operator, results, self.counts)
         if fused is None:
-            yield from self._sent(in_blobs(results, label, output_port(target)), tally)
+            yield from counting_bytes(in_blobs(results, label, output_port(target)), self.counts)
         elif self._gathered is not None:
             for table in results:
                 gathered = self._gathered.add(target, table)
                 if gathered is not None:
-                    yield from self._fused_rows(gathered, fused, 0, context, *self._task())
+                    yield from self._fused_rows(gathered, fused, 0, context, self._drops)
         else:
             for table in _in_one(results) if fused.broadcasts_bounds else results:
-                yield from self._fused_rows(table, fused, shard, context, drops, tally)
+                yield from self._fused_rows(table, fused, shard, context, drops)
 
-    def _flush(self, label: int) -> Iterator[WireRow]:
-        """The rows that the task has held together until now, and its counts."""
+    def _flush(self) -> Iterator[WireRow]:
+        """The rows that the task has held together until now."""
         if self._gathered is None:
             return
-        drops, tally = self._task()
         for target, table in self._gathered.rest():
             yield from self._fused_rows(
-                table, self._operators.fused[target], 0, self._operators.settings[target], drops, tally
+                table, self._operators.fused[target], 0, self._operators.settings[target], self._drops
             )
-        yield from self._written(drops.routed(self._common.labels.counts), tally)
-        yield from count_rows(drops, self._common.metrics, label)
-        if self._common.measures is not None:
-            yield from self._common.measures.wire(tally, label)
-
-    def _task(self) -> tuple[DeadLetterWriter, Tally]:
-        """The writer of rows that end after the operators, with counts, for all shards of the task."""
-        if self._counters is None:
-            self._counters = DeadLetterWriter(self._common.dead_letters), Tally()
-        return self._counters
+        yield from self._written(self._drops.routed(self._common.labels.counts))
 
     def _state(self, label: int, calls: StateCalls | None = None) -> State:
         assert self._store is not None
@@ -230,34 +229,24 @@ class LevelProcessor(StatefulProcessor):
         return run_cache
 
     def _fused_rows(
-        self,
-        results: pa.Table,
-        fused: Fused,
-        shard: int,
-        context: OperatorContext,
-        drops: DeadLetterWriter,
-        tally: Tally,
+        self, results: pa.Table, fused: Fused, shard: int, context: OperatorContext, drops: DeadLetterWriter
     ) -> Iterator[WireRow]:
         """The results, packed here."""
         try:
             rows = fused.rows(results, context.operator.node, drops)
         except TooManyRows as many:
             for part in many.slices(results):
-                yield from self._fused_rows(part, fused, shard, context, drops, tally)
+                yield from self._fused_rows(part, fused, shard, context, drops)
             return
         rows = rows.append_column(
             "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
         )
         live = packed(rows, fused.outlets, self._common.labels.counts, context.slots, drops, self._common.encodings)
-        yield from self._written(live, tally)
+        yield from self._written(live)
 
-    def _written(self, routed: Iterator[RoutedBatch], tally: Tally) -> Iterator[WireRow]:
-        if self._common.measures is not None:
-            routed = self._common.measures.produced(routed, tally)
-        yield from self._sent(wire_rows(routed, self._common.labels), tally)
-
-    def _sent(self, rows: Iterator[WireRow], tally: Tally) -> Iterator[WireRow]:
-        return rows if self._common.measures is None else self._common.measures.sent(rows, tally)
+    def _written(self, routed: Iterator[RoutedBatch]) -> Iterator[WireRow]:
+        routed = self._common.measures.produced(routed, self.counts)
+        yield from counting_bytes(wire_rows(routed, self._common.labels), self.counts)
 
     def _inputs(self, target: int, blobs: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
         """The rows of a label's own operator and of its borrowers, by operator and side."""
@@ -270,7 +259,7 @@ class LevelProcessor(StatefulProcessor):
 def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:
     for table in tables:
         for piece in row_sizes.pieces(table):
-            yield label, port, row_sizes.encode(piece), 0
+            yield label, port, row_sizes.encode(piece)
 
 
 def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
@@ -281,7 +270,7 @@ def _blobs(frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, bytes]]:
 def passed_on(label: int, blobs: Iterator[tuple[int, bytes]]) -> Iterator[WireRow]:
     """Rows of a label that has no operator here, as they are."""
     for port, content in blobs:
-        yield label, port, content, 0
+        yield label, port, content
         if port == END:
             # one says as much as one from each task of the first stage
             return

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.folders import foreign
 from watersmeet._spark.checkpoint.record import Checkpoint
-from watersmeet._spark.metrics.observed import observed_of
-from watersmeet._spark.metrics.totals import Counted, Totals
-from watersmeet._worker.wire import Tally
+from watersmeet._spark.metrics.totals import CountedPlan, Totals, ended_ms
+from watersmeet._worker.counts import Counts
+from watersmeet._worker.task_reports import LatestReports, Reports, ServedChange, TaskReport
 from watersmeet.errors import CorruptData
 
 VERSION = 1
@@ -38,20 +39,20 @@ class StoredMetrics:
     records_limit: int | None = None  # how many records of topics the next batch may have; None: as many as any
 
 
-def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | None:
+def read(place: Checkpoint, plan: CountedPlan | None = None) -> StoredMetrics | None:
     """The stored numbers of a checkpoint; None if there are none or they cannot be read: that does not prevent a start.
 
     Parameters
     ----------
     place : the checkpoint; what another life of its folder has left is none of it.
-    counted : what a query counts that goes on with it; None: what was counted.
+    plan : of a query that goes on with it; None: of the last that counted.
     """
     try:
         texts = place.folder.contents(f"{_FOLDER}/*/part-*").values()
     except CorruptData:
         return None
     committed = max((int(name) for name in place.place.names("commits/[0-9]*")), default=-1)
-    candidates = (_read(text, place.id, committed, counted) for text in texts)
+    candidates = (_read(text, place.id, committed, plan) for text in texts)
     return max(
         (candidate for candidate in candidates if candidate is not None),
         key=lambda candidate: candidate.totals.last or 0,
@@ -59,7 +60,7 @@ def read(place: Checkpoint, counted: Counted | None = None) -> StoredMetrics | N
     )
 
 
-def _read(content: bytes, identity: str, committed: int, counted: Counted | None) -> StoredMetrics | None:
+def _read(content: bytes, identity: str, committed: int, plan: CountedPlan | None) -> StoredMetrics | None:
     """The content of a file; None if it was cut off, or is of another checkpoint or a batch to come, or not ours."""
     try:
         with foreign(_FOLDER):
@@ -67,9 +68,55 @@ def _read(content: bytes, identity: str, committed: int, counted: Counted | None
             if body is None or body["id"] != identity or body["totals"]["last"] > committed:
                 return None
             limit = body.get("records_limit")
-            return StoredMetrics(Totals.of_json(body["totals"], counted), int(body["at_ms"]), limit)
+            return StoredMetrics(Totals.from_json(body["totals"], plan), int(body["at_ms"]), limit)
     except CorruptData:
         return None
+
+
+class BatchReports:
+    """The reports of one query's tasks, until their batch has ended.
+
+    Spark hands a task's report over before it says that the job has ended. A batch that fails leaves some, which count
+    nowhere: what goes on with it is another query, with reports of its own.
+
+    Attributes
+    ----------
+    accumulator : brings them here.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.accumulator: Reports = spark.sparkContext.accumulator({}, LatestReports())
+
+    def end(self, batch: int) -> None:
+        """All jobs of a batch have ended: reports that name none are of this one."""
+        reports = self.accumulator.value
+        for place in [place for place in list(reports) if place[0] is None]:
+            reports[batch, *place[1:]] = reports.pop(place)
+
+    def counts(self, batch: int | None) -> Counts:
+        """All that was counted in a batch; None: outside of any."""
+        total = Counts()
+        for report in self._of(batch):
+            total.add(report.counts)
+        return total
+
+    def take_served(self, batch: int) -> list[ServedChange]:
+        """The changes of served tables in a batch, which are forgotten here: they may be large."""
+        changes: list[ServedChange] = []
+        for report in self._of(batch):
+            changes += report.served
+            report.served = []
+        return changes
+
+    def forget(self, batch: int) -> None:
+        """Let go of all up to a batch; a task that was run twice at a time may have reported late."""
+        reports = self.accumulator.value
+        for place in list(reports):
+            if place[0] is not None and place[0] <= batch:
+                del reports[place]
+
+    def _of(self, batch: int | None) -> list[TaskReport]:
+        return [report for place, report in list(self.accumulator.value.items()) if place[0] == batch]
 
 
 class LifetimeTotals:
@@ -78,24 +125,28 @@ class LifetimeTotals:
     Parameters
     ----------
     place : the checkpoint.
-    counted : what the query counts.
-    plan : called with the counts of each batch, before its commit; gives how many records the next one may have.
+    plan : the plan of the query.
+    reports : of its tasks.
+    limit : called with the counts of each batch, before its commit; gives how many records the next one may have.
 
     Attributes
     ----------
     totals : of all batches so far, that of the batch under way among them when its sinks have it.
-    sizes : how large tables were before this start.
     """
 
     def __init__(
-        self, place: Checkpoint, counted: Counted, plan: Callable[[Tally], int | None] = lambda counts: None
+        self,
+        place: Checkpoint,
+        plan: CountedPlan,
+        reports: BatchReports,
+        limit: Callable[[Counts], int | None] = lambda counts: None,
     ) -> None:
-        previous = read(place, counted)
-        self.totals = Totals(counted) if previous is None else previous.totals
+        previous = read(place, plan)
+        self.totals, self.reports = Totals(plan) if previous is None else previous.totals, reports
         if place.change is not None:
-            self.totals.forget_sizes()
-        self.sizes = self.totals.sizes()
-        self._place, self._plan = place, plan
+            # tables lie in other places from now on; each is known when a batch has touched it
+            self.totals.counts.sizes.clear()
+        self._place, self._limit = place, limit
         self._records_limit = None if previous is None else previous.records_limit
         self._changed = False
         # the batch's thread writes, and the one that follows the progress
@@ -108,21 +159,20 @@ class LifetimeTotals:
 
     def before_commit(self, batch: int) -> None:
         """Count the batch of this thread, which all its sinks have."""
-        observed = observed_of(self._place.folder.spark, batch)
-        if observed is not None:
-            with self._lock:
-                sums = self.totals.count(batch, observed, time.time_ns() // 1_000_000)
-                self._records_limit = self._plan(sums)
-                self._write()
-
-    def behind_commit(self, progress: Any) -> None:
-        """Take from a progress what is not known before, which is all where Spark gives nothing before."""
+        self.reports.end(batch)
+        counts = self.reports.counts(batch)
         with self._lock:
-            last = self.totals.last
-            if last is None or int(progress["batchId"]) > last:
-                self.totals.take(progress)
-            else:
-                self.totals.tell(progress)
+            self.totals.count(batch, counts, time.time_ns() // 1_000_000)
+            self._records_limit = self._limit(counts)
+            self._write()
+
+    def behind_commit(self, progress: Any, counts: Counts) -> None:
+        """Take from a progress what is not known before; where Spark's own sink writes, the counts are not either."""
+        number = int(progress["batchId"])
+        with self._lock:
+            if self.totals.last is None or number > self.totals.last:
+                self.totals.count(number, counts, ended_ms(progress))
+            self.totals.tell(progress, counts)
             self._changed = True
 
     def save(self) -> None:
@@ -142,7 +192,7 @@ def _text(totals: Totals, identity: str, records_limit: int | None = None) -> st
         "version": VERSION,
         "id": identity,
         "at_ms": time.time_ns() // 1_000_000,
-        "totals": totals.as_json(),
+        "totals": totals.to_json(),
         "records_limit": records_limit,
     }
     text = json.dumps(body)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 from watersmeet._plan.pictures import Box, Picture
-from watersmeet._worker.wire import middle_ms
+from watersmeet._worker.counts import middle_ms
 from watersmeet.errors import WrongCall
 from watersmeet.hints import answering
 
@@ -119,6 +119,18 @@ class BatchMetrics:
         seconds = self.seconds.get("triggerExecution", 0.0)
         return self.records / seconds if seconds else 0.0
 
+    def to_json(self) -> dict[str, Any]:
+        """All of it, to be read by `from_json`; latencies with their quantiles."""
+        body = asdict(replace(self, drops={}))
+        return body | {"drops": drops_as_json(self.drops), "latency": _latency_as_json(self.latency)}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> BatchMetrics:
+        """What `to_json` gave, as it comes back from a text."""
+        hot = {name: HotKey(**entry) for name, entry in body["hot_keys"].items()}
+        read = {"drops": _drops(body["drops"]), "latency": _latency(body["latency"]), "hot_keys": hot}
+        return cls(**{**body, **read})
+
 
 @answering
 @dataclass(frozen=True)
@@ -191,12 +203,10 @@ def drops_as_json(drops: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
 
 def metrics_as_json(metrics: Metrics) -> dict[str, Any]:
     """All numbers as JSON has them; what is true of a running query alone is left out."""
-    body = asdict(replace(metrics, drops={}, batch=None if metrics.batch is None else replace(metrics.batch, drops={})))
+    body = asdict(replace(metrics, drops={}, batch=None))
+    body["batch"] = None if metrics.batch is None else metrics.batch.to_json()
     body["stream_time_lag_ms"] = dict(metrics.stream_time_lag_ms)
     body["drops"] = drops_as_json(metrics.drops)
-    if metrics.batch is not None:
-        body["batch"]["drops"] = drops_as_json(metrics.batch.drops)
-        body["batch"]["latency"] = _latency_as_json(metrics.batch.latency)
     body["latency"] = _latency_as_json(metrics.latency)
     for name in ("active", *_OF_A_RUN):
         del body[name]
@@ -234,12 +244,9 @@ def metrics_of_json(body: Mapping[str, Any]) -> Metrics:
     """The numbers that `metrics_as_json` gave; `active` beside them means that the query runs."""
     values = {attribute.name: body[attribute.name] for attribute in fields(Metrics) if attribute.name in body}
     batch, error = body["batch"], body.get("last_error")
-    if batch is not None:
-        hot = {name: HotKey(**entry) for name, entry in batch.get("hot_keys", {}).items()}
-        batch = {**batch, "drops": _drops(batch["drops"]), "latency": _latency(batch["latency"]), "hot_keys": hot}
     values |= {
         "active": bool(body.get("active")),
-        "batch": None if batch is None else BatchMetrics(**batch),
+        "batch": None if batch is None else BatchMetrics.from_json(batch),
         "latency": _latency(body["latency"]),
         "last_error": None if error is None else ErrorMetrics(**error),
         "operators": {name: OperatorMetrics(**operator) for name, operator in body["operators"].items()},

@@ -22,7 +22,7 @@ from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.metrics.metrics import ErrorMetrics, Metrics
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._worker.process import resident_bytes
-from watersmeet._worker.wire import ABSENT_PROPERTY, PROPERTY
+from watersmeet._worker.task_reports import BatchRequest
 from watersmeet.errors import CorruptData
 
 # Memory of the driver: of this Python process, and of its JVM.
@@ -96,7 +96,7 @@ class QueryFacts:
         self._noted = False
         self.lag: Callable[[], dict[str, dict[int, int]] | None] = lambda: None
         self._lock = threading.Lock()
-        barrier.join(self._set_start_time)
+        barrier.join(self._fill_request)
 
     def complete(self, metrics: Metrics) -> Metrics:
         """The numbers with these facts."""
@@ -146,11 +146,8 @@ class QueryFacts:
         # each start since the note has ended without one
         self._restarts = max(self._restarts, self._starts.restarts + self._epoch() - 1 - self._starts.epoch)
 
-    def _set_start_time(self, batch: int) -> None:
-        context = self._folder.spark.sparkContext
-        context.setLocalProperty(PROPERTY, str(time.time_ns() // 1_000_000))
-        # removed, later on
-        context.setLocalProperty(ABSENT_PROPERTY, "1" if self._batches < _LOOKS else None)  # type: ignore[arg-type]
+    def _fill_request(self, request: BatchRequest) -> None:
+        request.absent = self._batches < _LOOKS
         self._batches += 1
 
 

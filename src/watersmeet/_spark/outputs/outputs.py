@@ -33,6 +33,7 @@ from watersmeet._spark.outputs.output import (
 )
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._worker.batch_plan import BatchPlan
+from watersmeet._worker.task_reports import PROPERTY
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.endpoints import ForeachBatch, OwnOutput, SinkTarget, Writer
@@ -135,7 +136,8 @@ class BatchSinks:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
-        self.barrier.before_batch(batch)
+        request = self.barrier.before_batch(batch)
+        frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, request.to_json())
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
         took = partial(self.barrier.note_transaction, batch)

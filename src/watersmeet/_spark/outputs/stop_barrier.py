@@ -12,7 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
+from watersmeet._worker.task_reports import BatchRequest
+
+_Batch = TypeVar("_Batch")
 _KEPT = 100
 """Batches, as many as Spark keeps the progress of."""
 
@@ -25,16 +29,16 @@ class StopBarrier:
     stands : whether the query passes here at all; where one Spark writer is the only sink, it does not.
     needed : whether it has to pass here, since something must be done before each batch.
     passing : what is done with each batch that passes, by its number.
-    before : what is done before each batch.
+    before : what is done before each batch, and asked of its tasks.
     transactions : by the number of a batch, the seconds of its longest transaction; of the last batches that had one.
     takeovers : the same, how often a transactional id was taken over.
     """
 
-    def __init__(self, on_start: Callable[[int], None] | None = None) -> None:
+    def __init__(self, on_start: Callable[[BatchRequest], None] | None = None) -> None:
         self.stands = False
         self.needed = False
         self.passing: Callable[[int], None] = lambda batch: None
-        self.before: Callable[[int], None] = on_start or (lambda batch: None)
+        self.before: Callable[[BatchRequest], None] = on_start or (lambda request: None)
         self.transactions: dict[int, float] = {}
         self.takeovers: dict[int, int] = {}
         self._stop: Callable[[], None] | None = None
@@ -46,10 +50,12 @@ class StopBarrier:
         start = self._batch_start
         return None if start is None else time.monotonic() - start
 
-    def before_batch(self, batch: int) -> None:
-        """Begin a batch; the function that writes the batch calls it."""
+    def before_batch(self, batch: int) -> BatchRequest:
+        """Begin a batch; what is asked of its tasks. The function that writes the batch calls it."""
         self._batch_start = time.monotonic()
-        self.before(batch)
+        request = BatchRequest(batch, begun_ms=time.time_ns() // 1_000_000)
+        self.before(request)
+        return request
 
     def note_transaction(self, batch: int, seconds: float, takeovers: int) -> None:
         """Note how long a transaction of a batch took, and how often its transactional id was taken over."""
@@ -61,7 +67,7 @@ class StopBarrier:
 
     def join(
         self,
-        on_start: Callable[[int], None] | None = None,
+        on_start: Callable[[BatchRequest], None] | None = None,
         passing: Callable[[int], None] | None = None,
         *,
         needed: bool = False,
@@ -95,11 +101,11 @@ class StopBarrier:
                 self._stop()
 
 
-def _chain(done: Callable[[int], None], too: Callable[[int], None] | None) -> Callable[[int], None]:
+def _chain(done: Callable[[_Batch], None], too: Callable[[_Batch], None] | None) -> Callable[[_Batch], None]:
     if too is None:
         return done
 
-    def chained(batch: int) -> None:
+    def chained(batch: _Batch) -> None:
         done(batch)
         too(batch)
 

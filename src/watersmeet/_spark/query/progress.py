@@ -7,19 +7,22 @@ field by field.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from watersmeet._spark.metrics import exporters
 from watersmeet._spark.metrics.lifetime import LifetimeTotals
 from watersmeet._spark.metrics.metrics import Metrics
-from watersmeet._spark.metrics.observed import progresses_behind
-from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.totals import Totals, ended_ms, is_of_batch
 from watersmeet._spark.session import warn
 
 LOG = logging.getLogger("watersmeet.progress")
@@ -35,22 +38,14 @@ class BatchCounts:
     Parameters
     ----------
     query : the query; followed by a thread until it ends or `close`.
-    counted : what its metrics count.
-    previous : what was counted before its first batch.
     lifetime : has them kept in the checkpoint, with those of earlier starts.
+    previous : what was counted before its first batch.
     """
 
-    def __init__(
-        self,
-        query: StreamingQuery,
-        counted: Counted,
-        previous: Totals | None = None,
-        lifetime: LifetimeTotals | None = None,
-    ) -> None:
-        self._query, self._lifetime = query, lifetime
-        self._totals = Totals(counted) if previous is None else previous.going_on(counted)
-        if lifetime is not None:
-            self._totals = self._totals.with_sizes(lifetime.sizes)
+    def __init__(self, query: StreamingQuery, lifetime: LifetimeTotals, previous: Totals | None = None) -> None:
+        self._query, self._lifetime, self.reports = query, lifetime, lifetime.reports
+        plan = lifetime.totals.plan
+        self._totals = (Totals(plan) if previous is None else replace(previous, plan=plan)).with_sizes(lifetime.totals)
         self._last, self._last_timestamp = -1, ""
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -62,7 +57,7 @@ class BatchCounts:
         """Dropped records of all batches so far."""
         self._look()
         with self._lock:
-            return dict(self._totals.drops)
+            return dict(self._totals.counts.drops)
 
     def metrics(self) -> Metrics:
         """All numbers, of all batches so far."""
@@ -116,22 +111,22 @@ class BatchCounts:
         with self._lock:
             progresses = progresses_behind(self._query, self._last_timestamp)
             for progress in progresses:
-                number, observed = int(progress["batchId"]), progress["observedMetrics"]
-                # batches come in their order, and of an idle query the last one over and over
-                if observed and number > self._last:
-                    self._totals.take(progress)
+                number = int(progress["batchId"])
+                if is_of_batch(progress) and number > self._last:
+                    counts = self.reports.counts(number)
+                    self._totals.count(number, counts, ended_ms(progress))
+                    self._totals.tell(progress, counts)
                     self._warn(ended=False)
                     self._last = number
-                    if self._lifetime is not None:
-                        self._lifetime.behind_commit(progress)
+                    self._lifetime.behind_commit(progress, counts)
+                    self.reports.forget(number)
                     if exporters.is_wanted():
                         self._say(self._metrics(active=True))
                     self._tell_all()
             if progresses:
                 self._last_timestamp = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])
-            if self._lifetime is not None:
-                self._lifetime.save()
+            self._lifetime.save()
 
     def _warn(self, *, ended: bool) -> None:
         for message, hint in self._totals.warnings.due(ended=ended):
@@ -151,3 +146,19 @@ class BatchCounts:
 
     def _metrics(self, *, active: bool) -> Metrics:
         return self._totals.metrics(active=active, at_ms=time.time_ns() // 1_000_000)
+
+
+def progresses_behind(query: StreamingQuery, timestamp: str) -> list[StreamingQueryProgress]:
+    """The progresses that Spark keeps behind the one with this timestamp, all that it keeps where it has none such.
+
+    Spark's own `recentProgress` converts all of them, a hundred or more. Each costs a millisecond or two, and of small
+    batches a few are new whenever somebody looks.
+    """
+    running: Any = query
+    recent, progresses = running._jsq.recentProgress(), list[StreamingQueryProgress]()
+    for at in reversed(range(len(recent))):
+        progress = StreamingQueryProgress.fromJson(json.loads(recent[at].json()))
+        if progress["timestamp"] == timestamp:
+            break
+        progresses.append(progress)
+    return progresses[::-1]

@@ -375,8 +375,8 @@ class Query:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
             servers = partial(Servers, access=access, query=self._status(), why=self._explainer)
-        options = (self._spark, self._checkpoint, self._barrier, tables, max_bytes, self._is_active, servers)
-        self._served = served(*options)
+        place = (self._spark, self._checkpoint, self._barrier, self._counts.reports)
+        self._served = served(*place, tables, max_bytes, self._is_active, servers)
         return self._served
 
     def table(self, name: str) -> ServedTable:

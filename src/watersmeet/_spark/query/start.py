@@ -42,7 +42,6 @@ from watersmeet._spark.checkpoint.record import (
     look,
     not_started,
 )
-from watersmeet._spark.credentials import PREFIX, counted
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.dataflow.level import DEFAULT_CACHE
 from watersmeet._spark.evolve import Handover, asked_replacement, check_change, replaced_rows, with_counts
@@ -51,9 +50,9 @@ from watersmeet._spark.functions import ColumnFunctions
 from watersmeet._spark.journal import JournalWriter
 from watersmeet._spark.machine import check_brokers
 from watersmeet._spark.metrics.exporters import MetricsView
-from watersmeet._spark.metrics.lifetime import LifetimeTotals
+from watersmeet._spark.metrics.lifetime import BatchReports, LifetimeTotals
 from watersmeet._spark.metrics.query_facts import QueryFacts
-from watersmeet._spark.metrics.totals import Counted, Totals
+from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.outputs import outputs
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._spark.query import failures
@@ -64,7 +63,8 @@ from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
 from watersmeet._spark.stores.table_columns import placement_facts, with_placement
 from watersmeet._worker.batch_plan import OLDER
-from watersmeet._worker.wire import metric_names, spread_labels
+from watersmeet._worker.task_reports import BatchRequest
+from watersmeet._worker.wire import spread_labels
 from watersmeet._worker.writers import kafka as driver_commit
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.errors import ConfigError, CorruptData, EncodingError, WatersmeetError
@@ -465,10 +465,10 @@ class _Start:
             place = self._place(files, effects)
         barrier = self._barrier(place, lease, self._topics.watch(place.facts))
         facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
-        streaming, metrics, lifetime = self._running(place, planned, trigger, lease, barrier, files)
+        streaming, lifetime = self._running(place, planned, trigger, lease, barrier, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
-        counts = BatchCounts(streaming, metrics, totals, lifetime)
+        counts = BatchCounts(streaming, lifetime, totals)
         running = (streaming, counts, self.folder.path, lease, barrier, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
         return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
@@ -515,9 +515,7 @@ class _Start:
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, metrics, lifetime = self._running(
-            place, planned, {"once": True}, lease, self._barrier(place, lease), None
-        )
+        query, lifetime = self._running(place, planned, {"once": True}, lease, self._barrier(place, lease), None)
         waiting = silence.Silence(query)
         try:
             failures.await_end(query, self.folder.path)
@@ -534,7 +532,7 @@ class _Start:
         if not passed:
             silence.LOG.warning(PASSES)
             return None
-        counts = BatchCounts(query, metrics, lifetime=lifetime)
+        counts = BatchCounts(query, lifetime)
         counts.close()
         return counts.totals()
 
@@ -564,15 +562,15 @@ class _Start:
         lease: leases.MachineLease,
         barrier: StopBarrier,
         files: CheckpointFiles | None,
-    ) -> tuple[StreamingQuery, Counted, LifetimeTotals]:
-        """The query that runs, what its metrics count, and what keeps that."""
+    ) -> tuple[StreamingQuery, LifetimeTotals]:
+        """The query that runs, and what keeps its counts."""
         facts, schemas, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
         topology = formats.with_sinks(under(self.topology, facts.effects), schemas)
         settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
-                compiled, metrics = self._compiled(topology, place, read, files)
+                compiled, plan, reports = self._compiled(topology, place, read, files)
                 writer = outputs.prepared(
                     compiled,
                     topology.plan.sinks,
@@ -591,15 +589,15 @@ class _Start:
             self._secure(lease, files, place)  # a single writer of Spark's has not asked for the lease
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
-            limits = planning(self.spark, self._inputs, place)
-            barrier.passing = (lifetime := LifetimeTotals(place, metrics, limits)).before_commit
+            lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
+            barrier.passing = lifetime.before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
-                return lease.begun(writer.start()), metrics, lifetime
+                return lease.begun(writer.start()), lifetime
 
     def _barrier(
-        self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[int], None] | None = None
+        self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
     ) -> StopBarrier:
         """The barrier of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
         barrier, read, kafka = StopBarrier(on_start), self.topology.plan.sources, self.options.kafka
@@ -625,20 +623,20 @@ class _Start:
 
     def _compiled(
         self, topology: Physical, place: Checkpoint, read: Sequence[SourceNode], files: CheckpointFiles | None
-    ) -> tuple[CompiledFrame, Counted]:
-        """The frame that the sinks read, and what its metrics count."""
+    ) -> tuple[CompiledFrame, CountedPlan, BatchReports]:
+        """The frame that the sinks read, what its tasks count, and what takes their reports."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
         physical = with_known_domains(lent_as_recorded(topology, facts.addresses), facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
+        reports = BatchReports(self.spark)
         layout = SparkLayout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
             headers=topology.plan.headers,
             cases=False,
-            observe=lambda frame, name, counts: counted(frame, PREFIX + name, counts),
-            measured=True,
+            reports=reports.accumulator,
             journaled=self.options.explain is not False,
         )
         begins = self._begins(place, files)
@@ -658,7 +656,7 @@ class _Start:
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
-        return compiled, Counted.of(physical, metric_names(physical))
+        return compiled, CountedPlan.of(physical), reports
 
     def _facts(
         self, files: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.accumulators import AccumulatorParam
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from watersmeet._engine.row_sizes import decode
 from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.metrics.lifetime import BatchReports
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._spark.serving.replica import NONE, NotServed, Replica, ServedStore
 from watersmeet._spark.stores.read import StateReader
-from watersmeet._worker.served_changes import PROPERTY, AskedChanges, ServedChange
+from watersmeet._worker.task_reports import BatchRequest, ServedChange
 from watersmeet.errors import WatersmeetError
 
 # The rows of served tables in a checkpoint, as the engine keeps them: what a replica begins with.
@@ -55,20 +55,6 @@ def is_committed(place: Folder, batch: int) -> bool:
     return bool(place.text(f"commits/{batch}"))
 
 
-# The accumulator by which tasks hand back changes of served tables: Spark's own, failed tasks have no part in it.
-
-
-class ServedChanges(AccumulatorParam[list[ServedChange]]):
-    """Changes, as an accumulator adds them up."""
-
-    def zero(self, value: list[ServedChange]) -> list[ServedChange]:
-        return []
-
-    def addInPlace(self, value1: list[ServedChange], value2: list[ServedChange]) -> list[ServedChange]:
-        value1.extend(value2)
-        return value1
-
-
 _LOOK_SECONDS, _LOOK_ELSEWHERE_SECONDS = 0.005, 0.1
 """Between two looks for a commit: on a disk of this machine, and on another file system."""
 _READINGS = 5
@@ -99,18 +85,17 @@ class BatchChangesOfTasks:
 
     Parameters
     ----------
-    spark : the session.
+    reports : of the query's tasks.
     stores : the tables.
     on_batch : is given each batch.
     """
 
     def __init__(
-        self, spark: SparkSession, stores: Sequence[ServedStore], on_batch: Callable[[EndedBatch], None]
+        self, reports: BatchReports, stores: Sequence[ServedStore], on_batch: Callable[[EndedBatch], None]
     ) -> None:
-        self._context = spark.sparkContext
+        self._reports = reports
         self._labels = {store.stored: list(store.labels) for store in stores}
         self._stores = stores
-        self._accumulator = self._context.accumulator([], ServedChanges())
         self._on_batch = on_batch
         self._closed = False
         self._under_way: int | None = None
@@ -123,27 +108,17 @@ class BatchChangesOfTasks:
         """Ask for nothing from the next batch on."""
         self._closed = True
 
-    def _start(self, batch: int) -> None:
-        if self._closed:
-            self._context.setLocalProperty(PROPERTY, "")
-            return
-        # what a batch has left that failed, or a task that was run twice and ended late
-        self._drain()
-        self._context.setLocalProperty(PROPERTY, AskedChanges.text(batch, self._labels, self._accumulator))
-        self._under_way = batch
+    def _start(self, request: BatchRequest) -> None:
+        if not self._closed:
+            request.served = self._labels
+            self._under_way = request.batch
 
     def _end(self, batch: int) -> None:
         if not self._closed and self._under_way == batch:
-            changes = [change for change in self._drain() if change.batch == batch]
+            changes = self._reports.take_served(batch)
             # several stores may be of one table
             store_changes = [c._replace(store=s.name) for c in changes for s in self._stores if s.stored == c.store]
             self._on_batch(EndedBatch(batch, store_changes))
-
-    def _drain(self) -> list[ServedChange]:
-        pending = self._accumulator.value
-        changes = pending[:]
-        del pending[: len(changes)]
-        return changes
 
 
 class Follower:
@@ -151,17 +126,17 @@ class Follower:
 
     Parameters
     ----------
-    spark : the session.
+    reports : of the query's tasks.
     place : where the query's logs and state lie.
     replica : what is advanced.
     is_active : whether the query runs.
     """
 
-    def __init__(self, spark: SparkSession, place: Folder, replica: Replica, is_active: Callable[[], bool]) -> None:
+    def __init__(self, reports: BatchReports, place: Folder, replica: Replica, is_active: Callable[[], bool]) -> None:
         self._place, self._replica, self._is_active = place, replica, is_active
         self._look = _LOOK_ELSEWHERE_SECONDS if place.here() is None else _LOOK_SECONDS
         self._batches: queue.SimpleQueue[EndedBatch] = queue.SimpleQueue()
-        self._tasks = BatchChangesOfTasks(spark, list(replica.stores.values()), self._wait)
+        self._tasks = BatchChangesOfTasks(reports, list(replica.stores.values()), self._wait)
         self._counting = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watersmeet replica", daemon=True)

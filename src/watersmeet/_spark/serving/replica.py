@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from watersmeet._spark.checkpoint.record import CheckpointFacts
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.json import decode, encoded
-from watersmeet._worker.served_changes import ServedChange
+from watersmeet._worker.task_reports import ServedChange
 from watersmeet.errors import ConfigError, WatersmeetError
 
 # A store that is served: what is shown of it, where its rows lie, and its keys as text and as values.
@@ -534,14 +535,12 @@ class Replica:
 
     def apply(self, batch: int, changes: Iterable[ServedChange]) -> None:
         """Advance by a batch that is committed."""
-        # a shard that was run twice has said the same twice
-        by_shard = {(change.store, change.label): change for change in changes}
         logged: dict[str, list[bytes]] = {}
-        for (name, label), change in sorted(by_shard.items()):
-            assert change.rows is not None
-            self._tables[name].apply(label, [row_sizes.decode(blob) for blob in change.rows], change.floors)
-            if change.rows:
-                logged.setdefault(name, []).extend(change.rows)
+        for name, label, rows, floors in sorted(changes, key=itemgetter(0, 1)):
+            assert rows is not None
+            self._tables[name].apply(label, [row_sizes.decode(blob) for blob in rows], floors)
+            if rows:
+                logged.setdefault(name, []).extend(rows)
         self._publish(batch, BatchChanges(batch, logged))
 
     def refuse(self, reason: Exception) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import started_in
+from watersmeet._spark.metrics.lifetime import BatchReports
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._spark.serving.client import ReplicaSource, ServedTable
 from watersmeet._spark.serving.follower import Follower
@@ -86,6 +87,7 @@ def served(
     spark: SparkSession,
     checkpoint: str,
     barrier: StopBarrier,
+    reports: BatchReports,
     tables: Sequence[str],
     max_bytes: int,
     is_active: Callable[[], bool],
@@ -95,7 +97,7 @@ def served(
 
     Parameters
     ----------
-    barrier : the query's.
+    barrier, reports : the query's.
     servers : begins what listens, if anything does.
     """
     if not barrier.stands:
@@ -108,7 +110,7 @@ def served(
     metadata = started_in(Folder(spark, checkpoint))
     stores = [ServedStore.of(metadata.facts, name) for name in dict.fromkeys(tables)]
     replica = Replica(stores, max_bytes)
-    follower = Follower(spark, metadata.place, replica, is_active)
+    follower = Follower(reports, metadata.place, replica, is_active)
     server = TableServer(replica, follower)
     if servers is not None:
         server._servers = servers(replica)

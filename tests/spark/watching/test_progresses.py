@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from watersmeet._spark.metrics.observed import progresses_behind
+from watersmeet._spark.query.progress import progresses_behind
 
 NEVER, NOBODY = "", "00000000-0000-0000-0000-000000000000"
 
