@@ -140,9 +140,7 @@ class Generation(Enum):
             return cls(name)
         except ValueError:
             names = ", ".join(repr(g.value) for g in cls)
-            raise TopologyError(
-                f"Unknown generation {name!r}.", given=repr(name), hint=f"Use one of {names}."
-            ) from None
+            raise TopologyError(f"Unknown generation {name!r}.", hint=f"Use one of {names}.") from None
 
 
 # Packages that only some of watersmeet needs: which are missing, and how they are installed.

@@ -1147,7 +1147,6 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     if isinstance(ready, NotInProcess):
         raise ConfigError(
             f"The topology cannot be explained: it does not run in this process, since {ready.why}.",
-            given=ready.why,
             hint="Leave explain= out. docs/functions.md says which functions run without Spark.",
         )
     return ready

@@ -25,6 +25,8 @@ progress = true
 [kafka]
 bootstrap_servers = "${BROKER}:9092"
 security_protocol = "SASL_SSL"
+sasl_mechanism = "PLAIN"
+sasl_username = "ann"
 sasl_password = { file = "secret" }
 retry_timeout = "1 minute"
 consumer = { "fetch.max.bytes" = 1000 }

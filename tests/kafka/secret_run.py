@@ -59,7 +59,7 @@ def main(folder: Path, servers: str, source: str, sink: str) -> None:
         bad = topology(source, sink, lambda a, b: F.raise_error(F.concat(a, b)).cast("string"))
         fail("a batch", lambda: run(bad, spark, folder / "failed", kafka=kafka))
         for number, (what, wrong) in enumerate(wrong_starts(servers)):
-            fail(what, lambda number=number, wrong=wrong: run(good, spark, folder / f"wrong{number}", **wrong))
+            fail(what, lambda number=number, wrong=wrong: run(good, spark, folder / f"wrong{number}", **wrong()))
     spark.stop()
 
 
@@ -125,15 +125,16 @@ def connection(servers: str) -> wm.Kafka:
     )
 
 
-def wrong_starts(servers: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def wrong_starts(servers: str) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """What is given to starts that fail."""
     typing = CANARIES["typing"]
-    yield "an unknown setting", {"kafka": wm.Kafka(servers, producer={"sasl.pasword": typing})}
-    yield "a value that is refused", {"kafka": wm.Kafka(servers, producer={"security.protocol": typing})}
-    yield "an unknown option", {"kafak": connection(servers)}
-    yield "a connection as text", {"kafka": f"kafka://user:{typing}@{servers}"}
+    yield "an unknown setting", lambda: {"kafka": wm.Kafka(servers, producer={"sasl.pasword": typing})}
+    yield "a value that is refused", lambda: {"kafka": wm.Kafka(servers, producer={"security.protocol": typing})}
+    yield "a value that a client refuses", lambda: {"kafka": wm.Kafka(servers, producer={"debug": typing})}
+    yield "an unknown option", lambda: {"kafak": connection(servers)}
+    yield "a connection as text", lambda: {"kafka": f"kafka://user:{typing}@{servers}"}
     jaas = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"no {typing}"}
-    yield "a login that cannot be read", {"kafka": wm.Kafka(servers, consumer=jaas)}
+    yield "a login that cannot be read", lambda: {"kafka": wm.Kafka(servers, consumer=jaas)}
 
 
 def topology(source: str, sink: str, joiner: Callable[[Any, Any], Any]) -> wm.Topology:

@@ -22,6 +22,7 @@ FAILURES = (
     "a batch",
     "an unknown setting",
     "a value that is refused",
+    "a value that a client refuses",
     "an unknown option",
     "a connection as text",
     "a login that cannot be read",

@@ -103,14 +103,12 @@ def _check_type(column: DatabaseColumn) -> None:
     if column.is_key and (column.is_json or pt.is_floating(column.kind)):
         raise TopologyError(
             f"The key's column {column.name!r} cannot be {column.kind}: equal values would differ in the database.",
-            given=f"{column.name!r}: {column.kind}",
             hint="Make the key a string, a number without fractions, a decimal, a date, a timestamp, or a struct of "
             "these: table.to_stream().select_key(lambda key, value: ...).to_table().",
         )
     if not column.is_json and not any(is_kind(column.kind) for is_kind in _PLAIN):
         raise TopologyError(
             f"The column {column.name!r} cannot be {column.kind}: databases have no type for it.",
-            given=f"{column.name!r}: {column.kind}",
             hint="Cast it in the value: table.map_values(lambda value: ...), to a string or a number.",
         )
 

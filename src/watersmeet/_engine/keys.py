@@ -212,7 +212,6 @@ def unsupported(kind: pa.DataType) -> WatersmeetError:
     """The error for a type that has no key form."""
     return WatersmeetError(
         f"a value of type {kind} cannot be a key",
-        given=str(kind),
         hint="use numbers, text, bytes, dates, decimals, or structs and lists of them",
     )
 

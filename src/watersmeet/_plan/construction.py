@@ -320,7 +320,6 @@ class Construction:
         if self._built:
             raise TopologyError(
                 f"The topology has been built, and nothing can be added to it: {subject}.",
-                given=subject,
                 hint="Add it before build(), or begin another StreamsBuilder.",
             )
 
@@ -348,7 +347,6 @@ class Construction:
             store = min(conflicts)
             raise TopologyError(
                 f"The store name {store!r} belongs to the join {store.rpartition('.')[0]!r}, for its own state.",
-                given=f"store={store!r}",
                 hint="Give the table another store=..., or the join another name=...",
             )
         self._stores.update(node.named_stores)
@@ -361,7 +359,6 @@ class Construction:
                 f"Two processors have stores of one name, {name!r}, and do not share one."
                 if of_processors
                 else f"Two tables have the store name {name!r}.",
-                given=repr(name),
                 hint="Give both the same object, once declared; or one of them another name."
                 if of_processors
                 else "Give one another store=...",
@@ -501,7 +498,6 @@ class Inputs:
         if name in self.names:
             raise TopologyError(
                 f"Two inputs are named {name!r}.",
-                given=repr(name),
                 hint="Read it once and use the handle twice, or give one of them name=...",
             )
         self._check_pattern(origin, kind, name, bootstrap)

@@ -565,14 +565,12 @@ def _replaced_operator(physical: Physical, name: str) -> Operator:
     if name in physical.plan.by_name or any(name in o.stores for o in physical.operators):
         raise ConfigError(
             f"replace=[{name!r}] cannot be computed anew: the rows of this table are not stored behind it.",
-            given=f"replace=[{name!r}]",
             hint="Give it a store=: a join, map_values, filter or to_table can be replaced. Behind an aggregate write "
             '.map_values(lambda v: v, store="..."). '
             + (f"Tables that can be replaced: {candidates}." if candidates else "The topology has none yet."),
         )
     raise ConfigError(
         f"replace=[{name!r}] names no table of this topology.",
-        given=f"replace=[{name!r}]",
         hint=f"Tables that can be replaced: {candidates or 'none; give one a store='}.",
     )
 

@@ -45,7 +45,7 @@ class Plan:
             if missing:
                 raise TopologyError(f"Node {node.name!r} reads a node that comes after it.", given=missing)
             if node.name in names:
-                raise TopologyError(f"Two nodes are named {node.name!r}.", given=repr(node.name))
+                raise TopologyError(f"Two nodes are named {node.name!r}.")
             names.add(node.name)
 
     @cached_property

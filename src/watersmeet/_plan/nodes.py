@@ -78,9 +78,7 @@ class Node:
             )
         if self.history_ms is not None and self.history_ms < 0:
             raise TopologyError(
-                f"The history of a table must not be negative: {self.history_ms} ms.",
-                given=f"{self.history_ms} ms",
-                hint='history="1 day"',
+                f"The history of a table must not be negative: {self.history_ms} ms.", hint='history="1 day"'
             )
 
     def details(self) -> tuple[tuple[str, str], ...]:

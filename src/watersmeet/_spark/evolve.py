@@ -222,7 +222,6 @@ def _refuse_raised(drops: DeadLetterWriter) -> None:
         if reason == FUNCTION_ERROR.name and count:
             raise FunctionError(
                 f"A function of {node!r} raises for {count} rows of a table that replace= computes anew.",
-                given=node,
                 hint="on_error= holds for records, and not for a table's rows: correct the function.",
             )
 

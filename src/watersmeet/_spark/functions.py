@@ -1145,11 +1145,7 @@ class ColumnFunctions(RecordFunctions):
         try:
             return nullable(DataType.fromDDL(str(given)))
         except (PySparkException, ValueError) as error:
-            raise FunctionError(
-                f"Unknown type {given!r:.120}.",
-                given=repr(given),
-                hint=_type_hint(given),
-            ) from error
+            raise FunctionError(f"Unknown type {given!r:.120}.", hint=_type_hint(given)) from error
 
     def as_arrow(self, kind: DataType) -> Any:
         return with_nulls(arrow_type(kind))

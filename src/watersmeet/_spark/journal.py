@@ -93,7 +93,6 @@ class JournalWriter:
         if folder is None:
             raise ConfigError(
                 f"explain={explain!r} needs a checkpoint on a disk that this machine has mounted: {place}.",
-                given=str(place),
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
         keep_ms = None if explain is True else duration_ms(explain, "explain")

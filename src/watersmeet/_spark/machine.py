@@ -545,6 +545,8 @@ def checked_brokers(kafka: Kafka) -> str:
 
 def check_brokers(kafka: Kafka) -> None:
     """Raise unless Kafka answers: what a start asks first, since its clients would wait and not say why."""
+    if kafka_client.can_ask(kafka):
+        kafka_client.admin(kafka)  # its settings need no broker
     _check_ports(kafka)
     if kafka_client.can_ask(kafka):
         _check_name(kafka, [f"{broker.host}:{broker.port}" for broker in _metadata(kafka).brokers.values()])

@@ -152,11 +152,7 @@ def check(spark: SparkSession) -> None:
     """Raise or warn where the session cannot carry a topology."""
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < LEAST_SPARK:
-        raise ConfigError(
-            f"PySpark {pyspark.__version__} is too old.",
-            given=f"PySpark {pyspark.__version__}",
-            hint="Install PySpark 4.1 or later.",
-        )
+        raise ConfigError(f"PySpark {pyspark.__version__} is too old.", hint="Install PySpark 4.1 or later.")
     if find_spec("google") is None or find_spec("google.protobuf") is None:
         raise ConfigError(
             "Spark's stateful workers need protobuf, which is not installed.", hint="pip install protobuf"

@@ -490,7 +490,6 @@ class Transaction:
             if not self._target.create:
                 raise ConfigError(
                     f"Unknown table {self._target!r}: the database does not have it.",
-                    given=repr(self._target),
                     hint=f"Let watersmeet create it: wm.DatabaseTable(..., create=True). Or create it: {statement}",
                 )
             self._run(statement)
@@ -629,7 +628,6 @@ class LastChanges:
             if column.is_key and arrays[place(number)].null_count:
                 raise SinkError(
                     f"The key column {column.name!r} of a database table has no value.",
-                    given=f"column {column.name!r}",
                     hint="Leave such rows out before, or fill them: F.coalesce(key, F.lit(...)).",
                 )
         deleted = rows.column("value").is_null()

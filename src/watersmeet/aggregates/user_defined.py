@@ -81,7 +81,6 @@ def python(function: Function, returns: Any = None) -> PythonFunction:
     if returns_nothing(function):
         raise FunctionError(
             f"{name} returns None, whatever it is given: it has no return with a value.",
-            given=f"wm.python({name})",
             hint="Return the result; a fold returns the new aggregate: return aggregate + [value].",
         )
     return PythonFunction(function, returns)

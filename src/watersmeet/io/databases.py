@@ -218,12 +218,9 @@ def check_name(name: Any, dialect: Dialect) -> None:
             return
         raise TopologyError(
             f"The column name {name!r} must have at most 63 bytes and no per cent sign.",
-            given=name,
             hint="Rename the field: table.map_values(...), or key=...",
         )
-    raise TopologyError(
-        f"A column's name must be a text, not {name!r:.80}.", given=repr(name), hint='key="order_id", value="total"'
-    )
+    raise TopologyError(f"A column's name must be a text, not {name!r:.80}.", hint='key="order_id", value="total"')
 
 
 def _set_columns(target: TableTarget, key: str | Sequence[str] | None, value: str | None) -> None:
@@ -241,7 +238,6 @@ def _check_table(table: Any, dialect: Dialect) -> None:
     if not 1 <= len(names) <= _MOST_NAMES[dialect] or not all(map(_NAME.fullmatch, names)):
         raise TopologyError(
             f"table={table!r:.120} cannot be the name of a table.",
-            given=f"table={table!r}",
             hint='Letters, digits and "_"; of Postgres also "schema.table", of a catalog "catalog.schema.table".',
         )
     for name in names:
@@ -249,7 +245,6 @@ def _check_table(table: Any, dialect: Dialect) -> None:
     if dialect != "spark" and names[-1].lower() == BATCHES:
         raise TopologyError(
             f"table={table!r:.120} is reserved: there watersmeet records the writer and the last batch of each table.",
-            given=f"table={table!r}",
             hint="Give the results a table of another name.",
         )
 

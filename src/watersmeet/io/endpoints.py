@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.hints import answering
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.kafka import StartingOffsets, check_topic, setting_text
+from watersmeet.io.kafka import StartingOffsets, check_topic, setting_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -562,7 +562,6 @@ class Rows(Origin):
         if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
             raise TopologyError(
                 f"wm.Rows takes a DataFrame, and not {type(self.frame).__name__}.",
-                given=type(self.frame).__name__,
                 hint='wm.Rows(frame, key="id", timestamp="changed_at")',
             )
         check_complete(self.frame, {"key": self.key, "timestamp": self.timestamp, "order": self.order})
@@ -573,9 +572,7 @@ class Rows(Origin):
         names = tuple(order) if isinstance(order, list | tuple) else ()
         if not names or not all(isinstance(name, str) for name in names):
             hint = 'order=["day", "row"]'
-            raise TopologyError(
-                f"order must be a column name, or several: order={order!r:.80}.", given=repr(order), hint=hint
-            )
+            raise TopologyError(f"order must be a column name, or several: order={order!r:.80}.", hint=hint)
         object.__setattr__(self, "order", names)
 
 
@@ -602,7 +599,7 @@ class Writer(SinkTarget):
         _check_options(format, path, options)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "path", None if path is None else str(path))
-        object.__setattr__(self, "options", {name: setting_text(value) for name, value in options.items()})
+        object.__setattr__(self, "options", setting_texts(f"wm.Writer({format!r})", options))
 
     def __hash__(self) -> int:
         return hash((self.format, self.path, tuple(sorted(self.options.items()))))
@@ -658,9 +655,7 @@ class ForeachBatch(SinkTarget):
         function: Any = self.function
         if not callable(function):
             hint = "def write(frame, batch_id): ..."
-            raise TopologyError(
-                f"ForeachBatch takes a function, and not {function!r:.80}.", given=repr(function), hint=hint
-            )
+            raise TopologyError(f"ForeachBatch takes a function, and not {function!r:.80}.", hint=hint)
         try:
             inspect.signature(function).bind(None, 0)
         except TypeError as error:
@@ -699,7 +694,7 @@ def _check_options(format: str, path: Any, options: Mapping[str, Any]) -> None:
 def _check_writer(format: Any) -> None:
     if not isinstance(format, str) or not format:
         hint = 'wm.Writer("parquet", path="...")'
-        raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", given=repr(format), hint=hint)
+        raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", hint=hint)
     if format == "kafka":
         raise TopologyError(
             "Writer('kafka') may write records twice, and sets no timestamps.",

@@ -8,10 +8,12 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import field as own_field
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.hints import answered, answering
+from watersmeet.io.kafka import setting_in_error
 from watersmeet.windows import Duration, duration_ms
 
 FormatName = Literal["bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid", "json"]
@@ -263,7 +265,16 @@ def is_schema(value: Any) -> bool:
 
 # The connection to a Schema Registry.
 
-_HARMLESS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
+_NUMBERS = frozenset(
+    {"cache.capacity", "cache.latest.ttl.sec", "max.retries", "retries.max.wait.ms", "retries.wait.ms", "timeout"}
+)
+_TEXTS = frozenset(
+    {
+        *("basic.auth.credentials.source", "basic.auth.user.info", "proxy", "ssl.ca.location"),
+        *("ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
+    }
+)
+"""The settings of confluent-kafka's client, besides those that begin with "bearer.auth."."""
 _URL = re.compile(r"https?://[^@\s]+")
 
 
@@ -315,6 +326,7 @@ class SchemaRegistry:
             )
         if username is not None:
             settings["basic.auth.user.info"] = f"{username}:{password}"
+        _check_registry_settings(settings)
         object.__setattr__(self, "url", url)
         object.__setattr__(self, "options", settings)
 
@@ -324,11 +336,26 @@ class SchemaRegistry:
         return {"timeout": 30, **self.options, "url": self.url}
 
     def __repr__(self) -> str:
-        settings = [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(self.options.items())]
+        settings = [f"{n}={v!r}" if n in _NUMBERS else f"{n}=..." for n, v in sorted(self.options.items())]
         return f"SchemaRegistry({', '.join([repr(self.url), *settings])})"
 
     def __hash__(self) -> int:
         return hash(self.url)
+
+
+def _check_registry_settings(settings: Mapping[str, Any]) -> None:
+    names = {name.replace(".", "_"): name for name in sorted(_NUMBERS | _TEXTS)}
+    for name, value in settings.items():
+        option, is_number = name.replace(".", "_"), isinstance(value, int | float) and not isinstance(value, bool)
+        if option not in names and not name.startswith("bearer.auth."):
+            near = get_close_matches(option, names, n=1, cutoff=0.55)
+            hint = f"username=..., password=..., {'=, '.join(names)}= and bearer_auth_...= are its settings."
+            message = f"wm.SchemaRegistry has no setting {option}=."
+            raise ConfigError(message, hint=f"Did you mean {near[0]}=?" if near else hint)
+        if not (is_number and value >= 0 if name in _NUMBERS else isinstance(value, str | bool) or callable(value)):
+            kind = "a number, 0 or more: timeout=30 of seconds, retries_wait_ms=1000" if name in _NUMBERS else "a text"
+            message = f"wm.SchemaRegistry takes no {option}={setting_in_error(str(value))}."
+            raise ConfigError(message, hint=f"{option}= is {kind}; leave out what is to be as usual.")
 
 
 # Formats with a schema in a language of its own, alone or with a Schema Registry.
@@ -373,7 +400,6 @@ class SchemaFormat(Format):
         if self.subject_name_strategy not in get_args(SubjectNameStrategy):
             raise TopologyError(
                 f"Unknown subject_name_strategy={self.subject_name_strategy!r:.80}.",
-                given=f"subject_name_strategy={self.subject_name_strategy!r}",
                 hint=f"Take one of {', '.join(map(repr, get_args(SubjectNameStrategy)))}.",
             )
         if self.schema is None and self.registry is None:
@@ -623,7 +649,7 @@ class DebeziumFormat(WrappingFormat):
     def __post_init__(self) -> None:
         if self.time not in get_args(EventTime):
             hint = '"source": when the database made the change; "record": the time of the Kafka record.'
-            raise TopologyError(f"Unknown time={self.time!r} of a change.", given=f"time={self.time!r}", hint=hint)
+            raise TopologyError(f"Unknown time={self.time!r} of a change.", hint=hint)
         if self.unavailable_columns not in get_args(UnavailableColumns):
             hint = '"error": a record without the value is refused; "stored": a table keeps its value.'
             raise TopologyError(f"Unknown unavailable_columns={self.unavailable_columns!r} of a format.", hint=hint)
@@ -740,9 +766,7 @@ def debezium_key(columns: Any) -> Format:
 
 def _check(inner: Format, hint: str) -> None:
     if not isinstance(inner, SchemaFormat) and (inner.kind != "json" or inner.schema is None):
-        raise TopologyError(
-            f"wm.debezium takes JSON or Avro with a schema, and not {inner!s:.120}.", given=str(inner), hint=hint
-        )
+        raise TopologyError(f"wm.debezium takes JSON or Avro with a schema, and not {inner!s:.120}.", hint=hint)
 
 
 # Formats of windowed keys, as Kafka Streams' serializers of them write them.
@@ -768,9 +792,7 @@ class WindowedFormat(WrappingFormat):
             message = "The key within a windowed key is not windowed itself."
             raise TopologyError(message, given=str(self), hint='wm.time_windowed("long", size="5 minutes")')
         if self.size_ms is not None and self.size_ms < 1:
-            raise TopologyError(
-                f"size must be 1 ms or more: size={self.size_ms} ms.", given=f"size={self.size_ms} ms", hint=_SIZE_HINT
-            )
+            raise TopologyError(f"size must be 1 ms or more: size={self.size_ms} ms.", hint=_SIZE_HINT)
 
     @property
     def placed_by(self) -> Format | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -45,8 +45,9 @@ class Kafka:
 
     Examples
     --------
-    >>> Kafka("localhost:9092", security_protocol="SASL_SSL", sasl_password="canary")
-    Kafka('localhost:9092', sasl.password=..., security.protocol='SASL_SSL')
+    >>> login = {"sasl_mechanism": "PLAIN", "sasl_username": "ann", "sasl_password": "canary"}
+    >>> Kafka("localhost:9092", security_protocol="SASL_SSL", **login)
+    Kafka('localhost:9092', sasl.mechanism='PLAIN', sasl.password=..., sasl.username=..., security.protocol='SASL_SSL')
     """
 
     bootstrap_servers: str
@@ -90,18 +91,24 @@ class Kafka:
             "max_transaction_wait_ms": _wait_ms(max_transaction_wait, "max_transaction_wait"),
             "starting_offsets": starting_offsets,
             "retry_timeout_ms": _wait_ms(retry_timeout, "retry_timeout"),
-            "consumer": _client_settings(consumer or {}),
-            "producer": _client_settings(producer or {}),
-            "options": _client_settings(options),
-            "source": {name: setting_text(value) for name, value in (source or {}).items()},
+            "consumer": _client_settings("consumer", consumer or {}),
+            "producer": _client_settings("producer", producer or {}),
+            "options": _client_settings("", options),
+            "source": setting_texts("wm.Kafka(source=...)", source or {}),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        _check_source(self.source)
-        _check_names("consumer", self.consumer, _CONSUMER)
-        _check_reading({**self.options, **self.consumer})
-        _check_spelling(self.options)
-        _check_security(self.options)
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        of_client = {name[6:]: value for name, value in self.source.items() if name[:6].lower() == "kafka."}
+        of_source = {name: value for name, value in self.source.items() if name[:6].lower() != "kafka."}
+        _check_settings("source", of_source, _SOURCE)
+        _check_settings("source", of_client, _JAVA)
+        _check_settings("", self.options, _JAVA | _LIBRDKAFKA)
+        for side, settings, names in (("consumer", self.consumer, _JAVA), ("producer", self.producer, _LIBRDKAFKA)):
+            _check_settings(side, settings, names)
+            _check_security({**self.options, **settings})
 
     def __repr__(self) -> str:
         parts = [repr(self.bootstrap_servers), *_setting_texts(self.options)]
@@ -113,11 +120,8 @@ class Kafka:
 _ONE_TASK = "Leave it out: it gives one partition to several tasks, and its records lose their order."
 _OWN = "Leave it out: watersmeet names the topics itself."
 _REFUSED = {
-    "minpartitions": _ONE_TASK,
-    "maxrecordsperpartition": _ONE_TASK,
-    "subscribe": _OWN,
-    "subscribepattern": _OWN,
-    "assign": _OWN,
+    **dict.fromkeys(("minpartitions", "maxrecordsperpartition"), _ONE_TASK),
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign"), _OWN),
     "startingoffsets": 'Kafka(..., starting_offsets="earliest") or "latest".',
     "endingoffsets": "Leave it out: a stream has no end.",
     "maxoffsetspertrigger": "Kafka(..., max_records_per_batch=...).",
@@ -126,120 +130,71 @@ _REFUSED = {
     "includeheaders": "Leave it out: it follows from headers=True of a topic.",
     "kafka.bootstrap.servers": "They are the first argument of Kafka(...).",
 }
-_BYTES = "Leave it out: records are read as bytes, and key= and value= of a topic are their formats."
-_REFUSED_OF_CONSUMER = {
+_BYTES = "Leave it out: records are bytes, and key= and value= of a topic are their formats."
+_ADDRESS = "They are the first argument: wm.Kafka('host:9092')."
+_REFUSED_OF_CLIENTS = {
     "auto.offset.reset": 'Kafka(..., starting_offsets="earliest") or "latest".',
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), _ADDRESS),
     "enable.auto.commit": "Leave it out: the checkpoint says what has been read.",
-    "key.deserializer": _BYTES,
-    "value.deserializer": _BYTES,
+    **dict.fromkeys(("key.deserializer", "key.serializer", "value.deserializer", "value.serializer"), _BYTES),
+    "transactional.id": "Leave it out: each task has its own, which begins with the application_id.",
 }
-"""The settings of the consumer that Spark's source sets itself, and refuses."""
-_CONSUMER = frozenset(
-    [
-        "allow.auto.create.topics",
-        "auto.commit.interval.ms",
-        "auto.include.jmx.reporter",
-        "auto.offset.reset",
-        "bootstrap.servers",
-        "check.crcs",
-        "client.dns.lookup",
-        "client.id",
-        "client.rack",
-        "connections.max.idle.ms",
-        "default.api.timeout.ms",
-        "enable.auto.commit",
-        "enable.metrics.push",
-        "exclude.internal.topics",
-        "fetch.max.bytes",
-        "fetch.max.wait.ms",
-        "fetch.min.bytes",
-        "group.id",
-        "group.instance.id",
-        "group.protocol",
-        "group.remote.assignor",
-        "heartbeat.interval.ms",
-        "interceptor.classes",
-        "isolation.level",
-        "key.deserializer",
-        "max.partition.fetch.bytes",
-        "max.poll.interval.ms",
-        "max.poll.records",
-        "metadata.max.age.ms",
-        "metadata.recovery.strategy",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "partition.assignment.strategy",
-        "receive.buffer.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "request.timeout.ms",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "sasl.client.callback.handler.class",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.login.retry.backoff.max.ms",
-        "sasl.login.retry.backoff.ms",
-        "sasl.mechanism",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.header.urlencode",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-        "sasl.oauthbearer.token.endpoint.url",
-        "security.protocol",
-        "security.providers",
-        "send.buffer.bytes",
-        "session.timeout.ms",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.engine.factory.class",
-        "ssl.key.password",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-        "value.deserializer",
-    ]
+"""The settings of the clients that Spark's source or watersmeet sets itself."""
+_BOTH = frozenset(
+    """
+    allow.auto.create.topics check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms
+    enable.metrics.push fetch.max.bytes fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor
+    heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms max.poll.records
+    metadata.max.age.ms metadata.recovery.strategy partition.assignment.strategy reconnect.backoff.max.ms
+    reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.token.endpoint.url
+    security.protocol session.timeout.ms socket.connection.setup.timeout.ms ssl.cipher.suites
+    ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.location ssl.keystore.password
+    """.split()  # noqa: SIM905
 )
-"""The settings of Kafka's Java consumer, 3.9."""
-_CLIENT = _CONSUMER | {
-    *("sasl.mechanisms", "sasl.password", "sasl.username"),
-    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
-}
-"""The settings that both clients may be given by their options."""
+_JAVA = _BOTH | frozenset(
+    """
+    auto.commit.interval.ms auto.include.jmx.reporter default.api.timeout.ms exclude.internal.topics fetch.max.wait.ms
+    interceptor.classes metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    receive.buffer.bytes sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
+    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name security.providers send.buffer.bytes
+    socket.connection.setup.timeout.max.ms ssl.enabled.protocols ssl.engine.factory.class ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.type ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
+    ssl.truststore.password ssl.truststore.type
+    """.split()  # noqa: SIM905
+)
+"""The settings of Kafka's Java consumer, 3.9, which reads."""
+_LIBRDKAFKA = _BOTH | frozenset(
+    """
+    acks api.version.fallback.ms api.version.request api.version.request.timeout.ms batch.num.messages batch.size
+    broker.address.family broker.address.ttl broker.version.fallback compression.codec compression.level
+    compression.type debug delivery.timeout.ms enable.gapless.guarantee enable.idempotence enable.random.seed
+    enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification enabled_events fetch.error.backoff.ms
+    fetch.message.max.bytes fetch.queue.backoff.ms fetch.wait.max.ms https.ca.location https.ca.pem linger.ms
+    log.connection.close log_level max.in.flight max.in.flight.requests.per.connection message.copy.max.bytes
+    message.max.bytes message.send.max.retries message.timeout.ms metadata.recovery.rebootstrap.trigger.ms partitioner
+    plugin.library.paths queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
+    queue.buffering.max.ms queued.max.messages.kbytes queued.min.messages queuing.strategy receive.message.max.bytes
+    reconnect.backoff.jitter.ms request.required.acks retries sasl.kerberos.keytab sasl.kerberos.principal
+    sasl.mechanisms sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
+    sasl.oauthbearer.extensions sasl.oauthbearer.method sasl.oauthbearer.scope sasl.password sasl.username
+    socket.blocking.max.ms socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes
+    socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
+    ssl.crl.location ssl.curves.list ssl.engine.id ssl.engine.location ssl.key.location ssl.key.pem ssl.providers
+    ssl.sigalgs.list statistics.interval.ms sticky.partitioning.linger.ms topic.blacklist
+    topic.metadata.propagation.max.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.interval.ms
+    topic.metadata.refresh.sparse transaction.timeout.ms
+    """.split()  # noqa: SIM905
+)
+"""The settings of librdkafka, 2.16, which writes, and asks about topics."""
 _SOURCE = frozenset(
     [
         "failOnDataLoss",
@@ -255,19 +210,43 @@ _SOURCE = frozenset(
 """The options of Spark's Kafka source that it reads of a stream."""
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("username", "user", "api.key"), "security_protocol='SASL_SSL', sasl_username=..., sasl_password=..."
+        ("username", "user", "api.key", "password", "api.secret"),
+        "security_protocol='SASL_SSL', sasl_mechanism='PLAIN', sasl_username=..., sasl_password=...",
     ),
-    **dict.fromkeys(("password", "api.secret"), "security_protocol='SASL_SSL', sasl_username=..., sasl_password=..."),
     **dict.fromkeys(("ssl", "tls", "use.ssl"), "security_protocol='SSL'"),
+    **dict.fromkeys(("ssl.cafile", "cafile", "ssl.ca"), "security_protocol='SSL', ssl_ca_location='/etc/ca.pem'"),
+    **dict.fromkeys(("bootstrap", "servers", "brokers", "broker"), _ADDRESS.removesuffix(".")),
+    **dict.fromkeys(("topic", "topics"), "An input or an output has it: builder.stream('orders', ...)"),
     **dict.fromkeys(
-        ("bootstrap", "servers", "brokers", "broker"), "They are the first argument: wm.Kafka('host:9092')"
+        ("schema.registry", "schema.registry.url"),
+        "A format has it: wm.avro(registry=wm.SchemaRegistry('http://host'))",
     ),
+    "buffer.memory": "producer={'queue.buffering.max.kbytes': 65536}",
+    "max.request.size": "producer={'message.max.bytes': 10_000_000}",
     **dict.fromkeys(("startingOffsets", "offset"), "starting_offsets='earliest'"),
     **dict.fromkeys(("maxOffsetsPerTrigger", "batch.records"), "max_records_per_batch=100_000"),
 }
 """Settings of other clients, and what they are here."""
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+_WORDS: dict[str, Sequence[str]] = {
+    "security.protocol": _PROTOCOLS,
+    **dict.fromkeys(("sasl.mechanism", "sasl.mechanisms"), _MECHANISMS),
+    "isolation.level": ("read_committed", "read_uncommitted"),
+    **dict.fromkeys(("compression.type", "compression.codec"), ("none", "gzip", "snappy", "lz4", "zstd")),
+    "partitioner": ("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random"),
+    "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    "metadata.recovery.strategy": ("none", "rebootstrap"),
+    "startingOffsetsByTimestampStrategy": ("error", "latest"),
+}
+"""The settings that have one of some words."""
+_SWITCH = re.compile(
+    r"^(allow|check|enable|exclude)\.|\.(disable|enable|reporter|request|sparse|urlencode)$|^failOnDataLoss$"
+)
+_NUMBER = re.compile(
+    r"\.(bytes|connection|kbytes|messages|ms|records|retries|samples|seconds|size)$|^retries$|numRetries$|Ms$"
+)
+_READERS = {"consumer": "Kafka's Java client", "producer": "librdkafka", "source": "Spark's source"}
 # The values that a repr may show; whatever is not known to be harmless may be a secret.
 _HARMLESS = frozenset({"security.protocol", "sasl.mechanism", "client.id", "failOnDataLoss"})
 
@@ -296,8 +275,10 @@ def _check_connection(servers: Any, start: Any) -> None:
             f"Kafka needs the addresses of its servers with their ports, and got {description}.", hint=f"{hint}."
         )
     ports = [int(server.rpartition(":")[2]) for server in servers.split(",")]
-    if ("://" in servers and servers.lower().startswith("http")) or not all(0 < port < 65536 for port in ports):
-        fault = "an address of HTTP" if "://" in servers else f"the port {next(p for p in ports if not 0 < p < 65536)}"
+    scheme = next((part[:-3] for part in re.findall(r"\w+://", servers) if part[:-3].upper() not in _PROTOCOLS), None)
+    wrong = next((port for port in ports if not 0 < port < 65536), None)
+    if scheme or wrong is not None:
+        fault = f"an address of {scheme.upper()}" if scheme else f"the port {wrong}"
         raise ConfigError(
             f"Kafka needs the addresses of its servers with their ports, and got {fault}.",
             hint="Give host and port of the brokers themselves, ports are 1 to 65535: wm.Kafka('host:9092').",
@@ -309,75 +290,110 @@ def _check_connection(servers: Any, start: Any) -> None:
         )
 
 
-def _check_source(source: Mapping[str, str]) -> None:
-    """Raise if an option of Spark's source is not the user's to set, or is misspelt."""
-    refused = next((name for name in source if name.lower() in _REFUSED), None)
-    if refused is not None:
-        raise ConfigError(
-            f"wm.Kafka(source=...) does not take the option {refused!r}.",
-            given=refused,
-            hint=_REFUSED[refused.lower()],
-        )
-    _check_names("source", [name for name in source if name[:6].lower() != "kafka."], _SOURCE)
+def _check_settings(side: str, settings: Mapping[str, str], names: Collection[str]) -> None:
+    """Raise unless each setting of one side, or of both (""), is there, and has a value of its kind.
+
+    Parameters
+    ----------
+    names : those that the side has.
+
+    Raises
+    ------
+    ConfigError : one is not the user's to set, is misspelt, is another client's, or has a value of another kind.
+    """
+    owner = f"wm.Kafka({side}=...)" if side else "wm.Kafka"
+    by_name = {name.lower(): name for name in names}
+    refused = _REFUSED if names is _SOURCE else _REFUSED_OF_CLIENTS
+    for name, value in settings.items():
+        if name.lower() in refused:
+            kind = "option" if names is _SOURCE else "setting"
+            raise ConfigError(f"{owner} does not take the {kind} {name!r}.", hint=refused[name.lower()])
+        if name.lower() not in by_name:
+            _check_unknown(side, owner, name, by_name)
+        fits, kind = _kind_of(name)
+        if not fits(value):
+            shown = setting_in_error(value)
+            assigned = f"{name!r}: {shown}" if side else f"{name.replace('.', '_')}={shown}"
+            by_word = {word.upper().replace("-", "_"): word for word in _WORDS.get(name, ())}
+            near = get_close_matches(value.upper().replace("-", "_"), by_word, n=1)
+            meant = f"Did you mean {by_word[near[0]]}? " if near else ""
+            raise ConfigError(f"{owner} takes no {assigned}.", hint=f"{meant}{name} is {kind}.")
 
 
-def _check_reading(settings: Mapping[str, str]) -> None:
-    """Raise if a setting of the reading client is not the user's to set."""
-    name = next((name for name in settings if name in _REFUSED_OF_CONSUMER), None)
-    if name is not None:
-        raise ConfigError(f"wm.Kafka does not take the setting {name!r}.", given=name, hint=_REFUSED_OF_CONSUMER[name])
+def setting_in_error(value: str) -> str:
+    """A setting's value in an error: what is no number or plain word may be a secret, typed in the wrong place."""
+    if re.fullmatch(r"-?[\d.]+", value):
+        return value
+    return repr(value) if re.fullmatch(r"-?[\d.]+ ?[A-Za-z]{0,12}|[A-Za-z_-]{0,18}", value) else "..."
 
 
-def _check_spelling(settings: Mapping[str, str]) -> None:
-    """Raise if a setting of both clients is misspelt; each of them has some that are not known here."""
-    for name in settings:
-        if name in _ELSEWHERE:
-            raise ConfigError(f"wm.Kafka has no setting {name!r}.", given=name, hint=f"{_ELSEWHERE[name]}.")
-        near = get_close_matches(name, _CLIENT, n=1, cutoff=0.94)
-        if near and near[0] != name:
-            raise ConfigError(
-                f"wm.Kafka has no setting {name!r}.", given=name, hint=f"Did you mean {near[0].replace('.', '_')}=?"
-            )
+def _check_unknown(side: str, owner: str, name: str, by_name: Mapping[str, str]) -> None:
+    """Raise if the cure of an unknown setting is known; warn where it would be passed over, and not be missed."""
+    others = {"consumer": _JAVA, "producer": _LIBRDKAFKA}
+    other = next((each for each, names in others.items() if name in names), None)
+    near = get_close_matches(name.lower(), by_name, n=1, cutoff=0.8)
+    message = f"{owner} has no setting {name!r}{f': {_READERS[side]} does not know it' if side else ''}."
+    if name in _ELSEWHERE:
+        hint = f"{_ELSEWHERE[name]}."
+    elif other is not None:
+        hint = f"It is one of {_READERS[other]}: wm.Kafka(..., {other}={{{name!r}: ...}})."
+    elif near:
+        meant = by_name[near[0]]
+        hint = f"Did you mean {repr(meant) if side else meant.replace('.', '_') + '='}?"
+    elif not side:
+        hint = f"Settings of one client have a place of their own: consumer={{{name!r}: ...}}, or producer=."
+    else:
+        # librdkafka itself refuses what it does not know
+        if side != "producer" and not name.startswith("config."):
+            warning = f"{message}\nHint: It has no effect unless a class that you have added reads it."
+            warnings.warn(warning, stacklevel=6)
+        return
+    raise ConfigError(message, hint=hint)
 
 
-def _check_names(side: str, names: Collection[str], settings: Collection[str]) -> None:
-    """Raise if a setting is misspelt, which its reader would pass over; warn of one that it does not have."""
-    by_name = {name.lower(): name for name in settings}
-    for name in names:
-        if name.lower() in by_name or (side == "consumer" and name not in settings and name.startswith("config.")):
-            continue
-        near = get_close_matches(name.lower(), by_name, n=1, cutoff=0.85)
-        reader = "Kafka" if side == "consumer" else "Spark"
-        message = f"wm.Kafka({side}=...) has a setting that {reader} does not know: {name!r}."
-        if near:
-            raise ConfigError(message, given=name, hint=f"Did you mean {by_name[near[0]]!r}?")
-        warnings.warn(f"{message}\nHint: It has no effect unless a class that you have added reads it.", stacklevel=5)
+def _kind_of(name: str) -> tuple[Callable[[str], object], str]:
+    """(whether a value is of a setting's kind, the kind in words)."""
+    if name in _WORDS:
+        words = _WORDS[name]
+        by_case = str.upper if words is _PROTOCOLS else str
+        return lambda value: by_case(value) in words, f"one of {', '.join(words)}"
+    if _SWITCH.search(name):
+        return lambda value: value.lower() in ("true", "false"), "True or False"
+    if name in ("acks", "request.required.acks"):
+        return re.compile("all|-1|[0-9]+").fullmatch, "'all', or a number of brokers"
+    if name in ("linger.ms", "queue.buffering.max.ms"):
+        return re.compile(r"[0-9]+(\.[0-9]+)?").fullmatch, "a number of milliseconds, 0 or more"
+    if not _NUMBER.search(name):
+        return lambda value: True, ""
+    if name == "max.poll.records":
+        return re.compile("0*[1-9][0-9]*").fullmatch, "a whole number, 1 or more"
+    may_be_negative = name.endswith((".buffer.bytes", ".idle.ms", ".refresh.interval.ms"))
+    return re.compile("-1|[0-9]+" if may_be_negative else "[0-9]+").fullmatch, "a whole number, 0 or more"
 
 
 def _check_security(settings: Mapping[str, str]) -> None:
     """Raise unless what is said of a login and of TLS goes together: a client would leave the rest out."""
-    protocol = settings.get("security.protocol", _PROTOCOLS[0]).upper()
-    if protocol not in _PROTOCOLS:
-        near = get_close_matches(protocol.replace("-", "_"), _PROTOCOLS, n=1, cutoff=0.8)
-        meant = f"Did you mean {near[0]}? " if near else ""
-        hint = f"{meant}security_protocol= is one of {', '.join(_PROTOCOLS)}."
-        raise ConfigError("Unknown security_protocol.", hint=hint)
-    if settings.get("sasl.mechanism", settings.get("sasl.mechanisms", _MECHANISMS[0])) not in _MECHANISMS:
-        raise ConfigError("Unknown sasl_mechanism.", hint=f"sasl_mechanism= is one of {', '.join(_MECHANISMS)}.")
-    if "security.protocol" in settings:
-        return
+    login = [name for name in ("sasl.mechanism", "sasl.username", "sasl.password") if name in settings]
+    login += ["sasl.mechanism"] * ("sasl.mechanisms" in settings)
+    protocol = settings.get("security.protocol")
     for prefix, without, protocols in (
         ("sasl.", "a login", "'SASL_SSL', or 'SASL_PLAINTEXT' where the brokers have no TLS"),
         ("ssl.", "TLS", "'SSL', or 'SASL_SSL' with a login"),
     ):
         name = next((name for name in settings if name.startswith(prefix)), None)
-        if name is not None:
+        if name is not None and protocol is None:
             raise ConfigError(
                 f"The setting {name!r} has no effect without security_protocol: the clients would connect without "
                 f"{without}.",
-                given=name,
                 hint=f"Add security_protocol={protocols}.",
             )
+    lacking = {"sasl.mechanism", "sasl.username", "sasl.password"} - {*login}
+    if lacking and {"sasl.username", "sasl.password"} & {*login} and "sasl.jaas.config" not in settings:
+        raise ConfigError(
+            f"The login of wm.Kafka has no {', no '.join(sorted(name.replace('.', '_') for name in lacking))}.",
+            hint="security_protocol='SASL_SSL', sasl_mechanism='PLAIN' or 'SCRAM-SHA-512', sasl_username=..., "
+            "sasl_password=...",
+        )
 
 
 def _transactions(transactions: Any, max_task_idle: Any) -> tuple[str, ...]:
@@ -386,7 +402,6 @@ def _transactions(transactions: Any, max_task_idle: Any) -> tuple[str, ...]:
         if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+\.[\w-]+", name):
             raise ConfigError(
                 f"transactions= must name topics of Debezium's transactions: transactions={transactions!r:.80}.",
-                given=f"transactions={transactions!r:.80}",
                 hint='"shop.transaction", if topic.prefix of the connector is "shop".',
             )
     if names and max_task_idle is not None:
@@ -394,7 +409,6 @@ def _transactions(transactions: Any, max_task_idle: Any) -> tuple[str, ...]:
             f"Give either transactions={transactions!r:.80} or max_task_idle={max_task_idle!r}, not both: "
             f"a batch ends either "
             "between transactions or at a time.",
-            given=f"transactions={transactions!r:.80}, max_task_idle={max_task_idle!r}",
             hint="Leave one of them out.",
         )
     return names
@@ -412,7 +426,7 @@ def _wait_ms(duration: Any, option: str) -> int:
     milliseconds = duration_ms(duration, option)
     if milliseconds < 0:
         subject = f"{option}={duration!r}"
-        raise ConfigError(f"{option} must not be negative: {subject}.", given=subject, hint=_WAITS[option])
+        raise ConfigError(f"{option} must not be negative: {subject}.", hint=_WAITS[option])
     return milliseconds
 
 
@@ -420,13 +434,32 @@ def _setting_texts(settings: Mapping[str, str]) -> list[str]:
     return [f"{n}={v!r}" if n in _HARMLESS else f"{n}=..." for n, v in sorted(settings.items())]
 
 
-def _client_settings(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name.replace("_", ".").removeprefix("kafka."): setting_text(value) for name, value in options.items()}
+def _client_settings(side: str, options: Mapping[str, Any]) -> dict[str, str]:
+    texts = setting_texts(f"wm.Kafka({side}=...)" if side else "wm.Kafka", options)
+    # librdkafka has two names with an underscore
+    return {
+        (name if name in _LIBRDKAFKA else name.replace("_", ".")).removeprefix("kafka."): text
+        for name, text in texts.items()
+    }
 
 
-def setting_text(value: Any) -> str:
-    """A setting as Kafka and Spark read it: true and false in small letters."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def setting_texts(owner: str, settings: Mapping[Any, Any]) -> dict[str, str]:
+    """Settings as Kafka and Spark read them: texts, true and false in small letters.
+
+    Parameters
+    ----------
+    owner : what they were given to, in the error.
+
+    Raises
+    ------
+    ConfigError : a name is no text, or a value no text, number, or True or False.
+    """
+    for name, value in settings.items():
+        if not isinstance(name, str) or not isinstance(value, str | int | float):
+            shown = "None" if value is None else f"a {type(value).__name__}"
+            hint = "A setting is a name with a text, a number, True or False; leave out what is to be as usual."
+            raise ConfigError(f"{owner} takes no setting {name!r:.80}: {shown}.", hint=hint)
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in settings.items()}
 
 
 # Arguments for Kafka topics: names, several names as one stream, patterns of names, and starting offsets.
@@ -576,7 +609,6 @@ def check_offsets(offsets: Any) -> None:
     if not (by_partition and offsets) and offsets not in ("earliest", "latest"):
         raise TopologyError(
             f"starting_offsets must be offsets by the numbers of the partitions, not {offsets!r:.120}.",
-            given=f"starting_offsets={offsets!r}",
             hint='starting_offsets={0: 1200, 1: 1187}, "earliest" or "latest".',
         )
 

@@ -391,13 +391,11 @@ def check_bootstrap(bootstrap: Any, kind: str, origin: Origin, name: str) -> Non
         raise TopologyError(
             f"The bootstrap of {name!r} needs starting_offsets= or starting_timestamp=: where to continue in the "
             "topic.",
-            given=f"the bootstrap of {name!r}",
             hint="starting_offsets={0: 1200, 1: 1187}, or starting_timestamp=.",
         )
     if goes_on(bootstrap) and origin.topic is None:
         raise TopologyError(
             f"The bootstrap of {name!r} takes no offsets: its input is a DataFrame, not a topic.",
-            given=f"the bootstrap of {name!r}",
             hint="Leave starting_offsets= and starting_timestamp= out.",
         )
 
@@ -444,6 +442,5 @@ def _milliseconds(timestamp: Any) -> int:
         return (timestamp - _EPOCH) // timedelta(milliseconds=1)
     raise TopologyError(
         f"starting_timestamp must be a datetime with a time zone, or milliseconds since 1970, not {timestamp!r:.80}.",
-        given=f"starting_timestamp={timestamp!r}",
         hint="datetime(2026, 1, 31, tzinfo=timezone.utc)",
     )

@@ -134,6 +134,7 @@ def test_what_cannot_be_kept_together_is_refused_at_the_start(spark: SparkSessio
     assert SynchronizedInputs.of(sources, wm.Kafka("localhost:9092"), available_now=True).topics == {}
     with pytest.raises(ConfigError, match=r"(?s)available_now=True with max_task_idle=.*'ticks' is a streaming.*Hint"):
         SynchronizedInputs.of(sources, idle, available_now=True)
-    java = wm.Kafka("localhost:9092", max_task_idle="1 second", consumer={"sasl.jaas.config": "secret"})
+    login = {"security.protocol": "SASL_SSL", "sasl.jaas.config": "secret"}
+    java = wm.Kafka("localhost:9092", max_task_idle="1 second", consumer=login)
     with pytest.raises(ConfigError, match=r"(?s)max_task_idle= needs Kafka's client.*Hint: .*settings for Java alone"):
         SynchronizedInputs.of(sources, java)

@@ -40,7 +40,7 @@ def test_a_letter_of_nulls_and_without_headers_is_shown_as_such() -> None:
 
 
 def test_a_connection_that_only_java_knows_is_answered_with_what_to_do() -> None:
-    kafka = Kafka("localhost:1", consumer={"sasl.jaas.config": "secret"})
+    kafka = Kafka("localhost:1", consumer={"security.protocol": "SASL_SSL", "sasl.jaas.config": "secret"})
     with pytest.raises(ConfigError, match=r"(?s)Dead letters are not shown.*Hint: Install the extra kafka") as refused:
         LetterTopics(kafka, ("bad",)).last()
     assert "secret" not in str(refused.value)

@@ -71,6 +71,8 @@ def test_a_connection_shows_only_what_is_known_to_be_harmless() -> None:
         kafka = Kafka(
             "h:1",
             security_protocol="SASL_SSL",
+            sasl_mechanism="PLAIN",
+            sasl_username=CANARY,
             sasl_password=CANARY,
             consumer={"sasl.jaas.config": CANARY, "some.new.setting": CANARY},
             producer={"ssl.key.password": CANARY},
@@ -96,7 +98,7 @@ def test_a_writer_shows_the_names_of_its_options_alone() -> None:
 
 def test_options_survive_copies_and_pickles() -> None:
     for it in (
-        Kafka("h:1", security_protocol="SASL_SSL", sasl_password="x"),
+        Kafka("h:1", security_protocol="SASL_SSL", consumer={"ssl.key.password": "x"}),
         Writer("parquet", path="p", a=1),
         Topic("t", "int", "long"),
     ):

@@ -424,7 +424,6 @@ class Member:
                     f"The processor {processor} changes its attribute {name!r} after init, which the next "
                     f"batch does not "
                     "have: each batch and shard makes a new object.",
-                    given=f"{processor}.{name}",
                     hint="Keep what has to last in a store: stores=[wm.ValueStore('total', 'long')], "
                     "self.total = context.get_store('total') in init (docs/processors.md#stores). Make in init what "
                     "all records share.",

@@ -123,7 +123,6 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
         if wrong is not None:
             raise ConfigError(
                 f"The cache folder {folder} is not private: {wrong}.",
-                given=folder,
                 hint="Remove it, or name another one, in a folder where no one else may write.",
             )
     folder.chmod(0o700)

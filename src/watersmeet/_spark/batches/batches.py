@@ -471,7 +471,6 @@ def identity_of(name: Any, where: str) -> str:
             return match["id"]
     raise SourceError(
         f"transactions= does not know how {where} names its transactions: id {str(name)!r:.120}.",
-        given=f"the id {str(name)!r:.120} in {where}",
         hint=f"Known are the ids of {', '.join(_CONNECTORS)}. For another connector leave transactions= out.",
     )
 
@@ -1023,7 +1022,6 @@ class SynchronizedInputs:
         if not kafka_client.can_ask(kafka):
             raise ConfigError(
                 f"{option}= needs Kafka's client for Python, which cannot read these topics.",
-                given=f"wm.Kafka({option}=...)",
                 hint=f"{installing('kafka')} on the driver. A connection with settings for Java alone (consumer=) "
                 "needs those of librdkafka beside them.",
             )
@@ -1032,7 +1030,6 @@ class SynchronizedInputs:
             raise ConfigError(
                 f"available_now=True with {option}= ends when the topics have been read, and {streams[0].name!r} is a "
                 "streaming DataFrame.",
-                given=f"available_now=True, wm.Kafka({option}=...)",
                 hint="Leave one of them out, or write the DataFrame into a topic.",
             )
         if kafka.transactions:
@@ -1114,7 +1111,6 @@ def _topics_of_databases(sources: Sequence[SourceNode], logs: Sequence[str]) -> 
         if not any(log_of(topic, logs) == log for topic in topics):
             raise ConfigError(
                 f"No input is a table of the database with the transactions {log!r}.",
-                given=f"wm.Kafka(transactions={log!r})",
                 hint=f"Its topics begin with {prefix_of(log)!r}; the topology reads {', '.join(sorted(topics)):.200}.",
             )
     return topics

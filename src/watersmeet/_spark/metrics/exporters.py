@@ -40,7 +40,6 @@ class Endpoint:
         if find_spec("prometheus_client") is None:
             raise ConfigError(
                 f"metrics_port={_text(address)} needs a package that is not installed: prometheus-client.",
-                given=f"metrics_port={_text(address)}",
                 hint=f"{installing('watch')}; or leave metrics_port out and read query.metrics().",
             )
         from prometheus_client import CollectorRegistry, start_http_server
@@ -53,7 +52,6 @@ class Endpoint:
         except OSError as error:
             raise ConfigError(
                 f"metrics_port={_text(address)} cannot be served: " + (error.strerror or str(error)) + ".",
-                given=f"metrics_port={_text(address)}",
                 hint="Give each query a port of its own; metrics_port=0 takes a free one, and query.metrics_port "
                 "has its number.",
             ) from None

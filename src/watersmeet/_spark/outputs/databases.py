@@ -150,9 +150,7 @@ class MergedTable:
         statement = _SQL.statement(_SQL.definition, self._table, self._columns)
         if not self._is_there():
             raise ConfigError(
-                f"Unknown table {self._target!r}: the catalog does not have it.",
-                given=repr(self._target),
-                hint=f"Create it: {statement}",
+                f"Unknown table {self._target!r}: the catalog does not have it.", hint=f"Create it: {statement}"
             )
         self._format = self._found_format(statement)
         check_columns(self._target, schema, self._actual_columns(), _SQL.fits, statement)

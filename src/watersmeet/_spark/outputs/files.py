@@ -284,7 +284,6 @@ def check_format(spark: SparkSession, target: Writer) -> None:
         if "DATA_SOURCE_NOT_FOUND" in str(error) or "Failed to find" in str(error):
             raise ConfigError(
                 f"Unknown format {target.format!r} of wm.Writer: Spark does not have it.",
-                given=f"wm.Writer({target.format!r})",
                 hint="See how it is spelt; a format that is not Spark's own needs its package: "
                 'wm.session(config={"spark.jars.packages": ...}).',
             ) from None

@@ -23,12 +23,13 @@ from watersmeet._spark.checkpoint.folders import RESTORE
 from watersmeet._worker.formats.decode import REFUSED
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError, CorruptData, FunctionError, SinkError, SourceError, WatersmeetError, passing
-from watersmeet.io.kafka import Kafka
+from watersmeet.io.kafka import Kafka, setting_in_error
 
 # What Spark and Kafka's Java client say of a source, as errors of watersmeet; no value of a setting gets into one.
 
 _SETTING = re.compile(
-    r"common\.config\.ConfigException: (?:Invalid value .*? for configuration (?P<one>[\w.]+)"
+    r"common\.config\.ConfigException: (?:Invalid value (?P<value>.*?) for configuration (?P<one>[\w.]+)"
+    r"(?P<why>:[^\n]*)?"
     r"|Missing required configuration \"(?P<two>[\w.]+)\"|[^\n]*?\b(?P<three>(?:sasl|ssl|security|[a-z]+)\.[\w.]+\w))?",
     re.DOTALL,
 )
@@ -68,11 +69,7 @@ def kafka_failure(text: str) -> WatersmeetError | None:
     """The error that a text of Spark's means, if it speaks of a Kafka source."""
     setting = _SETTING.search(text)
     if setting:
-        return ConfigError(
-            "Kafka's Java client refuses a setting.",
-            given=setting["one"] or setting["two"] or setting["three"] or "one of consumer=",
-            hint="Kafka's documentation of consumer settings has its valid values: wm.Kafka(..., consumer={...}).",
-        )
+        return _refused_setting(setting)
     far = _FAR.search(text)
     if far:
         return SourceError(
@@ -105,6 +102,16 @@ def kafka_failure(text: str) -> WatersmeetError | None:
     if silent:
         return passing(SourceError(kafka_client.SILENT, given=silent["said"], hint=_WAIT))
     return None
+
+
+def _refused_setting(setting: re.Match[str]) -> ConfigError:
+    name = setting["one"] or setting["two"] or setting["three"] or "of consumer="
+    value = f"={setting_in_error(setting['value'])}" if setting["value"] else ""
+    why = setting["why"] if value and value != "=..." and setting["why"] else ""
+    return ConfigError(
+        f"Kafka's Java client refuses the setting {name}{value}{why.rstrip('.')}.",
+        hint="Kafka's documentation of consumer settings has its valid values: wm.Kafka(..., consumer={...}).",
+    )
 
 
 def with_topics(error: Exception, kafka: Kafka | None, plan: Plan) -> Exception:

@@ -142,15 +142,12 @@ class StartOptions:
     def _check_idle_after(self) -> None:
         if self.idle_after_ms < 1_000:
             raise ConfigError(
-                f"idle_after must be 1 second or more: idle_after={self.idle_after!r}.",
-                given=f"idle_after={self.idle_after!r}",
-                hint='idle_after="1 minute"',
+                f"idle_after must be 1 second or more: idle_after={self.idle_after!r}.", hint='idle_after="1 minute"'
             )
         if self.available_now:
             raise ConfigError(
                 f"Give either available_now=True or idle_after={self.idle_after!r}, not both: a query that stops "
                 "does not wait.",
-                given=f"available_now=True, idle_after={self.idle_after!r}",
                 hint="Leave one of them out.",
             )
 
@@ -177,13 +174,11 @@ class StartOptions:
         if isinstance(tables, str) or not all(isinstance(name, str) for name in tables):
             raise ConfigError(
                 f"replace= takes a list of names of tables: replace={self.replace!r:.120}.",
-                given=f"replace={self.replace!r:.120}",
                 hint='replace=["open-orders"]',
             )
         if tables and not self.evolve:
             raise ConfigError(
                 f"replace={list(tables)!r} is for a changed topology, and evolve=True is left out.",
-                given=f"replace={list(tables)!r}",
                 hint="topology.start(..., evolve=True, replace=[...]); leave replace= out otherwise.",
             )
 
@@ -198,7 +193,6 @@ class StartOptions:
         if isinstance(address, bool) or not port.isdecimal() or int(port) >= 1 << 16:
             raise ConfigError(
                 f"metrics_port must be a port, or a host and a port: metrics_port={address!r:.80}.",
-                given=f"metrics_port={address!r}",
                 hint='metrics_port=9400 for all addresses of this machine; metrics_port="127.0.0.1:9400" for one.',
             )
         return host.strip("[]") or "0.0.0.0", int(port)
@@ -221,7 +215,6 @@ def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
     if options.idle_after_ms and not topology.timed:
         raise ConfigError(
             f"idle_after={options.idle_after!r} has no effect: nothing in this topology waits for time.",
-            given=f"idle_after={options.idle_after!r}",
             hint="Leave it out: it is for windowed joins of streams.",
         )
 

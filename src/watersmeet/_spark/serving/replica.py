@@ -51,14 +51,12 @@ def servable_columns(stores: Mapping[str, StoreColumns], name: str) -> StoreColu
     if name not in stores:
         raise ConfigError(
             f"The query has no table with the store {name!r}.",
-            given=f"tables=[{name!r}]",
             hint=f"Tables: {', '.join(sorted(stores)) or 'none'}. A table is kept under the name that store= gives it.",
         )
     columns = stores[name]
     if not columns.by_key:
         raise ConfigError(
             f"The store {name!r} holds results back until their time, and is no table.",
-            given=f"tables=[{name!r}]",
             hint="Serve the table that is aggregated, or read the store by query.state(...).",
         )
     return columns

@@ -176,7 +176,6 @@ def recorded(sources: Sequence[SourceNode], previous: Recorded | None) -> Record
     if added:
         raise ChangedTopology(
             f"The checkpoint has begun without the bootstrap= of {', '.join(added)}.",
-            given=f"bootstrap= of {', '.join(added)}",
             hint="Leave it out, or begin a new checkpoint.",
         )
     # a change of the topology may have left inputs out
@@ -229,7 +228,6 @@ class Begins:
             without = " and without max_task_idle" if aligned else ""
             raise ConfigError(
                 f"The bootstrap= of {names} has not been processed yet.",
-                given=f"bootstrap= of {names}",
                 hint=f"First start it with available_now=True{without} and wait for its end: that processes the rest "
                 "of the history.",
             )

@@ -105,7 +105,6 @@ def _picked(origin: Rows, selector: Any, role: str) -> Column:
     if not isinstance(column, Column):
         raise TopologyError(
             f"The {role} of a DataFrame must be a column name, several names, or a Column, and not {selector!r:.80}.",
-            given=repr(selector),
             hint=_columns_hint(origin.frame),
         )
     _type(origin, column, role)

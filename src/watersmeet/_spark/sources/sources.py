@@ -68,7 +68,6 @@ def starting_offsets(
         if source.bootstrap is None and source.name in begins:
             raise ConfigError(
                 f"The bootstrap= of {source.name!r} was removed before its topic was read.",
-                given=f"no bootstrap= of {source.name!r}",
                 hint="Leave the bootstrap in the program until the topic itself has been read.",
             )
     starts: dict[str, Any] = {s.origin.name: s.origin for _, s in topics if s.origin.begins_at is not None}
@@ -114,7 +113,6 @@ def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
     if find_spec("confluent_kafka") is None:
         raise ConfigError(
             f"starting_timestamp={moment} needs Kafka's Python client, which is not installed.",
-            given=f"starting_timestamp={moment}",
             hint=f"{installing('kafka')}; or give starting_offsets=.",
         )
     kafka_client.check_topics(kafka, [topic])

@@ -440,7 +440,6 @@ def _columns_of(facts: CheckpointFacts, store: str) -> StoreColumns:
         return StoreColumns.read(facts.stores[store])
     raise ConfigError(
         f"Unknown store {store!r}: the checkpoint does not have it.",
-        given=repr(store),
         hint=f"Stores: {', '.join(sorted(facts.stores)) or 'none'}.",
     )
 
@@ -454,6 +453,5 @@ def _batch(folder: Folder, number: int | None) -> int | None:
         return number
     raise ConfigError(
         f"The checkpoint does not have the state of batch={number!r}.",
-        given=f"batch={number!r}",
         hint=f"It has the batches {batches[0]} to {batches[-1]}." if batches else "No batch has been committed yet.",
     )

@@ -70,7 +70,6 @@ class _File:
         if not folder.is_dir():
             raise SinkError(
                 f"The folder of a file output does not exist on the machine of this task: {folder}.",
-                given=str(folder),
                 hint="Write to a folder that all machines have in common under one name. If another driver has taken "
                 "the checkpoint over, it has removed this folder, and this query has to end.",
             )

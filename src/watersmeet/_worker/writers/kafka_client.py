@@ -26,7 +26,7 @@ from watersmeet._engine import row_sizes
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, older
 from watersmeet._worker.process import TookTooLong, call_with_timeout
 from watersmeet.errors import ConfigError, SinkError, installing, passing
-from watersmeet.io.kafka import Kafka
+from watersmeet.io.kafka import Kafka, setting_in_error
 
 LOG = logging.getLogger("watersmeet.kafka")
 # The client's own lines (a fenced producer alone prints four) repeat what our errors say: shown to who asks.
@@ -61,7 +61,7 @@ _SOON = 5.0
 _LARGEST = 1_048_588
 """Kafka's default of `max.message.bytes`."""
 T = TypeVar("T")
-_PROPERTY = re.compile(r'configuration property:? "([^"]*)"')
+_PROPERTY = re.compile(r'configuration property:? "([^"]*)"', re.IGNORECASE)
 
 
 def client() -> Any:
@@ -110,7 +110,6 @@ def _refused_setting(error: Any, options: Mapping[str, Any]) -> ConfigError:
         fault = "it holds something else" if Path(str(options[name])).is_file() else "there is none"
         return ConfigError(
             f"The Kafka client cannot use the file of {name}: {fault}.",
-            given=name,
             hint="Give the path of a file in PEM that is on the driver's machine and on every executor's: "
             "ssl_ca_location= has the authority's certificate, not the broker's own.",
         )
@@ -121,11 +120,16 @@ def _refused_setting(error: Any, options: Mapping[str, Any]) -> ConfigError:
             hint="security_protocol='SASL_SSL' needs sasl_mechanism='PLAIN' or 'SCRAM-SHA-512', sasl_username= and "
             "sasl_password=. Kerberos (GSSAPI, what is taken without sasl_mechanism) is not in this client.",
         )
+    # it may call a setting by another name than was given
+    name = name if name in options else next((n for n in by_length if str(options[n]) in message.split()), name)
+    value = f"={setting_in_error(str(options[name]))}" if name is not None and name in options else ""
+    limits = re.search(r"(?:outside allowed range|supported values?:) .*", message)
     return ConfigError(
-        "The Kafka client refuses a setting.",
-        given=name or error.args[0].name(),
-        hint="Settings of Spark's source alone (sasl.jaas.config, ssl.truststore...) belong in wm.Kafka(..., "
-        "consumer={...}), settings of the sink alone in producer={...}.",
+        f"The Kafka client refuses the setting {name or error.args[0].name()}{value}.",
+        hint=f"{limits[0]:.200}: producer={{...}} of wm.Kafka has librdkafka's settings."
+        if limits
+        else "Settings of the client that reads alone (sasl.jaas.config, ssl.truststore...) belong in wm.Kafka(..., "
+        "consumer={...}), settings of the one that writes alone in producer={...}.",
     )
 
 

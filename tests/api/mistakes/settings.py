@@ -1,0 +1,71 @@
+"""Settings of Kafka's clients and of a registry: misspelt, of the other client, and with values of another kind."""
+
+from tests.api.mistakes.kit import Row
+
+ROWS: list[Row] = [
+    # values
+    ("wm.Kafka('h:9092', consumer={'max.poll.records': 0})", "consumer .. 'max.poll.records': 0", "1 or more"),
+    ("wm.Kafka('h:9092', consumer={'max.poll.records': 'many'})", "'max.poll.records': 'many'", "a whole number"),
+    ("wm.Kafka('h:9092', consumer={'fetch.max.wait.ms': '5s'})", "'fetch.max.wait.ms': '5s'", "a whole number"),
+    ("wm.Kafka('h:9092', consumer={'session.timeout.ms': 1.5})", "'session.timeout.ms': 1.5", "a whole number"),
+    ("wm.Kafka('h:9092', consumer={'check.crcs': 'nope'})", "'check.crcs': 'nope'", "True or False"),
+    ("wm.Kafka('h:9092', consumer={'isolation.level': 'read_comitted'})", "'read_comitted'", "mean read_committed?"),
+    ("wm.Kafka('h:9092', consumer={'client.id': None})", "'client.id': None", "leave out"),
+    ("wm.Kafka('h:9092', consumer={'interceptor.classes': ['a']})", "'interceptor.classes': a list", "a text"),
+    ("wm.Kafka('h:9092', consumer={5: 6})", "consumer .. 5", "a name with a text"),
+    ("wm.Kafka('h:9092', client_id=None)", "'client_id': None", "leave out"),
+    ("wm.Kafka('h:9092', session_timeout_ms='ten')", "session_timeout_ms='ten'", "a whole number"),
+    ("wm.Kafka('h:9092', producer={'linger.ms': 'soon'})", "producer .. 'linger.ms': 'soon'", "milliseconds"),
+    ("wm.Kafka('h:9092', producer={'acks': 'most'})", "'acks': 'most'", "'all'"),
+    ("wm.Kafka('h:9092', producer={'compression.type': 'gzipp'})", "'gzipp'", "Did you mean gzip?"),
+    ("wm.Kafka('h:9092', producer={'batch.size': -5})", "'batch.size': -5", "0 or more"),
+    ("wm.Kafka('h:9092', producer={'message.max.bytes': '1 MB'})", "'message.max.bytes': '1 MB'", "a whole number"),
+    ("wm.Kafka('h:9092', producer={'enable.idempotence': 'yes'})", "'enable.idempotence': 'yes'", "True or False"),
+    ("wm.Kafka('h:9092', producer={'partitioner': 'roundrobin'})", "'roundrobin'", "murmur2_random"),
+    ("wm.Kafka('h:9092', source={'failOnDataLoss': 'maybe'})", "source .. 'failOnDataLoss': 'maybe'", "True or False"),
+    ("wm.Kafka('h:9092', source={'fetchOffset.numRetries': -1})", "'fetchOffset.numRetries': -1", "0 or more"),
+    ("wm.Kafka('h:9092', source={'kafka.max.poll.records': 'x'})", "source .. 'max.poll.records'", "1 or more"),
+    ("wm.Kafka('h:9092', security_protocol='PLAIN')", "security_protocol='PLAIN'", "SASL_PLAINTEXT"),
+    ("wm.Kafka('h:9092', security_protocol=None)", "'security_protocol': None", "leave out"),
+    # names
+    ("wm.Kafka('h:9092', producer={'lingr.ms': 5})", "producer .. 'lingr.ms'", "Did you mean 'linger.ms'?"),
+    ("wm.Kafka('h:9092', producer={'compression': 'zstd'})", "'compression'", "Did you mean 'compression.type'?"),
+    ("wm.Kafka('h:9092', source={'kafka.max.poll.recrds': 5})", "'max.poll.recrds'", "'max.poll.records'"),
+    ("wm.Kafka('h:9092', client_idd='a')", "'client.idd'", "Did you mean client_id=?"),
+    ("wm.Kafka('h:9092', foo_bar=1)", "'foo.bar'", "consumer={'foo.bar'"),
+    # what belongs elsewhere
+    ("wm.Kafka('h:9092', producer={'transactional.id': 'mine'})", "'transactional.id'", "application_id"),
+    ("wm.Kafka('h:9092', producer={'bootstrap.servers': 'x:1'})", "'bootstrap.servers'", "wm.Kafka('host:9092')"),
+    ("wm.Kafka('h:9092', consumer={'bootstrap.servers': 'x:1'})", "consumer .. 'bootstrap.servers'", "first argument"),
+    ("wm.Kafka('h:9092', producer={'key.serializer': 'x'})", "'key.serializer'", "key="),
+    ("wm.Kafka('h:9092', producer={'max.request.size': 1})", "'max.request.size'", "'message.max.bytes'"),
+    ("wm.Kafka('h:9092', producer={'buffer.memory': 1})", "'buffer.memory'", "'queue.buffering.max.kbytes'"),
+    ("wm.Kafka('h:9092', producer={'sasl.jaas.config': 'x'})", "'sasl.jaas.config'", "consumer={'sasl.jaas.config'"),
+    ("wm.Kafka('h:9092', consumer={'linger.ms': 5})", "'linger.ms'", "producer={'linger.ms'"),
+    ("wm.Kafka('h:9092', schema_registry='http://h:8081')", "'schema.registry'", "wm.SchemaRegistry("),
+    ("wm.Kafka('h:9092', topic='orders')", "'topic'", "builder.stream('orders'"),
+    ("wm.Kafka('h:9092', ssl_cafile='/ca.pem')", "'ssl.cafile'", "ssl_ca_location="),
+    ("wm.Kafka('kafka://h:9092')", "an address of KAFKA", "wm.Kafka('host:9092')"),
+    # logins
+    (
+        "wm.Kafka('h:9092', security_protocol='SASL_SSL', sasl_mechanism='PLAIN', sasl_username='a')",
+        "no sasl_password",
+        "sasl_username=..., sasl_password=...",
+    ),
+    (
+        "wm.Kafka('h:9092', security_protocol='SASL_SSL', sasl_username='a', sasl_password='b')",
+        "no sasl_mechanism",
+        "sasl_mechanism='PLAIN'",
+    ),
+    ("wm.Kafka('h:9092', consumer={'sasl.jaas.config': 'x'})", "'sasl.jaas.config'", "security_protocol='SASL_SSL'"),
+    ("wm.Kafka('h:9092', producer={'ssl.ca.location': 'x'})", "'ssl.ca.location'", "security_protocol='SSL'"),
+    # the registry
+    ("wm.SchemaRegistry('http://h', timeot=5)", "timeot=", "Did you mean timeout=?"),
+    ("wm.SchemaRegistry('http://h', ssl_ca='x')", "ssl_ca=", "Did you mean ssl_ca_location=?"),
+    ("wm.SchemaRegistry('http://h', user='ann')", "user=", "username=..., password=..."),
+    ("wm.SchemaRegistry('http://h', max_retries='three')", "max_retries='three'", "max_retries= is a number"),
+    ("wm.SchemaRegistry('http://h', timeout='30 seconds')", "timeout='30 seconds'", "timeout=30"),
+    ("wm.SchemaRegistry('http://h', timeout=-1)", "timeout=-1", "seconds"),
+    ("wm.SchemaRegistry('http://h', ssl_ca_location=None)", "ssl_ca_location=", "a text"),
+    ("wm.SchemaRegistry('http://h', subject='orders')", "subject=", "are its settings"),
+]
