@@ -28,22 +28,6 @@ from typing import (
 
 from watersmeet.errors import MissingName, WatersmeetError, WrongCall
 
-__all__ = [
-    "ELSEWHERE",
-    "NoValue",
-    "answered",
-    "answered_as",
-    "answering",
-    "answering_as",
-    "argument_types",
-    "beside",
-    "missing",
-    "option_refused",
-    "public",
-    "signature_of",
-]
-
-
 _PYTHON = (
     "map_values(mapper) without state, for plain Python map_values(wm.python(function, 'type')); with state "
     "process_values(Processor, value='type', stores=[...])"
@@ -1023,20 +1007,7 @@ _ANYTHING = frozenset(("target",))
 _SECRET = frozenset(("password", "token", "url", "username"))
 # times before 1970, and the ends of JoinWindows, of which one may lie on the other side
 _MAY_BE_NEGATIVE = frozenset(
-    (
-        "ts",
-        "timestamp",
-        "start_ts",
-        "from_ts",
-        "to_ts",
-        "as_of",
-        "start_ms",
-        "end_ms",
-        "start",
-        "end",
-        "before_ms",
-        "after_ms",
-    )
+    "ts timestamp start_ts from_ts to_ts as_of start_ms end_ms start end before_ms after_ms".split()  # noqa: SIM905
 )
 
 

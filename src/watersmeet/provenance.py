@@ -1138,7 +1138,6 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     if physical.by_wall:
         raise ConfigError(
             "A topology with timers of the wall clock cannot be explained: a replay has another clock.",
-            given="timers by the wall clock",
             hint="Leave explain= out, or use timers by event time.",
         )
     # each operator gets all its rows, as what is asked goes by the operators above a table

@@ -177,7 +177,7 @@ def test_what_is_read_without_a_reason_is_what_the_validator_takes_but_for_optio
         ({"state": "NEW"}, "value.id has to be there, and not null"),
         ({"id": None, "state": "NEW"}, "value.id has to be there, and not null"),
         ({"id": 1, "state": "GONE"}, "value.state is not in its enum"),
-        ({"id": 1.5, "state": "NEW"}, "a bigint is wanted where there is something else"),
+        ({"id": 1.5, "state": "NEW"}, "a bigint is wanted where there is a number"),
         ({"id": 1, "state": "NEW", "price": "NaN"}, "value.price is no number that JSON has"),
         ({"id": 1, "state": "NEW", "by": {}}, "value.by.name has to be there"),
         ({"id": 1, "state": "NEW", "tags": ["a", None]}, "value.tags[] may not be null"),

@@ -1250,7 +1250,6 @@ def session() -> SparkSession:
     if active is None:
         raise ConfigError(
             "A topology of Spark Columns needs a Spark session.",
-            given="no active session",
             hint="Make one first: spark = watersmeet.session(...).",
         )
     return active

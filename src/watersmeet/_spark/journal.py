@@ -86,7 +86,6 @@ class JournalWriter:
             raise ConfigError(
                 f"explain={explain!r} cannot see the batches of this query: its only output is one of Spark's "
                 "own sinks.",
-                given="wm.Writer(...) as the only output",
                 hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
             )
         folder = folder_of(place)

@@ -170,7 +170,6 @@ def check_running(setting: Callable[[str, str], str]) -> None:
     if setting("spark.speculation", "false").lower() == "true":
         raise ConfigError(
             "spark.speculation = true is not supported: it runs a task twice at once, and both would write.",
-            given="spark.speculation = true",
             hint="Make the session with spark.speculation = false.",
         )
     if setting("spark.python.worker.reuse", "true").lower() != "true":

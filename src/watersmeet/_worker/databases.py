@@ -446,10 +446,13 @@ class Database:
                     connection.execute(self.dialect.opening)
                 yield Transaction(self, connection)
             except errors as error:
+                cause = self._redact(error)
+                locked = f"End what writes the file for longer than {WAIT_SECONDS:.0f} s (an open transaction)"
                 raise SinkError(
                     f"{self.dialect.title} refuses to write the table; nothing of the batch is in it.",
-                    given=f"{self.target!r}: {self._redact(error)}",
-                    hint="Remove the cause and start the query again: it continues with this batch.",
+                    given=f"{self.target!r}: {cause}",
+                    hint=f"{locked if 'locked' in cause else 'Remove the cause'} and start the query again: it "
+                    "continues with this batch.",
                 ) from None
 
     def _redact(self, error: Exception) -> str:

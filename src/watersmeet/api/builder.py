@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
 
 from watersmeet._plan.construction import Construction, Inputs, check_fed_back
 from watersmeet._plan.explain import by_node, check_named
@@ -18,9 +18,9 @@ from watersmeet.api.processing import completed
 from watersmeet.api.streams import KStream, Since
 from watersmeet.api.tables import GlobalKTable, KTable
 from watersmeet.api.topology import Topology
-from watersmeet.errors import Generation, TopologyError
+from watersmeet.errors import Generation, TopologyError, WrongCall
 from watersmeet.functions import Function, FunctionBackend
-from watersmeet.hints import answering
+from watersmeet.hints import answering, public
 from watersmeet.io.endpoints import (
     WITHIN,
     OnDrop,
@@ -366,6 +366,15 @@ class StreamsBuilder(InputReading):
         topology = Topology(with_dead_letters(plan, functions), functions)
         functions.check_outlived(topology.physical)
         return topology
+
+
+def _refuse_without_call(*_: Any, **options: Any) -> NoReturn:
+    hint = "builder.build().start(spark, checkpoint=...): build() makes the topology."
+    raise WrongCall("builder.build is a method: the parentheses of builder.build() are left out.", hint=hint)
+
+
+for _name in public(Topology):
+    setattr(StreamsBuilder.build, _name, _refuse_without_call)
 
 
 def _spark_functions() -> FunctionBackend:

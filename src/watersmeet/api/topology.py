@@ -18,6 +18,7 @@ from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.hints import answered, answering
+from watersmeet.io.endpoints import check_path
 from watersmeet.io.kafka import Kafka
 from watersmeet.windows import Duration
 
@@ -330,6 +331,7 @@ def checkpoint_folder(checkpoint: Any) -> str:
             f"file:///{path[0]}:/{suffix}.",
         )
     if isinstance(path, str) and path:
+        check_path(path, "checkpoint")
         return path
     raise ConfigError(
         f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",

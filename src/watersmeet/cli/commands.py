@@ -162,6 +162,9 @@ def draw(topology: str, form: str, output: Any, levels: bool, master: str | None
             f"--output {output.name} names a file of another kind than {form}, which is a text.",
             hint=f"--output {Path(output.name).stem}.svg, which a browser shows and converts.",
         )
+    if not Path(output.name).parent.is_dir():
+        hint = f"mkdir -p {Path(output.name).parent}, or another folder."
+        raise ConfigError(f"--output {output.name} lies in a folder that is not there.", hint=hint)
     check_named(topology)
     loaded_topology = made_topology(topology, session(master=master))
     to_text = loaded_topology.to_svg if form == "svg" else loaded_topology.to_mermaid

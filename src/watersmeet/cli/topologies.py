@@ -55,7 +55,7 @@ def check_named(reference: str) -> None:
     if bound is None:
         return
     if name not in bound:
-        near = get_close_matches(name, bound, n=1)
+        near = get_close_matches(name.partition("(")[0], bound, n=1)
         has = ", ".join(candidate for candidate in bound if not candidate.startswith("_")) or "nothing"
         raise _unknown(reference, f"the module {module!r} has no {name!r}", near[0] if near else None, has)
     if bound[name] is not None:
@@ -110,7 +110,9 @@ def made_topology(reference: str, spark: Any) -> Topology:
     namespace = _imported(reference, module)
     if not hasattr(namespace, name):
         has = ", ".join(variable for variable, of in vars(namespace).items() if isinstance(of, Topology)) or "none"
-        raise _unknown(reference, f"the module {module!r} has no {name!r}; topologies in it: {has}")
+        near = get_close_matches(name.partition("(")[0], vars(namespace), n=1)
+        reason = f"the module {module!r} has no {name!r}; topologies in it: {has}"
+        raise _unknown(reference, reason, near[0] if near else None)
     topology = getattr(namespace, name)
     if callable(topology):
         parameters = inspect.signature(topology).parameters.values()

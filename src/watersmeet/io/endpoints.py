@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
-from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.errors import ConfigError, FunctionError, TopologyError
 from watersmeet.hints import answering
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.kafka import StartingOffsets, check_topic, setting_texts
@@ -597,6 +597,8 @@ class Writer(SinkTarget):
     def __init__(self, format: str, path: str | os.PathLike[str] | None = None, **options: Any) -> None:
         _check_writer(format)
         _check_options(format, path, options)
+        if format in FILES:
+            check_path(str(path), "path")
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "path", None if path is None else str(path))
         object.__setattr__(self, "options", setting_texts(f"wm.Writer({format!r})", options))
@@ -668,6 +670,22 @@ class ForeachBatch(SinkTarget):
             return
 
 
+def check_path(path: str, option: str) -> None:
+    """Raise where a path begins with what a shell replaces, and Spark does not, or has two slashes for three.
+
+    Raises
+    ------
+    ConfigError : so it does.
+    """
+    full_path = os.path.expandvars(os.path.expanduser(path)) if path.startswith(("~", "$")) else path
+    full_path = re.sub("^file://(?!/)", "file:///", full_path)
+    if full_path != path or path.startswith(("~", "$")):
+        full_path = "/data/orders" if full_path == path else full_path
+        raise ConfigError(
+            f"{option}={path!r:.120} is no whole path.", hint=f"Write it out: {option}={full_path!r:.120}."
+        )
+
+
 def _check_options(format: str, path: Any, options: Mapping[str, Any]) -> None:
     cures = {
         "name": "The output has it: stream.to(wm.Writer(...), name='files').",
@@ -698,6 +716,5 @@ def _check_writer(format: Any) -> None:
     if format == "kafka":
         raise TopologyError(
             "Writer('kafka') may write records twice, and sets no timestamps.",
-            given="Writer('kafka')",
             hint='Write to the topic: stream.to("topic"), or wm.TopicSink("topic", ...).',
         )

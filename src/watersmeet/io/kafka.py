@@ -196,16 +196,10 @@ _LIBRDKAFKA = _BOTH | frozenset(
 )
 """The settings of librdkafka, 2.16, which writes, and asks about topics."""
 _SOURCE = frozenset(
-    [
-        "failOnDataLoss",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-        "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "startingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "startingTimestamp",
-    ]
+    """
+    failOnDataLoss fetchOffset.numRetries fetchOffset.retryIntervalMs groupIdPrefix kafkaConsumer.pollTimeoutMs
+    startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp
+    """.split()  # noqa: SIM905
 )
 """The options of Spark's Kafka source that it reads of a stream."""
 _ELSEWHERE = {
@@ -312,8 +306,8 @@ def _check_settings(side: str, settings: Mapping[str, str], names: Collection[st
             _check_unknown(side, owner, name, by_name)
         fits, kind = _kind_of(name)
         if not fits(value):
-            shown = setting_in_error(value)
-            assigned = f"{name!r}: {shown}" if side else f"{name.replace('.', '_')}={shown}"
+            text = setting_in_error(value)
+            assigned = f"{name!r}: {text}" if side else f"{name.replace('.', '_')}={text}"
             by_word = {word.upper().replace("-", "_"): word for word in _WORDS.get(name, ())}
             near = get_close_matches(value.upper().replace("-", "_"), by_word, n=1)
             meant = f"Did you mean {by_word[near[0]]}? " if near else ""
@@ -329,14 +323,14 @@ def setting_in_error(value: str) -> str:
 
 def _check_unknown(side: str, owner: str, name: str, by_name: Mapping[str, str]) -> None:
     """Raise if the cure of an unknown setting is known; warn where it would be passed over, and not be missed."""
-    others = {"consumer": _JAVA, "producer": _LIBRDKAFKA}
-    other = next((each for each, names in others.items() if name in names), None)
+    clients = {"consumer": _JAVA, "producer": _LIBRDKAFKA}
+    client = next((client for client, names in clients.items() if name in names), None)
     near = get_close_matches(name.lower(), by_name, n=1, cutoff=0.8)
     message = f"{owner} has no setting {name!r}{f': {_READERS[side]} does not know it' if side else ''}."
     if name in _ELSEWHERE:
         hint = f"{_ELSEWHERE[name]}."
-    elif other is not None:
-        hint = f"It is one of {_READERS[other]}: wm.Kafka(..., {other}={{{name!r}: ...}})."
+    elif client is not None:
+        hint = f"It is one of {_READERS[client]}: wm.Kafka(..., {client}={{{name!r}: ...}})."
     elif near:
         meant = by_name[near[0]]
         hint = f"Did you mean {repr(meant) if side else meant.replace('.', '_') + '='}?"
@@ -456,9 +450,9 @@ def setting_texts(owner: str, settings: Mapping[Any, Any]) -> dict[str, str]:
     """
     for name, value in settings.items():
         if not isinstance(name, str) or not isinstance(value, str | int | float):
-            shown = "None" if value is None else f"a {type(value).__name__}"
+            kind = "None" if value is None else f"a {type(value).__name__}"
             hint = "A setting is a name with a text, a number, True or False; leave out what is to be as usual."
-            raise ConfigError(f"{owner} takes no setting {name!r:.80}: {shown}.", hint=hint)
+            raise ConfigError(f"{owner} takes no setting {name!r:.80}: {kind}.", hint=hint)
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in settings.items()}
 
 

@@ -420,14 +420,11 @@ def _check_bootstrap_options(bootstrap: Bootstrap) -> None:
     if bootstrap.frame.isStreaming:
         raise TopologyError(
             "bootstrap= takes a static DataFrame, and this one is streaming.",
-            given="a streaming DataFrame",
             hint="Read it with spark.read, not spark.readStream.",
         )
     if bootstrap.starting_offsets is not None and bootstrap.starting_timestamp is not None:
         raise TopologyError(
-            "Give either starting_offsets= or starting_timestamp=, not both.",
-            given="starting_offsets= and starting_timestamp=",
-            hint="Leave one of them out.",
+            "Give either starting_offsets= or starting_timestamp=, not both.", hint="Leave one of them out."
         )
     if bootstrap.starting_offsets is not None:
         check_offsets(bootstrap.starting_offsets)

@@ -59,6 +59,17 @@ ROWS: list[Row] = [
     ),
     ("wm.Kafka('h:9092', consumer={'sasl.jaas.config': 'x'})", "'sasl.jaas.config'", "security_protocol='SASL_SSL'"),
     ("wm.Kafka('h:9092', producer={'ssl.ca.location': 'x'})", "'ssl.ca.location'", "security_protocol='SSL'"),
+    # paths
+    ("clicks.to('o'); builder.build().start(spark, checkpoint='~/cp')", "checkpoint='~/cp'", "/cp'"),
+    ("clicks.to('o'); builder.build().start(spark, checkpoint='$NONE/cp')", "checkpoint='$NONE/cp'", "'/data/orders'"),
+    ("clicks.to('o'); builder.build().start(spark, checkpoint='file://tmp/cp')", "file://tmp/cp", "'file:///tmp/cp'"),
+    ("clicks.to(wm.Writer('parquet', path='~/out'), name='o')", "path='~/out'", "Write it out: path='/"),
+    ("wm.Writer('csv', path='/x', sep=None)", "Writer('csv') .. 'sep': None", "leave out"),
+    (
+        "clicks.to('o'); builder.build.start(spark, checkpoint='c')",
+        "builder.build is a method",
+        "builder.build().start(",
+    ),
     # the registry
     ("wm.SchemaRegistry('http://h', timeot=5)", "timeot=", "Did you mean timeout=?"),
     ("wm.SchemaRegistry('http://h', ssl_ca='x')", "ssl_ca=", "Did you mean ssl_ca_location=?"),

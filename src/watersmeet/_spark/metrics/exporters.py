@@ -361,7 +361,6 @@ def check_telemetry(*, with_exporters: bool) -> None:
     if lacking:
         raise ConfigError(
             f"query.telemetry() needs packages that are not installed: {', '.join(lacking)}.",
-            given="query.telemetry()",
             hint=f"{installing('otel')}.",
         )
 
@@ -417,7 +416,6 @@ def check_live() -> None:
     if find_spec("tqdm") is None:
         raise ConfigError(
             "progress=True needs a package that is not installed: tqdm.",
-            given="progress=True",
             hint=f"{installing('watch')}; or leave progress out and read query.metrics().",
         )
 

@@ -29,7 +29,7 @@ from watersmeet.io.kafka import Kafka, setting_in_error
 
 _SETTING = re.compile(
     r"common\.config\.ConfigException: (?:Invalid value (?P<value>.*?) for configuration (?P<one>[\w.]+)"
-    r"(?P<why>:[^\n]*)?"
+    r"(?P<cause>:[^\n]*)?"
     r"|Missing required configuration \"(?P<two>[\w.]+)\"|[^\n]*?\b(?P<three>(?:sasl|ssl|security|[a-z]+)\.[\w.]+\w))?",
     re.DOTALL,
 )
@@ -107,9 +107,9 @@ def kafka_failure(text: str) -> WatersmeetError | None:
 def _refused_setting(setting: re.Match[str]) -> ConfigError:
     name = setting["one"] or setting["two"] or setting["three"] or "of consumer="
     value = f"={setting_in_error(setting['value'])}" if setting["value"] else ""
-    why = setting["why"] if value and value != "=..." and setting["why"] else ""
+    cause = setting["cause"] if value and value != "=..." and setting["cause"] else ""
     return ConfigError(
-        f"Kafka's Java client refuses the setting {name}{value}{why.rstrip('.')}.",
+        f"Kafka's Java client refuses the setting {name}{value}{cause.rstrip('.')}.",
         hint="Kafka's documentation of consumer settings has its valid values: wm.Kafka(..., consumer={...}).",
     )
 

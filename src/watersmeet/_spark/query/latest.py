@@ -52,7 +52,6 @@ def latest(frame: DataFrame) -> DataFrame:
     if frame.isStreaming:
         raise ConfigError(
             "wm.latest takes a static DataFrame, and this one is streaming.",
-            given="a streaming DataFrame",
             hint="Read the output with spark.read; or read it as a table: builder.table(frame, ...).",
         )
     columns = [name for name in frame.columns if name != "key"]

@@ -265,6 +265,11 @@ class ReplicaSource:
     def changes(self, table: str, since: int | None) -> Iterator[TableChanged]:
         batch = self._replica.batch
         last = (NONE if batch is None else batch) if since is None else since
+        if batch is not None and last > batch:
+            raise ConfigError(
+                f"since={since} is a batch that is yet to come: the last is {batch}.",
+                hint=f"since={batch}, or leave it out.",
+            )
         return self._changes(table, last)
 
     def _changes(self, table: str, since: int) -> Iterator[TableChanged]:

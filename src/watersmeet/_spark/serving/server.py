@@ -103,7 +103,6 @@ def served(
     if not barrier.stands:
         raise ConfigError(
             "The batches of this query cannot be followed: its only output is one of Spark's own sinks.",
-            given="wm.Writer(...) as the only output",
             hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
         )
     check_served(tables, max_bytes)

@@ -109,8 +109,12 @@ def _typed(
     """The column of those values that are of the wanted Python types."""
     if types <= expected | {_NONE}:
         return make(list(values))
-    reason = f"{_article(kind)} is wanted where there is something else"
-    bad = [(place, reason) for place, value in enumerate(values) if value is not None and type(value) not in expected]
+    reason = f"{_article(kind)} is wanted where there is"
+    bad = [
+        (place, f"{reason} {_NAMES.get(type(value), 'a number')}")
+        for place, value in enumerate(values)
+        if value is not None and type(value) not in expected
+    ]
     column, flaws = make([value if type(value) in expected else None for value in values])
     return column, [*bad, *flaws]
 
