@@ -164,6 +164,21 @@ def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
     assert "canary" not in str(found)
 
 
+def test_a_checkpoint_on_a_file_system_that_spark_does_not_have_is_named() -> None:
+    missing = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+    for checkpoint, text in (
+        ("s3a://bucket/cp", missing),
+        ("dbfs:/cp", 'UnsupportedFileSystemException: No FileSystem for scheme "dbfs"'),
+        ("hdfs://nowhere.invalid:8020/cp", "java.net.UnknownHostException: nowhere.invalid"),
+    ):
+        error = of_start(Exception(f"An error occurred.\n: {text}\n\tat x"), checkpoint)
+        assert isinstance(error, ConfigError)
+        assert (error.message, error.hint is not None) == ("The checkpoint cannot be written.", True)
+        assert str(error.given).startswith(checkpoint)
+    elsewhere = Exception(missing)
+    assert of_start(elsewhere, "/data/cp") is elsewhere
+
+
 @pytest.mark.parametrize(
     "said",
     [

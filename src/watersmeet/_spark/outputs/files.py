@@ -311,9 +311,7 @@ def memory_table(target: Writer) -> str:
     name = target.path or target.options.get("queryName")
     if not name:
         raise ConfigError(
-            'wm.Writer("memory") needs path=, the name of its table.',
-            given=repr(target),
-            hint='wm.Writer("memory", path="results")',
+            'wm.Writer("memory") needs path=, the name of its table.', hint='wm.Writer("memory", path="results")'
         )
     return name
 

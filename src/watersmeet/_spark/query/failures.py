@@ -217,7 +217,8 @@ _TWICE = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Race while writin
 _UNWRITABLE = re.compile(
     r"Mkdirs failed to create[^\n]*|mkdir of [^\n]* failed|Permission denied[^\n]*|Read-only file system[^\n]*"
     r"|No FileSystem for scheme[^\n]*|Not a directory[^\n]*|Parent path is not a directory[^\n]*"
-    r"|(?:ParentNotDirectory|AccessControl|UnsupportedFileSystem)Exception[^\n]*|not a directory[^\n]*"
+    r"|(?:ParentNotDirectory|AccessControl|UnsupportedFileSystem|UnknownHost)Exception[^\n]*|not a directory[^\n]*"
+    r"|Class \S+FileSystem not found|Not implemented by the \w+ FileSystem[^\n]*"
 )
 _LINES = 3
 """As many lines of Spark's are shown."""
@@ -372,10 +373,12 @@ def _own_line(text: str) -> list[str]:
 
 def _is_of(text: str, checkpoint: str) -> bool:
     """Whether a text names a place in the checkpoint, or above it, or the kind of file system that it lies on."""
-    scheme, colon, _ = checkpoint.partition("://")
+    scheme, colon, _ = checkpoint.partition(":")
+    host = checkpoint.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
     folder, named_in = _folder(checkpoint), re.findall(r"/[^\s:'\"]+", unquote(text))
     above = any(f"{folder}/".startswith(f"{path.rstrip('/')}/") for path in named_in)
-    return above or folder in unquote(text) or bool(colon and f'"{scheme}"' in text)
+    system = bool(colon) and any(name in text for name in (f'"{scheme}"', f".{scheme}."))
+    return above or folder in unquote(text) or system or bool(host and f"UnknownHostException: {host}" in text)
 
 
 def _broken(text: str, checkpoint: str) -> list[str]:

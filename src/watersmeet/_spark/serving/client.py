@@ -263,6 +263,7 @@ class ReplicaSource:
         return answer(self._replica, read).as_arrow()
 
     def changes(self, table: str, since: int | None) -> Iterator[TableChanged]:
+        """See `ServedTable.changes`."""
         batch = self._replica.batch
         last = (NONE if batch is None else batch) if since is None else since
         if batch is not None and last > batch:
