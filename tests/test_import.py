@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import watersmeet as wm
-from watersmeet._spark.functions import is_others
+from watersmeet.errors import is_others
 
 ABSENT = {"pandas", "pytz", "grpc", "IPython", "anywidget", "starlette", "uvicorn", "fastavro", "psycopg", "mcp"}
 

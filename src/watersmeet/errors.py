@@ -6,15 +6,19 @@ it at night needs all three: the fault, the thing that was given, and a line tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import TypeVar
 
 PACKAGE_FOLDER = str(Path(__file__).parent)
 """Where the package lies: a line in another file may be the user's own."""
 E = TypeVar("E", bound="WatersmeetError")
+Raised = TypeVar("Raised", bound=BaseException)
 
 
 class WatersmeetError(Exception):
@@ -59,6 +63,38 @@ def passing(error: E) -> E:
 def printable(text: str) -> str:
     """The text with each half of a surrogate, which no encoding has, as an escape."""
     return text.encode(errors="backslashreplace").decode()
+
+
+# Whose line an error was raised on: what a user is shown of a trace are their own lines.
+
+
+@cache
+def is_others(file: str) -> bool:
+    """Whether a file is none of the user's: the package's own, Spark's, Python's, or that of a bridge between them."""
+    library, installed = sysconfig.get_path("stdlib"), {*map(sysconfig.get_path, ("purelib", "platlib"))}
+    spark = find_spec("pyspark")
+    # a Column may be given to numpy, pandas and pyarrow, which fall over it
+    packages = (str(Path(site, name)) for site in installed for name in ("numpy", "pandas", "pyarrow", "py4j"))
+    others = (PACKAGE_FOLDER, *(spark.submodule_search_locations or () if spark else ()), *packages)
+    return file.startswith(("<frozen", *others)) or (file.startswith(library) and not file.startswith((*installed,)))
+
+
+def traces_of(error: BaseException) -> Iterator[TracebackType]:
+    """What an error has passed, the innermost last."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def on_own_lines(error: Raised) -> Raised:
+    """The error with the user's own lines alone in its trace, and in that of its cause."""
+    own, frames = None, [trace for trace in traces_of(error) if not is_others(trace.tb_frame.f_code.co_filename)]
+    for trace in reversed(frames):
+        own = TracebackType(own, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    if error.__cause__ is not None:
+        on_own_lines(error.__cause__)
+    return error.with_traceback(own)
 
 
 def _rebuild(kind: type[WatersmeetError], message: str, value: object, hint: str | None) -> WatersmeetError:

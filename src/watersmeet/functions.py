@@ -17,11 +17,14 @@ from typing import Any, Protocol
 from watersmeet.aggregates.declaration import AnyAggregate
 from watersmeet.aggregates.user_defined import PythonFunction
 from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.hints import refuse_lazy
 from watersmeet.io.formats import Format
 
 Function = Callable[..., Any]
 RECORD = "record"
 """What a function's parameter is called that gets the record."""
+COROUTINE = "coroutine function"
+"""The role of a function that is awaited."""
 _WORDS = {
     **dict.fromkeys(("k", "key"), "key"),
     **dict.fromkeys(("v", "val", "value"), "value"),
@@ -219,6 +222,8 @@ def adapt(
         raise FunctionError(
             f"The {role} must be a function, not {_described(function)}.", hint=_hint(function, parameters, takes)
         )
+    if role != COROUTINE:
+        refuse_lazy(function, f"The {role}", f"a function of {takes}")
     _check_order(function, parameters, role)
     if backend is not None:
         function = bound_now(function)

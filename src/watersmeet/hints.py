@@ -7,10 +7,12 @@ import inspect
 import numbers
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
+from dis import opmap
 from functools import cache, wraps
+from importlib.resources import files
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -26,377 +28,36 @@ from typing import (
     get_type_hints,
 )
 
-from watersmeet.errors import MissingName, WatersmeetError, WrongCall
+from watersmeet.errors import FunctionError, MissingName, WatersmeetError, WrongCall, on_own_lines
 
-_PYTHON = (
-    "map_values(mapper) without state, for plain Python map_values(wm.python(function, 'type')); with state "
-    "process_values(Processor, value='type', stores=[...])"
-)
-_PROCESSORS = {
-    **dict.fromkeys(
-        ("transform", "transform_values"),
-        _PYTHON,
-    ),
-    **dict.fromkeys(
-        ("flat_transform", "flat_transform_values"), "flat_map(mapper) or flat_map_values(mapper), which give arrays"
-    ),
-}
-_TESTED = "peek(print), or records piped into watersmeet.testing.TopologyTestDriver"
-_TYPE = "value_type, and key_type"
-_FIELDS = "map_values(lambda value: F.struct(...))"
-_ORDER = "nothing: records are processed in their order of position, and a table's store has its keys in order"
-_BUILT = "builder.build().start(spark, checkpoint=...)"
-_FIRST_OF_EACH = (
-    "distinct(), which passes the first record of each key; distinct(lambda value: value['id'], within='10 minutes') "
-    "goes by an id, for a period of stream time"
-)
-_VALUES_OF_ROWS = (
-    "group_by(lambda value: (value, value)).count().filter(lambda rows: rows > 0), which has a row for each value, "
-    "with the number of its rows"
-)
-_NO_DUPLICATES = ("deduplicate", "deduplicate_by_key", "drop_duplicates", "drop_duplicates_within_watermark")
-_STREAM = {
-    **_PROCESSORS,
-    **dict.fromkeys(_NO_DUPLICATES, _FIRST_OF_EACH),
-    "agg": "group_by_key().agg(n=wm.count(), ...)",
-    "aggregate": "group_by_key().aggregate(...)",
-    "alias": "name= of the operator before",
-    "apply": "map_values(mapper)",
-    "assign": "map_values(lambda value: value.withField('name', ...))",
-    "branch": "split({'name': predicate}, default='rest')",
-    "build": "builder.build()",
-    "cogroup": "group_by_key().cogroup(aggregator)",
-    "collect": _TESTED,
-    "columns": _TYPE,
-    "count": "group_by_key().count()",
-    **dict.fromkeys(("cross_join", "join_asof", "merge_asof"), "join(table, joiner): records join by their keys"),
-    **dict.fromkeys(("key_by", "set_index", "with_key", "re_key", "rekey"), "select_key(selector)"),
-    **dict.fromkeys(("dropna", "drop_na", "notnull", "notna"), "filter(lambda value: value['field'].isNotNull())"),
-    **dict.fromkeys(("isnull", "isna"), "filter(lambda value: value['field'].isNull())"),
-    **dict.fromkeys(
-        ("fillna", "fill_na"),
-        "map_values(lambda value: value.withField('field', F.coalesce(value['field'], F.lit(0))))",
-    ),
-    **dict.fromkeys(("iterrows", "itertuples", "first", "tail", "to_local_iterator", "display"), _TESTED),
-    **dict.fromkeys(("loc", "iloc", "at", "query"), "filter(lambda value: value['field'] > 5)"),
-    **dict.fromkeys(
-        ("cache", "persist", "unpersist", "checkpoint"),
-        "nothing: a stream that is used twice is computed once, and topology.start(..., checkpoint=...) keeps state",
-    ),
-    **dict.fromkeys(("print_schema", "info", "describe"), _TYPE),
-    **dict.fromkeys(
-        ("sample", "sample_by"), "filter(lambda key: F.abs(F.xxhash64(key)) % 10 == 0), a tenth of the keys"
-    ),
-    **dict.fromkeys(
-        ("to_df", "rdd", "values", "create_or_replace_temp_view"), "to(wm.ForeachBatch(function), name=...)"
-    ),
-    **dict.fromkeys(("select_expr", "project", "melt", "unpivot"), _FIELDS),
-    **dict.fromkeys(("map_partitions", "map_in_pandas", "apply_in_pandas"), _PYTHON),
-    "coalesce": "repartition(), or shards= of topology.start(spark, checkpoint=..., shards=8)",
-    "replace": _FIELDS,
-    "drop": "map_values(lambda value: value.dropFields('name'))",
-    "dtypes": _TYPE,
-    "explode": "flat_map_values(lambda value: value['field'])",
-    "for_each": "peek(function), or to(wm.ForeachBatch(function), name=...)",
-    "foreach": "peek(function), or to(wm.ForeachBatch(function), name=...)",
-    "foreach_batch": "to(wm.ForeachBatch(function), name=...)",
-    "groupby": "group_by(selector)",
-    "head": _TESTED,
-    "limit": "group_by(selector).agg(top=wm.top_k(lambda value: ..., k=3)), which keeps the largest of each group",
-    "order_by": _ORDER,
-    "print": "peek(print)",
-    "reduce": "group_by_key().reduce(...)",
-    "rename": _FIELDS,
-    "right_join": "other.left_join(this, ...)",
-    "run": _BUILT,
-    "schema": _TYPE,
-    "select": _FIELDS,
-    "show": _TESTED,
-    "sink": "to('topic'), or to(wm.Writer('parquet', path=...), name=...)",
-    "sort": _ORDER,
-    "sort_values": _ORDER,
-    "start": _BUILT,
-    "sum": "group_by_key().agg(total=wm.sum(lambda value: ...))",
-    "suppress": "a method of tables, as group_by_key().windowed_by(...).count().suppress(...)",
-    "take": _TESTED,
-    "to_pandas": _TESTED,
-    "to_stream": "the stream itself: only a table needs to_stream()",
-    "to_topic": "to('topic')",
-    "union": "merge(other)",
-    "union_all": "merge(other)",
-    "union_by_name": "merge(other)",
-    "update": "map_values(mapper)",
-    "where": "filter(predicate)",
-    "window": "group_by_key().windowed_by(wm.TimeWindows.of_size_and_grace(...))",
-    "windowed_by": "group_by_key().windowed_by(...)",
-    "with_column": "map_values(lambda value: value.withField('name', ...))",
-    "with_watermark": "the grace of windows: wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes')",
-    "write": "to(wm.Writer('parquet', path=...), name=...)",
-    "write_stream": "to(wm.Writer('parquet', path=...), name=...)",
-    **dict.fromkeys(
-        ("hopping_window", "session_window", "sliding_window", "tumbling_window"),
-        "group_by_key().windowed_by(windows), with wm.TimeWindows, wm.SlidingWindows or wm.SessionWindows",
-    ),
-}
-_TABLE = {
-    name: f"to_stream().{name}(...)"
-    for name in ("flat_map", "flat_map_values", "map", "merge", "peek", "repartition", "select_key", "split", "through")
-}
-_ELSEWHERE_READ = (
-    "wm.read_state(spark, checkpoint, store) of a query, or get_store(...) of watersmeet.testing.TopologyTestDriver"
-)
-_AGGREGATES = {
-    **{
-        name: f"agg({field}=wm.{called}(lambda value: value['field']{more}))"
-        for name, field, called, more in (
-            *(("mean", "mean", "avg", ""), ("average", "mean", "avg", ""), ("std", "spread", "stddev", "")),
-            *(("nunique", "n", "count_distinct", ""), ("median", "median", "percentile", ", p=0.5")),
-            *(("quantile", "p90", "percentile", ", p=0.9"), ("any", "any", "bool_or", " > 0")),
-            *(("all", "all", "bool_and", " > 0"), ("every", "all", "bool_and", " > 0")),
-            *(("some", "any", "bool_or", " > 0"), ("nlargest", "top", "top_k", ", k=3")),
-        )
-    },
-    "size": "count()",
-    "apply": "aggregate(initializer, wm.python(function))",
-    "fold": "aggregate(initializer, aggregator)",
-    "pivot": "split({'name': predicate}) of the stream before it is grouped",
-    "transform": "aggregate(initializer, wm.python(function))",
-    **{
-        name: f"{name} before the group: stream.{name}(...).group_by_key()"
-        for name in ("filter", "filter_not", "map_values", "map", "flat_map_values", "join", "left_join", "peek")
-    },
-    **{name: f"count().{name}(...): an aggregate makes a table of the groups first" for name in ("to_stream", "to")},
-    "to_table": "count(), reduce(...) or aggregate(...), which make a table",
-}
 _GROUPED = ("KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "SessionWindowedKStream")
-ELSEWHERE: dict[str, dict[str, str]] = {
-    "KStream": _STREAM,
-    "KTable": {
-        # the table has these itself
-        **{n: answer for n, answer in _STREAM.items() if n not in ("suppress", "to_stream", "transform_values")},
-        **_TABLE,
-        **dict.fromkeys(("process", "process_values"), "to_stream().process_values(Processor, value=...)"),
-        **dict.fromkeys(("distinct", *_NO_DUPLICATES), _VALUES_OF_ROWS),
-        "agg": "group_by(selector).agg(n=wm.count(), ...)",
-        "aggregate": "group_by(selector).aggregate(...)",
-        "count": "group_by(selector).count()",
-        "group_by_key": "group_by(selector), or to_stream().group_by_key()",
-        "reduce": "group_by(selector).reduce(...)",
-        "foreign_key_join": "join(other, joiner, foreign_key=...)",
-        "for_each": "to_stream().peek(function)",
-        "foreach": "to_stream().peek(function)",
-        "get": _ELSEWHERE_READ,
-        "print": "to_stream().peek(print)",
-        "queryable_store_name": "store=... where the table is made",
-        "range": _ELSEWHERE_READ,
-        "union": "to_stream().merge(other.to_stream())",
-        "windowed_by": "to_stream().group_by_key().windowed_by(...)",
-    },
-    "GlobalKTable": dict.fromkeys(
-        ("filter", "filter_not", "map_values", "outer_join", "to", "to_stream"),
-        "builder.table(...): a global table is only looked up: its changes give no results",
-    ),
-    "WTable": {
-        **{name: f"to_stream(key=...).{name}(...)" for name in ("flat_map", "merge", "peek", "select_key")},
-        **{name: f"group_by(selector).{name}(...)" for name in ("aggregate", "agg", "reduce")},
-        "count": "group_by(selector).count()",
-        "group_by_key": 'group_by(lambda key, value: (key["key"], value)), which puts the windows of each key together',
-        "to_table": "to_stream(key=...).to_table()",
-        "foreign_key_join": "to_stream(key=...).to_table().join(other, joiner, foreign_key=...)",
-        "queryable_store_name": "store=... of the aggregate",
-    },
-    "KGroupedStream": _AGGREGATES,
-    "KGroupedTable": _AGGREGATES
-    | {"windowed_by": "to_stream().group_by(...).windowed_by(...) of the table: windows are of streams"},
-    "TimeWindowedKStream": _AGGREGATES,
-    "SessionWindowedKStream": _AGGREGATES,
-    "CogroupedKStream": {"count": "aggregate(initializer)", "reduce": "aggregate(initializer)"},
-    "Topology": {
-        "test": "watersmeet.testing.TopologyTestDriver(topology)",
-        **dict.fromkeys(("run", "await_termination", "execute"), "start(spark, checkpoint=...)"),
-    },
-    "Query": {
-        **dict.fromkeys(("close", "shutdown", "cancel", "terminate"), "stop(), or drain(), which finishes the batch"),
-        **dict.fromkeys(("join", "wait", "run", "run_forever"), "awaitTermination()"),
-        **dict.fromkeys(
-            ("store", "get_store", "read_state"), "state('store'), or serve(tables=['store']) and table('store')"
-        ),
-        **dict.fromkeys(("lag", "throughput", "progress", "dropped"), "metrics(), which has it"),
-        "latest": "wm.latest(frame), of files that were written",
-        "tables": "serve(tables=['store']), then table('store')",
-        "start": "topology.start(spark, checkpoint=...), which has started it",
-    },
-    "Aggregate": {
-        "alias": "the keyword's name: agg(mean=wm.avg(lambda value: value['field']))",
-        **dict.fromkeys(("cast", "round"), "agg(...).map_values(lambda value: value['field'].cast('long'))"),
-        **dict.fromkeys(
-            ("filter", "where"), "wm.sum(lambda value: F.when(condition, value['field'])): null is left out"
-        ),
-        "over": "group_by_key().windowed_by(...).agg(...)",
-    },
-    "Metrics": {**dict.fromkeys(("dropped", "drop"), "drops"), "offset_lag": "lag"},
-    "Context": {
-        "schedule": "set_timer(timestamp), with a method on_timer(self, key, timestamp, context)",
-        "get_state_store": "get_store(name)",
-        **dict.fromkeys(("current_system_time_ms", "system_time", "now"), "wall_clock"),
-        "current_stream_time_ms": "stream_time",
-        **dict.fromkeys(("send", "emit", "collect", "output"), "forward(record)"),
-        **dict.fromkeys(("topic", "partition", "offset", "headers"), "the record's: record.topic, record.headers, ..."),
-        "commit": "nothing: each batch is committed as a whole",
-    },
-    "Record": {
-        "with_value": "context.forward(record, value=...)",
-        "with_key": "context.forward(record, key=...)",
-        "with_timestamp": "context.forward(record, timestamp=...)",
-        **dict.fromkeys(("ts", "time"), "timestamp"),
-    },
-    "ValueState": {
-        **dict.fromkeys(("append", "add", "extend"), "put(value); elements are appended to a wm.ListStore"),
-        **dict.fromkeys(("range", "all", "items", "keys"), "get(); keys of its own has a wm.MapStore"),
-        **dict.fromkeys(("value", "fetch"), "get()"),
-        **dict.fromkeys(("update", "set"), "put(value)"),
-        **dict.fromkeys(("clear", "remove"), "delete()"),
-    },
-    "ListState": {
-        **dict.fromkeys(("add", "push"), "append(value)"),
-        **dict.fromkeys(("range", "all", "items", "values"), "get()"),
-        **dict.fromkeys(("clear", "remove"), "delete()"),
-    },
-    "MapState": {
-        **dict.fromkeys(("items", "entries"), "all()"),
-        **dict.fromkeys(("keys", "values"), "all(), which has both"),
-        "remove": "delete(key)",
-        "fetch": "get(key)",
-        "append": "put(key, value); elements are appended to a wm.ListStore",
-        "set": "put(key, value)",
-    },
-    "ServedTable": {
-        **dict.fromkeys(("all", "rows", "scan", "keys", "items", "to_pandas", "collect"), "range(), or to_arrow()"),
-        **dict.fromkeys(("fetch", "lookup", "query"), "get(key)"),
-        "subscribe": "changes()",
-    },
-    "StreamsBuilder": {
-        **dict.fromkeys(
-            ("k_stream", "topic", "dataframe", "agent", "source", "from_topic", "kafka", "consume"),
-            "stream('topic', key=..., value=...)",
-        ),
-        **dict.fromkeys(("global_k_table", "add_global_store"), "global_table('topic', key=..., value=...)"),
-        "k_table": "table(...)",
-        **dict.fromkeys(("read_stream", "read"), "stream(frame, name=..., key=..., timestamp=...)"),
-        **dict.fromkeys(("start", "run", "main"), "build().start(spark, checkpoint=...)"),
-        "describe": "build().describe()",
-        "add_state_store": "store=... of a table, or stores=[wm.ValueStore('name', 'type')] of stream.process",
-        "add_source": "stream('topic', key=..., value=...)",
-        "add_sink": "to('topic') of a stream",
-        "add_processor": "process(Processor, value=...) of a stream",
-    },
-    "TimeWindows": {
-        **dict.fromkeys(
-            ("of", "tumbling", "of_size"), "of_size_and_grace(size, grace), or of_size_with_no_grace(size)"
-        ),
-        "hopping": "of_size_and_grace(size, grace).advance_by(advance)",
-        "advance": "advance_by(advance)",
-        "grace": "of_size_and_grace(size, grace)",
-    },
-    "SlidingWindows": {
-        "of": "of_time_difference_and_grace(time_difference, grace)",
-        "with_time_difference_and_grace": "of_time_difference_and_grace(time_difference, grace)",
-        "grace": "of_time_difference_and_grace(time_difference, grace)",
-        "advance_by": "TimeWindows.of_size_and_grace(size, grace).advance_by(advance): sliding windows have no steps",
-    },
-    "SessionWindows": {
-        **dict.fromkeys(
-            ("of", "with", "with_gap", "grace"),
-            "of_inactivity_gap_and_grace(inactivity_gap, grace), or of_inactivity_gap_with_no_grace(inactivity_gap)",
-        ),
-    },
-    "TopologyTestDriver": {
-        "pipe_input": "pipe(input, key, value, ts=...)",
-        **dict.fromkeys(("read_output", "output", "read_record", "read_value"), "read(output)"),
-        "produced_topic_names": "read(output), of an output that describe() of the topology names",
-        **dict.fromkeys(
-            (
-                *("get_key_value_store", "get_window_store", "get_session_store", "get_versioned_key_value_store"),
-                *("get_timestamped_key_value_store", "get_timestamped_window_store", "get_state_store"),
-                *("get_all_state_stores", "store"),
-            ),
-            "get_store(name)",
-        ),
-        "metrics": "drops",
-    },
-    "TestInputTopic": {
-        "advance_time": "auto_advance= of create_input_topic, or ts= of pipe_input",
-        "pipe_record_list": "pipe_input(record) for each",
-    },
-    "TestOutputTopic": {"get_queue_size": "queue_size()", "read_records_to_list": "read_records()"},
-    "CalendarWindows": dict.fromkeys(
-        ("of", "of_day", "of_days", "of_month", "of_months", "of_size", "of_size_and_grace", "of_week", "of_weeks"),
-        "CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours', grace='1 hour')",
-    ),
-    "watersmeet": {
-        **dict.fromkeys(
-            ("count_window", "count_windows"),
-            "agg(n=wm.count(), values=wm.last_k(lambda value: ..., k=10)), then to_stream().filter(...) by n",
-        ),
-        **dict.fromkeys(("last_n", "latest_by_offset", "tail"), "last_k(lambda value: ..., k=10)"),
-        **dict.fromkeys(("app", "application", "stream_builder"), "StreamsBuilder('orders')"),
-        **dict.fromkeys(("mean", "average"), "avg(lambda value: ...)"),
-        **dict.fromkeys(("std", "stdev"), "stddev(lambda value: ...)"),
-        "nunique": "count_distinct(lambda value: ...)",
-        "median": "percentile(lambda value: ..., p=0.5)",
-        **dict.fromkeys(("quantile", "percentile_cont"), "percentile(lambda value: ..., p=0.9)"),
-        **dict.fromkeys(("every", "all"), "bool_and(lambda value: ...)"),
-        **dict.fromkeys(("some", "any"), "bool_or(lambda value: ...)"),
-        **dict.fromkeys(
-            ("user_defined_aggregate", "udaf", "aggregator"), "Aggregate, a class to derive one's own from"
-        ),
-        **dict.fromkeys(
-            ("tumbling_windows", "tumbling_window"), "TimeWindows.of_size_and_grace('1 hour', '5 minutes')"
-        ),
-        **dict.fromkeys(
-            ("hopping_windows", "hopping_window"),
-            "TimeWindows.of_size_and_grace('1 hour', '5 minutes').advance_by('10 minutes')",
-        ),
-        "branched": "stream.split({'name': predicate}, default='rest')",
-        "col": "value['field'] of a function's argument: stream.map_values(lambda value: value['field'])",
-        "column": "PySpark's: from pyspark.sql import Column",
-        "consumed": "builder.stream('topic', key='long', value='string')",
-        **{
-            each: f"PySpark's: from pyspark.sql import {name}"
-            for each, name in (("data_frame", "DataFrame"), ("row", "Row"), ("spark_session", "SparkSession"))
-        },
-        **{
-            each: f"F.{each}(...), with from pyspark.sql import functions as F"
-            for each in ("coalesce", "concat", "expr", "lit", "struct", "to_timestamp", "when")
-        },
-        "duration": "a text such as '5 minutes', or datetime.timedelta(minutes=5)",
-        "grouped": "name=... of group_by",
-        "joined": "name=... of the join, and grace=... with a versioned table",
-        "kafka_streams": "topology.start(spark, checkpoint=...)",
-        "key_value": "a pair that a function returns: return key, value",
-        "materialized": "store=... of the table, and history=... of a versioned one",
-        "named": "name=... of the operator",
-        "produced": "stream.to('topic', key='long', value='string')",
-        "repartitioned": "stream.repartition(name=...)",
-        "serdes": "the formats 'string', 'long', 'double', 'uuid', ..., wm.decimal(...) and wm.json(...)",
-        "key_value_store": "store=... of the table",
-        "stream_joined": "name=... of the join",
-        "streams_config": "the options of topology.start(spark, checkpoint=..., ...)",
-        "table_joined": "name=... of the join",
-        "test_input_topic": "from watersmeet.testing import TestInputTopic",
-        "topology_test_driver": "from watersmeet.testing import TopologyTestDriver",
-        "udf": "wm.python(function, 'type'), or F.udf(function, 'type') of pyspark.sql.functions",
-        "window": "wm.TimeWindows.of_size_and_grace(size, grace), for windowed_by",
-        "windowed": "a struct of key, start and end: the key of a table by window",
-    },
-}
-"""What stands for a name that a class does not have, by class and name in snake case."""
+_BESIDE: dict[str, str] = {}
+"""How an aggregate is written, by its name."""
 
 
 def beside(name: str, example: str) -> None:
     """Say of an aggregate's name, which what is grouped does not have as a method, how it is written."""
-    for owner in _GROUPED:
-        ELSEWHERE[owner].setdefault(name, f"agg({example})")
+    _BESIDE.setdefault(name, f"agg({example})")
+
+
+@cache
+def elsewhere() -> Mapping[str, Mapping[str, str]]:
+    """What stands for a name that a class does not have, by class and name in snake case; `names.txt` lists them.
+
+    A section begins with the class, and the one that it takes names from; a line has names and, behind the colon, what
+    stands for them; a line that is indented continues the one before.
+    """
+    lines = re.sub(r"\n +", " ", files("watersmeet").joinpath("names.txt").read_text(encoding="utf-8")).splitlines()
+    sections: dict[str, dict[str, str]] = {}
+    section: dict[str, str] = {}
+    for line in lines:
+        if line.startswith("# "):
+            kind, _, parent = line[2:].partition(" < ")
+            section = sections[kind] = {**sections.get(parent, {})}
+        else:
+            names, _, answer = line.partition(": ")
+            section |= dict.fromkeys(names.split(), answer)
+    return sections
 
 
 # Options that people bring along, what to write in their place, and how each method is called.
@@ -415,6 +76,9 @@ _JOIN = {
     "how": _HOW,
     "foreign_key_extractor": "foreign_key=, a function of (value) or (key, value)",
     **dict.fromkeys(("ttl", "since"), _TTL),
+    **dict.fromkeys(("kind", "type", "join_type"), _HOW),
+    **dict.fromkeys(("time_difference", "window_size", "grace_period", "before", "after", "tolerance"), _WINDOWS),
+    "suffixes": "The joiner names the fields: join(other, lambda left, right: F.struct(left['id'], right['name']))",
     "value_joiner": "The joiner is the second argument: join(other, lambda left, right: ...)",
     "window": _WINDOWS,
     "within": _WINDOWS,
@@ -426,18 +90,38 @@ _TABLES = "Leave it out: tables join without windows, the latest rows of both: j
 _BY_OWN_KEY = {
     "foreign_key": "key=, with a global table; a record finds a table's row by its own key: select_key(selector) before"
 }
+_SERVERS = ("bootstrap_servers", "brokers", "broker", "servers", "bootstrap", "kafka")
+_BAD_RECORDS = ("dead_letter_queue", "dead_letter", "dlq", "error_handler", "on_deserialization_error")
 _OPTIONS_READ = {
-    **dict.fromkeys(("timestamp_extractor", "time"), _OWN_TIME),
+    **dict.fromkeys(
+        ("timestamp_extractor", "time", "timestamp_field", "event_time", "time_column", "rowtime"), _OWN_TIME
+    ),
+    "watermark": "Windows have a grace: wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes')",
+    "consumed": "key= and value=, formats such as 'long' and wm.json('id long')",
+    **dict.fromkeys(("with_headers", "include_headers"), "headers=True"),
+    "schema_registry": "value=wm.avro(registry=wm.SchemaRegistry('http://host:8081'))",
+    **dict.fromkeys(_BAD_RECORDS, "on_undecodable='skip' or wm.DeadLetter('topic'), and on_error= of functions"),
+    **dict.fromkeys(("key_field", "key_column", "primary_key"), _KEY),
+    **dict.fromkeys(_SERVERS, "topology.start(spark, checkpoint=..., kafka=wm.Kafka('host:9092'))"),
+    "versioned": "history='1 day', of builder.table",
     **dict.fromkeys(("key_serde", "key_deserializer", "key_format", "key_type"), _KEY),
-    **dict.fromkeys(("value_serde", "value_deserializer", "value_format", "value_type", "format"), _VALUE),
+    **dict.fromkeys(("value_serde", "value_deserializer", "value_format", "value_type", "format", "serde"), _VALUE),
     "schema": "value=wm.json('id long, name string'): a format has its schema",
     "columns": "value=wm.json('id long, name string'): a format has its schema",
-    "group_id": "The application_id of StreamsBuilder('orders') is part of every group",
+    **dict.fromkeys(
+        ("group_id", "consumer_group", "group"), "The application_id of StreamsBuilder('orders') is part of every group"
+    ),
     **dict.fromkeys(("offset", "offset_reset", "auto_offset_reset", "starting_offsets"), _OFFSETS),
-    "topic": "The source is the first argument: builder.stream('topic', key=..., value=...)",
+    **dict.fromkeys(
+        ("topic", "topic_name", "name_of_topic"),
+        "The source is the first argument: builder.stream('topic', key=..., value=...)",
+    ),
     "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
     "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
-    "retention": "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
+    **dict.fromkeys(
+        ("retention", "retention_ms", "history_retention"),
+        "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
+    ),
     **dict.fromkeys(("expire", "expire_after", "time_to_live", "expiry"), "ttl='1 day', of table and to_table"),
     **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
 }
@@ -448,24 +132,48 @@ _WRITTEN = {
     **dict.fromkeys(
         ("stream_partitioner", "with_stream_partitioner"), "partitioner=lambda key, value: ..., the number"
     ),
-    "topic": "The target is the first argument: stream.to('topic')",
+    **dict.fromkeys(("topic", "topic_name", "output"), "The target is the first argument: stream.to('topic')"),
+    **dict.fromkeys(_SERVERS, "topology.start(spark, checkpoint=..., kafka=wm.Kafka('host:9092'))"),
+    **dict.fromkeys(
+        ("acks", "compression", "replication_factor", "linger_ms"),
+        "wm.Kafka('host:9092', acks='all', compression_type='zstd')",
+    ),
+    **dict.fromkeys(("processing_guarantee", "exactly_once", "transactional", "guarantee"), "delivery='exactly_once'"),
+    **dict.fromkeys(("partition_by", "partition_key"), "partitioner=lambda key, value: ..., the number"),
+    **dict.fromkeys(("checkpoint", "trigger"), "topology.start(spark, checkpoint=..., trigger='1 second')"),
     "path": "stream.to(wm.Writer('parquet', path=...), name=...)",
     "mode": "A stream is appended to its output; a table is kept in wm.DatabaseTable or wm.CatalogTable",
 }
 _STARTED = {
-    **dict.fromkeys(("bootstrap_servers", "brokers", "broker", "servers"), "kafka=wm.Kafka('host:9092')"),
+    **dict.fromkeys(_SERVERS, "kafka=wm.Kafka('host:9092')"),
+    **dict.fromkeys(("timeout", "wait"), "query.awaitTermination(timeout), of the query that it gives"),
+    **dict.fromkeys(("port", "address"), "query.serve('127.0.0.1:8815', tables=['store']), of the query that it gives"),
+    **dict.fromkeys(
+        ("application_id", "processing_guarantee"),
+        "The builder and its outputs have it: StreamsBuilder('orders'), stream.to('topic', delivery='exactly_once')",
+    ),
+    **dict.fromkeys(("on_undecodable", "on_error", "on_drop"), "StreamsBuilder('orders', on_error='skip')"),
     **dict.fromkeys(("checkpoint_location", "state_dir", "path"), "checkpoint=, the folder of the query"),
     "once": "available_now=True processes what is there, and stops",
-    **dict.fromkeys(("processing_time", "interval", "commit_interval_ms"), "trigger='1 second'"),
+    **dict.fromkeys(
+        ("processing_time", "interval", "commit_interval_ms", "poll_ms", "batch_interval"), "trigger='1 second'"
+    ),
     **dict.fromkeys(("num_stream_threads", "threads", "parallelism", "partitions"), "tasks=, and shards="),
     **dict.fromkeys(("caching", "cache", "statestore_cache_max_bytes"), "record_cache=True"),
     **dict.fromkeys(("query_name", "app_name"), "name="),
     "output_mode": "Leave it out: the output decides how to write changes",
+    "reset": "A new checkpoint= begins anew",
     **dict.fromkeys(("config", "conf", "options"), "Settings are options by name, those of Spark are the session's"),
 }
 OPTIONS: dict[str, dict[str, str]] = {
     "": {
-        **dict.fromkeys(("materialized", "store_name", "queryable_store_name"), _STORE),
+        **dict.fromkeys(("materialized", "store_name", "queryable_store_name", "state", "state_store"), _STORE),
+        **dict.fromkeys(
+            ("func", "function", "condition", "init", "agg", "key", "by"), "It is the first argument, without a name"
+        ),
+        **dict.fromkeys(
+            ("returns", "return_type"), "wm.python(function, 'type') has a type; a function of Columns needs none"
+        ),
         **dict.fromkeys(("as", "as_", "alias", "named"), "name= names the operator, store= the table in state"),
         "store": "A stream keeps no table: to_table(store=...), or builder.table(..., store=...)",
         "on_bad": "on_undecodable= and on_error=",
@@ -500,6 +208,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     "session": {
         **dict.fromkeys(("name", "application", "app"), "app_name is the first argument: wm.session('orders')"),
         **dict.fromkeys(("conf", "options", "spark_conf", "settings"), "config={'spark.sql.shuffle.partitions': '4'}"),
+        **dict.fromkeys(("memory", "driver_memory"), "config={'spark.driver.memory': '4g'}"),
+        **dict.fromkeys(("cores", "threads"), "master='local[4]'"),
         "packages": "jars=['...jar'], or kafka=True, which fetches Spark's connector",
     },
     "StreamsBuilder": {
@@ -520,7 +230,12 @@ OPTIONS: dict[str, dict[str, str]] = {
         ("until_time_limit", "until_window_closes", "until"),
         "suppress(wm.Suppressed.until_time_limit('1 hour', buffer))",
     ),
-    "of_size_and_grace": dict.fromkeys(("hours", "minutes", "seconds", "days"), "A duration is a text: '1 hour'"),
+    "of_size_and_grace": {
+        **dict.fromkeys(
+            ("hours", "minutes", "seconds", "days", "size_ms", "grace_ms"), "A duration is a text: '1 hour'"
+        ),
+        **dict.fromkeys(("advance", "hop", "slide", "step"), "of_size_and_grace(size, grace).advance_by(advance)"),
+    },
 }
 """By a function's name, as `Class.method` or `method`: what stands for an option that it does not take."""
 
@@ -529,6 +244,15 @@ _FOLD = "aggregate(lambda: 0, lambda value, aggregate: ...)"
 _READS = "builder.{}('topic', key='long', value='string')"
 _SPREAD = "A function of (value) or (key, value): {}(lambda value: ...)"
 USES: dict[str, str] = {
+    **dict.fromkeys(
+        ("GlobalKTable.join", "GlobalKTable.left_join"),
+        "A stream or a table drives: stream.join(global_table, joiner, key=lambda value: value['country']). Two global "
+        "tables: global_table.join(other, joiner, key=lambda value: value['country'])",
+    ),
+    **dict.fromkeys(
+        ("KTable.join", "KTable.left_join", "KTable.outer_join"),
+        "For example table.join(other, lambda left, right: ...): tables join without windows",
+    ),
     "join": f"For example {_JOINED}",
     "left_join": f"For example {_JOINED.replace('join', 'left_join')}",
     "KStream.outer_join": "For example one.outer_join(other, lambda left, right: ..., "
@@ -669,16 +393,22 @@ def missing(owner: str, has: Sequence[str], name: str) -> AttributeError:
     """
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
-    message, expression, snake = f"{owner} has no {name!r}.", f"{owner}.{name}", snake_case(name)
+    message, expression, snake = f"{owner} has no {name!r}.", f"{owner}.{name}", snake_case(name).strip("_")
+    answers = {**(_BESIDE if owner in _GROUPED else {}), **elsewhere().get(owner, {})}
     for candidate in (name, snake):
         if candidate in has:
             return MissingName(message, given=expression, hint=f"Here it is called {candidate}.")
-        if candidate in ELSEWHERE.get(owner, {}):
-            return MissingName(message, given=expression, hint=f"Here it is {ELSEWHERE[owner][candidate]}.")
-    near = get_close_matches(snake, has, n=1)
-    return MissingName(
-        message, given=expression, hint=f"Did you mean {near[0]}?" if near else f"It has {', '.join(has)}."
-    )
+        if candidate in answers:
+            return MissingName(message, given=expression, hint=f"Here it is {answers[candidate]}.")
+    near = get_close_matches(snake, has, n=1, cutoff=0.75)
+    if near:
+        return MissingName(message, given=expression, hint=f"Did you mean {near[0]}?")
+    names = has if len(has) <= _MOST_NAMES else [*get_close_matches(snake, has, n=5, cutoff=0), "others: dir() has all"]
+    return MissingName(message, given=expression, hint=f"It has {', '.join(names)}.")
+
+
+_MOST_NAMES = 40
+"""As many names of a class are told."""
 
 
 def public(kind: type) -> list[str]:
@@ -718,8 +448,10 @@ def answering(kind: C) -> C:
     return kind
 
 
-def answering_as(kind: type) -> Callable[[C], C]:
+def answering_as(kind: type | None) -> Callable[[C], C]:
     """The class, of which each missing name has a hint: it shows itself to users as another one, by its public names.
+
+    None: as itself.
 
     Calls are left as they are: those of a processor are made for each record.
     """
@@ -774,8 +506,8 @@ def _wrapped(function: F, owner: str, name: str, *, bound: bool, use: str | None
             raise _answer(call_of(arguments, options), error) from None
         try:
             result = function(*arguments, **options)
-        except WatersmeetError:
-            raise
+        except WatersmeetError as error:
+            raise on_own_lines(error) from error.__cause__
         except Exception:
             if not is_acting:
                 check_types(arguments, options)
@@ -1098,20 +830,83 @@ def _kind_text(kind: Any, value: Any = None) -> str:
     return "a path" if name == "PathLike" else f"a {name}"
 
 
+# Functions of the user's that are called later, with the arguments that are known now.
+
+_LAZY = {
+    "async def": (inspect.iscoroutinefunction, inspect.isasyncgenfunction),
+    "yield": (inspect.isgeneratorfunction,),
+}
+
+
+def refuse_lazy(function: Any, title: str, use: str) -> None:
+    """Raise where a call of a function gives a coroutine or a generator, whose lines nobody runs."""
+    for word, kinds in _LAZY.items():
+        if any(is_kind(each) for is_kind in kinds for each in (function, getattr(type(function), "__call__", None))):  # noqa: B004
+            raise FunctionError(
+                f"{title} has {word!r}: a call of it runs none of its lines.", hint=f"Write {use}, without {word!r}."
+            )
+
+
+def check_called(function: Callable[..., Any], title: str, parameters: Sequence[str], use: str) -> None:
+    """Raise unless a function can be called with these arguments, and a call does all that it is to do.
+
+    Parameters
+    ----------
+    title : what it is called in the error.
+    use : how it is written.
+
+    Raises
+    ------
+    FunctionError : it cannot, or a call runs none of its lines.
+    """
+    refuse_lazy(function, title, use)
+    try:
+        inspect.signature(function).bind(*parameters)
+    except TypeError:
+        raise FunctionError(
+            f"{title} takes other arguments: {inspect.signature(function)}.", hint=f"Write {use}."
+        ) from None
+    except ValueError:  # it does not say what it takes
+        return
+
+
 # Hints for uses of streams and tables as Python values: they have no rows to count, iterate over or compare here.
 
 _CURES = {
     "[...]": "map_values(lambda value: value['field']) takes a field of each; of a query's table wm.read_state(spark, "
     "checkpoint, store) gives the rows",
-    "[...] =": "map_values(lambda value: value.withField('field', ...)) gives each a field",
-    "for": "peek(function) shows each record to a function; TopologyTestDriver gives a test the results",
+    "[...] = ...": "map_values(lambda value: value.withField('field', ...)) gives each a field",
+    "loop": "peek(function) shows each record to a function; TopologyTestDriver gives a test the results",
     "len": "group_by_key().count() counts the records of each key",
     "in": "filter(lambda value: ...) keeps the records that are wanted",
     "+": "one.merge(other) brings two streams together; join(...) what has one key",
+    "-": "map_values(lambda value: value['one'] - value['other']) computes in each record",
     "|": "one.merge(other) merges two streams; in a predicate, | joins conditions of a Column",
     "&": "join(other, joiner) joins by key; in a predicate, & joins conditions of a Column",
+    "~": "filter_not(predicate) keeps the records that a predicate does not",
     ">": "filter(lambda value: value['field'] > 5) compares in each record",
+    "==": "filter(lambda value: value['field'] == 5) compares in each record; `one is other` tells "
+    "whether two names are of one stream",
+    "truth value": "`stream is not None` tells whether there is one; filter(predicate) decides about each record",
+    "number": "group_by_key().agg(total=wm.sum(lambda value: value['field'])) makes numbers of records",
+    "attribute to set": "name=, store= and other options are given to the method that makes it",
 }
+_OPERATORS = {
+    "[...]": ("getitem",),
+    "[...] = ...": ("setitem", "delitem"),
+    "loop": ("iter",),
+    "len": ("len",),
+    "in": ("contains",),
+    "+": ("add", "radd"),
+    "-": ("sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "mod", "matmul", "neg"),
+    "|": ("or", "ror"),
+    "&": ("and", "rand"),
+    "~": ("invert",),
+    ">": ("gt", "ge", "lt", "le"),
+    "truth value": ("bool",),
+    "number": ("int", "float"),
+}
+"""Methods of Python's data model, without their underscores, by what they are to users."""
 
 
 class StreamEnd:
@@ -1133,48 +928,81 @@ class StreamEnd:
         )
 
 
+def refusing(*operators: str) -> Callable[[C], C]:
+    """A class whose objects have none of these operators, and say so."""
+
+    def refusal(operator: str) -> Callable[..., NoReturn]:
+        with_operand = operator.replace("...", "{!r:.60}", 1) if operator[0] == "[" else f"{operator} with {{!r:.60}}"
+        return lambda self, *operands: _refuse(self, operator, with_operand.format(*operands) if operands else operator)
+
+    def refused(kind: C) -> C:
+        for operator in operators:
+            for method in _OPERATORS[operator]:
+                setattr(kind, f"__{method}__", refusal(operator))
+        return kind
+
+    return refused
+
+
+def _refuse(value: Any, operator: str, syntax: str) -> NoReturn:
+    kind = type(value).__name__
+    cure = elsewhere().get(kind, {}).get(operator.replace(" = ...", "="), _CURES[operator])
+    raise WrongCall(f"A {kind} is no such value: it has no {syntax}.", hint=f"{cure}.")
+
+
+@refusing(*_OPERATORS)
 class NoValue:
     """Answers what Python does with values: with what a stream or a table has in its place."""
 
-    def __getitem__(self, key: Any) -> NoReturn:
-        self._refuse("[...]", f"[{key!r:.60}]")
+    def __eq__(self, other: object) -> bool:
+        return other is self or (other is not None and _refuse(self, "==", f"== with {other!r:.60}"))
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        self._refuse("[...] =", f"[{key!r:.60}] = ...")
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            _refuse(self, "attribute to set", f"attribute {name!r} to set")
+        super().__setattr__(name, value)
 
-    def __iter__(self) -> NoReturn:
-        self._refuse("for", "a loop (for, list, sorted, ...)")
+    __hash__ = object.__hash__
 
-    def __len__(self) -> int:
-        self._refuse("len", "len")
 
-    def __bool__(self) -> bool:
-        return True
+class ByName(dict[Any, Any]):
+    """A dictionary that answers for a key that it does not have, for an attribute, and for a call.
 
-    def __contains__(self, value: Any) -> bool:
-        self._refuse("in", "in")
+    Parameters
+    ----------
+    items : its own.
+    title : how it is written, such as "branches".
+    content : what each key is of, such as "branch".
+    """
 
-    def __add__(self, other: Any) -> NoReturn:
-        self._refuse("+", "+")
+    def __init__(self, items: Mapping[Any, Any], title: str, content: str) -> None:
+        super().__init__(items)
+        self._title, self._content = title, content
 
-    def __or__(self, other: Any) -> NoReturn:
-        self._refuse("|", "|")
+    def __missing__(self, key: object) -> NoReturn:
+        near = f" {self._title}.get({key!r:.80}, 0) gives 0 then." if isinstance(key, tuple) else ""
+        raise MissingName(f"There is no {self._content} {key!r:.80}.", hint=f"{self._listed()}{near}")
 
-    def __and__(self, other: Any) -> NoReturn:
-        self._refuse("&", "&")
+    def __iter__(self) -> Iterator[Any]:
+        caller = sys._getframe(1)
+        if caller.f_code.co_code[caller.f_lasti] == opmap["UNPACK_SEQUENCE"]:
+            raise WrongCall(
+                f"{self._title} is a dictionary, which gives names when it is taken apart: a, b = {self._title}.",
+                hint=f"Take each by its name: {self._title}[{next(super().__iter__(), 'name')!r}].",
+            )
+        return super().__iter__()
 
-    def __gt__(self, other: Any) -> bool:
-        self._refuse(">", ">")
+    def __call__(self, *arguments: Any, **options: Any) -> NoReturn:
+        raise WrongCall(f"{self._title} is a dictionary, and takes no call.", hint=f"Without (): {self._listed()}")
 
-    def __ge__(self, other: Any) -> bool:
-        self._refuse(">", ">=")
+    def _listed(self) -> str:
+        return f"{self._title} has {', '.join(map(repr, self)) or 'nothing'}."
 
-    def __lt__(self, other: Any) -> bool:
-        self._refuse(">", "<")
+    if not TYPE_CHECKING:
 
-    def __le__(self, other: Any) -> bool:
-        self._refuse(">", "<=")
-
-    def _refuse(self, operator: str, syntax: str) -> NoReturn:
-        kind = type(self).__name__
-        raise WrongCall(f"A {kind} is no value of Python's, and has no {syntax}.", hint=f"{_CURES[operator]}.")
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            key = name if name in self else next(iter(self), "name")
+            way = f"{self._title}[{key!r}]" + (f".{name}" if name not in self else "")
+            raise MissingName(f"{self._title} has no {name!r}: it is a dictionary.", hint=f"Write {way}.")

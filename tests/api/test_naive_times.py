@@ -77,9 +77,11 @@ def test_results_that_come_back_are_piped_as_they_are() -> None:
 
 
 def test_a_question_to_a_served_table_takes_times_with_a_zone_alone() -> None:
-    with pytest.raises(ConfigError, match=r"no zone"):
-        _millis(NAIVE)
-    assert _millis(ZONED) == _millis(ZONED.astimezone(timezone(timedelta(hours=5)))) == 1_767_225_600_000
+    with pytest.raises(ConfigError, match="without a zone"):
+        _millis("as_of", NAIVE)
+    assert (
+        _millis("as_of", ZONED) == _millis("as_of", ZONED.astimezone(timezone(timedelta(hours=5)))) == 1_767_225_600_000
+    )
     for kind, given in (
         (TimestampType(), NAIVE),
         (StructType([StructField("at", TimestampType()), StructField("n", LongType())]), {"at": NAIVE, "n": 1}),

@@ -12,7 +12,6 @@ import dis
 import linecache
 import re
 import sys
-import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
-from types import CodeType, FrameType, MethodType, ModuleType, TracebackType
+from types import CodeType, FrameType, MethodType, ModuleType
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,7 +46,6 @@ from watersmeet._engine.expressions.program import Evaluated
 from watersmeet._engine.expressions.tree import EvaluationError, Operand
 from watersmeet._engine.rows import WITH_ZONE, of_type, python_values, typed, with_nulls
 from watersmeet._spark.columns import (
-    BRIDGE,
     ZONES_WANTED,
     Flaw,
     NaiveTime,
@@ -66,7 +62,7 @@ from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json import nullable
 from watersmeet.aggregates.declaration import AnyAggregate
-from watersmeet.errors import PACKAGE_FOLDER, ConfigError, FunctionError, WatersmeetError
+from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, is_others, traces_of
 from watersmeet.functions import Function, belonging, is_plain, names_of, unwrap
 from watersmeet.hints import answered
 from watersmeet.io.databases import TableTarget
@@ -264,14 +260,6 @@ def _of_same_name(name: str) -> str | None:
 
 # Where in the user's source something was done: the text of the expression, and the word of Python around it.
 
-_LIBRARY = sysconfig.get_path("stdlib")
-_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-_OTHERS = (
-    PACKAGE_FOLDER,
-    str(Path(pyspark.__file__).parent),
-    # a Column may be given to these, which fall over it
-    *(str(Path(site, name)) for site in _INSTALLED for name in ("numpy", "pandas", "pyarrow", BRIDGE)),
-)
 _LONGEST = 120
 
 
@@ -294,7 +282,7 @@ class SourcePlace:
 def place_of(error: BaseException) -> SourcePlace | None:
     """Where the user's own code raised an error, or called what did."""
     last = None
-    for trace in _traces(error.__traceback__):
+    for trace in traces_of(error):
         if not is_others(trace.tb_frame.f_code.co_filename):
             last = trace
     return None if last is None else _place(last.tb_frame, last.tb_lasti, last.tb_lineno)
@@ -306,19 +294,6 @@ def place_of_function(function: Callable[..., Any]) -> SourcePlace | None:
     if not isinstance(code, CodeType) or is_others(code.co_filename):
         return None
     return SourcePlace(code.co_filename, code.co_firstlineno)
-
-
-def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
-
-
-def is_others(file: str) -> bool:
-    """Whether a file is none of the user's: the package's own, Spark's, Python's."""
-    if file.startswith("<frozen"):
-        return True
-    return file.startswith(_OTHERS) or (file.startswith(_LIBRARY) and not file.startswith(_INSTALLED))
 
 
 def _place(frame: FrameType, instruction: int, line: int) -> SourcePlace:

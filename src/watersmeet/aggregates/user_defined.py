@@ -78,6 +78,11 @@ def python(function: Function, returns: Any = None) -> PythonFunction:
             f"wm.python takes a plain function, and {name} is an asynchronous one.",
             hint="stream.map_async(function, returns='long') calls it and waits for its result.",
         )
+    if isgeneratorfunction(function):
+        raise FunctionError(
+            f"wm.python takes a function with a return, and {name} has 'yield'.",
+            hint="return [one, other] gives an array: stream.flat_map_values(wm.python(function, 'array<long>')).",
+        )
     if returns_nothing(function):
         raise FunctionError(
             f"{name} returns None, whatever it is given: it has no return with a value.",

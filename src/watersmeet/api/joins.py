@@ -29,6 +29,7 @@ from watersmeet._plan.operators.joins import (
     WTableWTableNode,
 )
 from watersmeet.api import handle
+from watersmeet.api.folds import Grouped
 from watersmeet.api.handle import (
     CALLED,
     Handle,
@@ -60,6 +61,7 @@ from watersmeet.windows import (
     CalendarWindows,
     Duration,
     JoinWindows,
+    KafkaName,
     Previous,
     TimeWindows,
     Windows,
@@ -706,6 +708,17 @@ def _global(option: str) -> JoinKind:
     )
 
 
+def _other_first(candidate: Any) -> str | None:
+    """The hint for something else than what is joined with; None: there is no special one."""
+    if isinstance(candidate, list | tuple | dict):
+        return "Join with one after the other: stream.join(one, joiner).join(other, joiner)."
+    if isinstance(candidate, Grouped):
+        return "An aggregate makes a table of what is grouped: join(grouped.count(), joiner)."
+    if callable(candidate) or isinstance(type(candidate), KafkaName):
+        return "What is joined with goes first: join(other, lambda left, right: ..., windows)."
+    return None
+
+
 POINTING = JoinKind(
     attach_pointing,
     instead='Use left_join(wtable, joiner, window_of=lambda value: ..., keep="2 days").',
@@ -730,7 +743,10 @@ JOINS: dict[HandleKind, Joins] = {
             "global": _global("key"),
             "wtable": POINTING,
         },
-        lambda given: f"Read it first: builder.table({reading(given)}), builder.global_table or builder.stream.",
+        lambda candidate: (
+            _other_first(candidate)
+            or f"Read it first: builder.table({reading(candidate)}), builder.global_table or builder.stream."
+        ),
     ),
     "table": Joins(
         "A table joins with a table, a global table or a table by key and window",
@@ -739,7 +755,10 @@ JOINS: dict[HandleKind, Joins] = {
             "global": _global("foreign_key"),
             "wtable": POINTING,
         },
-        lambda _: "Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...).",
+        lambda candidate: (
+            _other_first(candidate)
+            or "Convert it (stream.to_table()), or let the stream drive: stream.join(table, ...)."
+        ),
     ),
     "wtable": Joins(
         "A table by key and window joins with a table or with another one by key and window",

@@ -18,12 +18,13 @@ from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import MapNode, Node, Shape
 from watersmeet._plan.operators.joins import view_of
 from watersmeet._plan.operators.processors import Clock, ProcessNode, ProcessorSettings, ProcessorStore, TableRead
+from watersmeet.aggregates.user_defined import returns_nothing
 from watersmeet.api import handle
 from watersmeet.api.folds import Group
 from watersmeet.api.handle import Handle, Side, require_same_builder, require_same_key, side_of
 from watersmeet.api.outputs import changes_of
 from watersmeet.errors import FunctionError, TopologyError
-from watersmeet.hints import answering
+from watersmeet.hints import answering, check_called
 from watersmeet.io.endpoints import Policies
 from watersmeet.processors import Processor, StoreDeclaration, ValueStore
 
@@ -310,6 +311,8 @@ def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNAT
     except Exception as error:
         hint = f"process(lambda: {name}(...), ...) gives it what it needs; what all records need is made in init."
         hint = hint if inspect.isclass(processor) else _PROCESSING_HINT
+        if "get_store" in str(error) or "'context'" in str(error):
+            hint = "def init(self, context): self.seen = context.get_store('seen'): the context comes with init."
         raise FunctionError(
             f"The processor {name} cannot be made without arguments: {error!r:.200}.", hint=hint
         ) from error
@@ -355,22 +358,12 @@ def _check_method(processor: Any, method: str, parameters: tuple[str, ...], *, n
         raise TopologyError(
             f"The processor {class_name} has no method {method}.", given=repr(processor)[:80], hint=hint
         )
-    if not _takes(function, parameters):
+    check_called(function, f"The method {method} of the processor {class_name}", parameters, signature)
+    if method == "transform" and returns_nothing(getattr(function, "__func__", function)):
         raise FunctionError(
-            f"The method {method} of the processor {class_name} takes other arguments: {inspect.signature(function)}.",
-            hint=f"Write {signature}.",
+            f"The method transform of the processor {class_name} returns None for each row, which deletes it.",
+            hint="return value gives the row its new value.",
         )
-
-
-def _takes(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    """Whether a function can be called with so many arguments; one that does not say what it takes can."""
-    try:
-        inspect.signature(function).bind(*names)
-    except TypeError:
-        return False
-    except ValueError:
-        return True
-    return True
 
 
 def declared(construction: Construction, declarations: Any) -> tuple[ProcessorStore, ...]:
@@ -436,7 +429,7 @@ def stepped(
             raise FunctionError(
                 f"The {role} must be a function, not {function!r:.80}.", hint=f"A function of ({', '.join(names)})."
             )
-        _check_function(role, function, names)
+        check_called(function, f"The {role}", names, f"it as a function of ({', '.join(names)})")
     name = construction.name(name, ProcessNode.stem, above[0])
     declaration = ValueStore(store or f"{name}.state", state)
     kind = construction.functions.named_type(returns)
@@ -446,14 +439,6 @@ def stepped(
         replace(processor_store, named=store is not None) for processor_store in declared(construction, [declaration])
     )
     return handle.stream(construction, processed(construction, above, make, types, stores, name, drops_null=True))
-
-
-def _check_function(role: str, function: Callable[..., Any], names: tuple[str, ...]) -> None:
-    if not _takes(function, names):
-        raise FunctionError(
-            f"The {role} takes other arguments: {inspect.signature(function)}.",
-            hint=f"Write it as a function of ({', '.join(names)}).",
-        )
 
 
 # A processor over the changes of a table, with a table as its result: `KTable.transform_values`.
@@ -475,7 +460,14 @@ class Transforming:
 
     def process(self, record: Any, context: Any) -> None:
         """One change."""
-        context.forward(value=self._transformer.transform(record, context))
+        sent = context.sent_count
+        value = self._transformer.transform(record, context)
+        if value is None and context.sent_count > sent:
+            raise FunctionError(
+                f"{type(self._transformer).__name__}.transform sends a record and returns None, which deletes the row.",
+                hint="return value gives the row its new value; context.forward sends earlier changes of it.",
+            )
+        context.forward(value=value)
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         """A timer of stream time."""

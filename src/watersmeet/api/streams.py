@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -43,9 +43,9 @@ from watersmeet.api.handle import (
 )
 from watersmeet.api.joins import StreamJoins
 from watersmeet.api.outputs import StreamOutputs
-from watersmeet.errors import FunctionError, MissingName, TopologyError
-from watersmeet.functions import Function, adapt, asks_for_record, check_branches, types_for
-from watersmeet.hints import answering
+from watersmeet.errors import FunctionError, TopologyError
+from watersmeet.functions import COROUTINE, Function, adapt, asks_for_record, check_branches, types_for
+from watersmeet.hints import ByName, answering
 from watersmeet.io.endpoints import OnError, Policies, named_policies
 from watersmeet.io.origins import described, reading
 from watersmeet.windows import Duration, positive_ms
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 Coroutine = Callable[..., Awaitable[Any]]
 Client = Callable[[], AbstractAsyncContextManager[Any]]
-_ROLE = "coroutine function"
 
 
 @answering
@@ -118,7 +117,7 @@ class Asynchronous(Handle):
         >>> rated = orders.map_async(rating, returns="double", client=httpx.AsyncClient)  # doctest: +SKIP
         """
         construction = self._construction
-        adapted = adapt(function, ("key", "value", *(() if client is None else ("client",))), _ROLE)
+        adapted = adapt(function, ("key", "value", *(() if client is None else ("client",))), COROUTINE)
         function_name = getattr(function, "__name__", type(function).__name__)
         if not _is_coroutine_function(function):
             raise FunctionError(
@@ -451,7 +450,7 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
         ends = [f"-{branch}" for branch in (*branches, default)]
         prefix = self._construction.name(None, "split", ends=ends) if name is None else name
         predicates: list[Function] = []
-        streams: dict[str, KStream] = _Branches()
+        streams: dict[str, KStream] = {}
         for branch, predicate in branches.items():
             role = f"predicate of branch {branch!r}"
             predicate = adapt(predicate, ("key", "value"), role, self._construction.functions, sees_record=True)
@@ -465,7 +464,7 @@ class KStream(StreamGrouping, Deduplicating, Asynchronous, StreamJoins, StreamOu
                     f"Two branches are named {default!r}: default={default!r}.", hint="Give the default another one."
                 )
             streams[default] = self._branch(f"{prefix}-{default}", tuple(predicates), None)
-        return streams
+        return ByName(streams, "branches", "branch")
 
     def peek(self, action: Function, *, name: str | None = None) -> KStream:
         """Show each record to a Python function of (value) or (key, value), for its side effect.
@@ -567,20 +566,3 @@ def _merged(left: Side, candidate: Any) -> Side:
             hint="Bring both to one type with map_values.",
         )
     return right
-
-
-class _Branches(dict[str, KStream]):
-    """The branches of a split by name; another name has a hint."""
-
-    def __missing__(self, name: object) -> NoReturn:
-        raise MissingName(f"The split has no branch {name!r:.80}.", hint=f"It has {', '.join(map(repr, self))}.")
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            hint = f"A branch is a stream: branches[{next(iter(self), 'name')!r}].{name}."
-            if name in self:
-                hint = f"Write branches[{name!r}]."
-            raise MissingName(f"A split gives its branches by name, and has no {name!r}.", hint=hint)

@@ -24,14 +24,13 @@ import click
 
 from watersmeet._spark.checkpoint.folders import Folder, on_this_machine
 from watersmeet._spark.checkpoint.record import not_started, started_in
-from watersmeet._spark.functions import is_others
 from watersmeet._spark.machine import default_settings
 from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.lifetime import read
 from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
 from watersmeet._spark.session import path_on_this_machine
 from watersmeet.api.topology import Topology, checkpoint_folder
-from watersmeet.errors import ConfigError, WatersmeetError
+from watersmeet.errors import ConfigError, WatersmeetError, is_others
 from watersmeet.session import session
 
 _HINT = "Name a module that can be imported from here and a Topology in it: package.module:topology."

@@ -6,19 +6,17 @@ writer.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from watersmeet.errors import ConfigError, FunctionError, TopologyError
-from watersmeet.hints import answering
+from watersmeet.hints import answering, check_called
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.kafka import StartingOffsets, check_topic, setting_texts
 
@@ -119,7 +117,7 @@ class BatchInfo:
     task: int | None = None
 
 
-class Output(ABC):
+class Output:
     """An output of your own, as a class with one method.
 
     `table.to(HttpOutput(url), name="http")`: `write` gets the rows of each batch, records of a stream or changes of a
@@ -147,7 +145,6 @@ class Output(ABC):
     written_by: ClassVar[WrittenBy] = "driver"
     keeps_rows: ClassVar[bool] = False
 
-    @abstractmethod
     def write(self, rows: pa.Table, batch: BatchInfo) -> None:
         """Write rows; when it returns, they must be safe.
 
@@ -174,7 +171,7 @@ class Output(ABC):
         """
         return None
 
-    def check_types(self, key: pa.DataType, value: pa.DataType) -> None:  # noqa: B027  it need not be said
+    def check_types(self, key: pa.DataType, value: pa.DataType) -> None:
         """Raise unless keys and values of these types can be written; called on the line of `to(...)`.
 
         Raises
@@ -182,7 +179,7 @@ class Output(ABC):
         TopologyError : they cannot.
         """
 
-    def check(self) -> None:  # noqa: B027  it need not be said
+    def check(self) -> None:
         """Raise unless the output can be reached; called at each start, on the driver.
 
         Raises
@@ -207,13 +204,10 @@ class OwnOutput(SinkTarget):
                 given=f"class {type(self.output).__name__}",
                 hint='Take written_by = "driver", or "tasks".',
             )
-        try:
-            signature(self.output.write).bind(None, None)
-        except TypeError:
-            raise FunctionError(
-                f"{type(self.output).__name__}.write takes other arguments: {signature(self.output.write)}.",
-                hint="Write def write(self, rows, batch): ...",
-            ) from None
+        class_name = type(self.output).__name__
+        if type(self.output).write is Output.write:
+            raise FunctionError(f"{class_name} has no method write.", hint="def write(self, rows, batch): ...")
+        check_called(self.output.write, f"{class_name}.write", ("rows", "batch"), "def write(self, rows, batch)")
 
     def __repr__(self) -> str:
         return f"{type(self.output).__name__}(...)"
@@ -658,16 +652,8 @@ class ForeachBatch(SinkTarget):
         if not callable(function):
             hint = "def write(frame, batch_id): ..."
             raise TopologyError(f"ForeachBatch takes a function, and not {function!r:.80}.", hint=hint)
-        try:
-            inspect.signature(function).bind(None, 0)
-        except TypeError as error:
-            name = getattr(function, "__name__", type(function).__name__)
-            raise TopologyError(
-                f"ForeachBatch calls its function with two arguments: {name}{inspect.signature(function)}: {error}.",
-                hint="It gets a DataFrame and the batch's number: def write(frame, batch): ...",
-            ) from None
-        except ValueError:  # of what is not Python's own nothing is known
-            return
+        name = getattr(function, "__name__", type(function).__name__)
+        check_called(function, f"The function {name} of ForeachBatch", ("frame", "batch"), "def write(frame, batch)")
 
 
 def check_path(path: str, option: str) -> None:

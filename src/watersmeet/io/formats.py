@@ -219,7 +219,7 @@ def _no_format(value: Any) -> TopologyError:
         kind = f"{type(value).__name__}: {value.simpleString():.160}"
         return TopologyError(f"Unknown format: a {kind}.", hint="It is the schema of one: wm.json(schema).")
     name = str(value).lower() if isinstance(value, str) else function_name
-    near = _CALLED.get(name, name)
+    near = _CALLED.get(name.partition("(")[0], name)
     first = f'Did you mean "{near}"? ' if near in get_args(FormatName) else _of_types(name)
     return TopologyError(f"Unknown format {value!r:.160}.", hint=first + FORMAT_HINT)
 
@@ -244,12 +244,14 @@ _MADE = {
     "avro": "wm.avro(schema)",
     "protobuf": "wm.protobuf(schema, message='Order')",
     "json_schema": "wm.json_schema(schema)",
+    "debezium": "wm.debezium('id long, name string')",
+    "debezium_key": "wm.debezium_key('id long')",
 }
 """How the functions that make formats are called."""
 _CALLED = {
     **dict.fromkeys(("integer", "int32"), "int"),
     **dict.fromkeys(("bigint", "int64"), "long"),
-    **dict.fromkeys(("str", "text", "varchar", "utf8"), "string"),
+    **dict.fromkeys(("str", "text", "varchar", "char", "nvarchar", "utf8"), "string"),
     **dict.fromkeys(("byte", "binary", "bytearray"), "bytes"),
     **dict.fromkeys(("bool",), "boolean"),
     "smallint": "short",
@@ -741,6 +743,14 @@ def debezium(
         given, hint = f"missing_columns={missing_columns!r}", 'Name the columns: wm.debezium("id long", ...).'
         raise TopologyError(
             f"wm.debezium takes missing_columns= with columns, not with {row!s:.120}.", given=given, hint=hint
+        )
+    events = re.search(
+        r"\b(before|after|payload)[ :]+struct<", str(getattr(row, "simpleString", lambda: row)()).lower()
+    )
+    if events is not None:
+        raise TopologyError(
+            f"wm.debezium takes the columns of a table, and not {events[1]!r}, which is a part of its events.",
+            hint=_ROW_HINT,
         )
     inner = row if isinstance(row, Format) else json(row, missing_columns=missing_columns)
     options: dict[str, Any] = {"documents": documents, "unavailable_columns": unavailable_columns}

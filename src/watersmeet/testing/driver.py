@@ -44,7 +44,7 @@ from watersmeet._spark.functions import session
 from watersmeet._spark.session import check_session
 from watersmeet.api.topology import Topology, check_topology
 from watersmeet.errors import TopologyError
-from watersmeet.hints import answering
+from watersmeet.hints import ByName, answering
 from watersmeet.testing.runs import BoundedRun, Header, Inlet, LocalRun, NotInProcess, Piped, local
 from watersmeet.testing.stores import Entry, EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -224,8 +224,8 @@ class TopologyTestDriver:
         Raises
         ------
         TopologyError : unknown output.
-        Exception : whatever a function of the topology raised. The records piped since the last read that succeeded
-            are then taken back, so that the driver goes on as if they had not been.
+        FunctionError : a function of the topology raises; the user's own line is told. The records piped since the
+            last read that succeeded are then taken back, so that the driver goes on as if they had not been.
         """
         records = self._records(output, case)
         start = self._read_positions[(case, output)]
@@ -250,7 +250,7 @@ class TopologyTestDriver:
     @property
     def drops(self) -> dict[tuple[str, str], int]:
         """Records dropped in the last run, by (operator, reason), over all cases."""
-        return dict(self._run.drops)
+        return ByName(dict(self._run.drops), "driver.drops", "number of drops by (operator, reason)")
 
     def get_store(
         self, name: str, *, case: str = ""
@@ -385,7 +385,7 @@ class TopologyTestDriver:
 
         Raises
         ------
-        Exception : whatever a processor raises, as in `read`; the clock stays then.
+        FunctionError : a processor raises, as in `read`; the clock stays then.
         """
         self._check_open()
         wall = self._wall_clock_ms + duration_ms(advance, "advance")

@@ -20,7 +20,6 @@ from pyspark.sql.types import BinaryType, ByteType, DataType, IntegerType, LongT
 
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import PARTITION, Clock, ShardCounts, clock_batches
-from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._engine.rows import (
     AT_FIRST,
     HELD_KEY,
@@ -48,7 +47,7 @@ from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
 from watersmeet._spark.dataflow.stage import extractors_of, packed_stage, roots_of
 from watersmeet._spark.formats import Unfit, check_zones, fitted
 from watersmeet._spark.metrics.lifetime import BatchReports
-from watersmeet._spark.query.failures import raised
+from watersmeet._spark.query.failures import of_run
 from watersmeet._spark.sources.rows import Scan
 from watersmeet._worker.counts import Counts, Measures
 from watersmeet._worker.ended_rows import (
@@ -471,12 +470,9 @@ class LocalRun:
         try:
             drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
             results = run(drops)
-        except EvaluationError as error:
+        except BaseException as error:
             self._restore(snapshots)
-            raise raised(str(error)) from error
-        except BaseException:
-            self._restore(snapshots)
-            raise
+            raise of_run(error) if isinstance(error, Exception) else error from None
         for (case, sink), records in results.items():
             self._results[case, sink] += [self._reposition(record, ran[case]) for record in records]
         self._batches += 1
@@ -601,7 +597,10 @@ class BoundedRun:
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
         with session.overridden(self.spark, {**session.AT_START, **SETTINGS}):
-            return self._run(cases)
+            try:
+                return self._run(cases)
+            except Exception as error:
+                raise of_run(error) from None
 
     def _run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         self.drops = {}

@@ -30,7 +30,7 @@ from watersmeet._plan.operators.tables import VersionedParams
 from watersmeet._spark.formats import Unfit, fitted
 from watersmeet._worker.formats.arrow_types import arrow_schema, spark_type
 from watersmeet.errors import TopologyError
-from watersmeet.hints import answering
+from watersmeet.hints import answering, refusing
 
 # Python values as Arrow's columns and back, as Spark takes and collects them.
 
@@ -189,6 +189,7 @@ def stores_of(contexts: Iterable[OperatorContext]) -> dict[str, StoredTable]:
     return stores
 
 
+@refusing("[...]", "[...] = ...", "loop", "len", "in")
 @dataclass(frozen=True)
 class DriverStore:
     """Base of the stores.

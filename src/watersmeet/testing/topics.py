@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from watersmeet.errors import TopologyError
-from watersmeet.hints import answering
+from watersmeet.hints import answering, answering_as, refusing
 
 Header = tuple[str, bytes | None]
 _MISSING: Any = object()
 
 
+@answering_as(None)
+@refusing("[...]", "loop", "len")
 @dataclass(frozen=True)
 class TestRecord:
     """One record of an output.

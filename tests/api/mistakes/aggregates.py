@@ -117,7 +117,7 @@ ROWS: list[Row] = [
     ("clicks.join(users, lambda a, b: a, keep='1 day')", "users .. keep='1 day'", "table by key and window"),
     ("clicks.join(countries, lambda a, b: a, near, key=lambda v: v)", "countries .. windows=", "join with a stream"),
     ("clicks.join(views, lambda a, b: a, near, grace='1 ms')", "views .. grace='1 ms'", "JoinWindows"),
-    ("clicks.join(grouped, lambda a, b: a)", "KGroupedStream", "builder.table"),
+    ("clicks.join(grouped, lambda a, b: a)", "KGroupedStream", "grouped.count()"),
     ("clicks.join(None, lambda a, b: a)", "other is None", "builder.table"),
     ("users.join('others', lambda a, b: a)", "other is 'others'", "to_table()"),
     ("countries.join(users, lambda a, b: a, key=lambda v: v)", "global tables only .. users", "stream.join(table"),

@@ -16,9 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import watersmeet as wm
-from watersmeet.errors import WatersmeetError
+from watersmeet._spark.serving.client import ServedTable
+from watersmeet.errors import WatersmeetError, is_others
+from watersmeet.testing import TopologyTestDriver
 
 Row = tuple[str, str, str]
+LINES_OF_OURS = 4
+"""So many frames of the package may stand in a trace."""
 
 
 def parsed(spark: SparkSession) -> dict[str, Any]:
@@ -50,9 +54,24 @@ def scene(spark: SparkSession, schemas: dict[str, Any], frames: dict[str, Any]) 
         "countries": builder.global_table("countries", key="string", value="string"),
         "grouped": clicks.group_by_key(),
         "hour": wm.TimeWindows.of_size_and_grace("1 hour", "1 minute"),
+        "served": ServedTable("open", Asked()),
+        "driver": lambda: TopologyTestDriver(builder.build()),
         "near": wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute"),
         **frames,
     }
+
+
+class Asked:
+    """What a served table asks, and that has nothing to answer."""
+
+    def schema(self, table: str) -> StructType:
+        return StructType().add("key", "long").add("value", "string").add("timestamp", "long")
+
+    def read(self, read: Any) -> Any:
+        raise AssertionError(f"it was asked: {read}")
+
+    def changes(self, table: str, since: int | None) -> Any:
+        raise AssertionError(f"it was asked for the changes since {since}")
 
 
 def run(program: str, names: dict[str, Any], file: str) -> BaseException | None:
@@ -79,4 +98,7 @@ def faults(row: Row, error: BaseException | None, file: str) -> list[str]:
     places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     if file not in places:
         found.append("not raised on the user's own line")
+    ours = [place for place in places if is_others(place)]
+    if len(ours) > LINES_OF_OURS:
+        found.append(f"a wall of trace: {ours}")
     return found

@@ -151,7 +151,7 @@ ROWS: list[Row] = [
     (PROCESSOR.format("context.forward('text')"), "forward('text')", "context.forward(value="),
     (PROCESSOR.format("context.forward(record, value=record.vaule)"), "Record has no 'vaule'", "value"),
     (PROCESSOR.format("context.get_store('s').append(1)"), "ValueState has no 'append'", "wm.ListStore"),
-    (PROCESSOR.format("context.get_store('s').get(record.key)"), "Value.get()", "wm.MapStore("),
+    (PROCESSOR.format("context.get_store('s').get(record.key)"), "ValueState.get()", "wm.MapStore("),
     (PROCESSOR.format("context.get_store('m').items()"), "MapState has no 'items'", "all()"),
     (PROCESSOR.format("context.get_store('l').push(1)"), "ListState has no 'push'", "append(value)"),
     ("wm.read_state(spark, folder, 'users', keys='ann')", "'ann'", "['ann']"),

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.api.mistakes import aggregates, columns, names, options, runs, settings, values
+from tests.api.mistakes import aggregates, columns, names, options, processors, runs, settings, values
 from tests.api.mistakes.kit import faults, parsed, run, scene
 
 pytestmark = pytest.mark.spark
 TABLE = {
     f"{m.__name__.rpartition('.')[2]} {n}": row
-    for m in (names, options, values, columns, aggregates, runs, settings)
+    for m in (names, options, values, columns, aggregates, processors, runs, settings)
     for n, row in enumerate(m.ROWS)
 }
 

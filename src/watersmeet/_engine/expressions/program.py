@@ -136,7 +136,7 @@ class Program:
             except EvaluationError as error:
                 at = _place(rows.slice(_first_failing(rows, layer), 1))
                 message = f"{error.message} In a function behind {self.owner}{at}."
-                raise EvaluationError(error.condition, message) from None
+                raise EvaluationError(error.condition, message) from error.__cause__
         return rows
 
     def failing(self, rows: pa.Table) -> dict[int, EvaluationError]:

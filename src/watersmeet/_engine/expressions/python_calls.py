@@ -83,7 +83,9 @@ class PlainCall:
                 message = f"{self.name} returns a value that is not of the type {self.kind}: {error.given}."
                 yield EvaluationError(CONDITION, message if error.message == NOT_OF else error.message)
             except Exception as error:  # a user's function may raise anything, also in what it gives
-                yield EvaluationError(CONDITION, f"{self.name} raises {type(error).__name__}: {error}.")
+                failure = EvaluationError(CONDITION, f"{self.name} raises {type(error).__name__}: {error}.")
+                failure.__cause__ = error  # it has the user's own line
+                yield failure
 
     def _pack(self, values: list[Any], errors: list[str | None]) -> pa.Array:
         parts = [pa.array(values, self.kind), pa.array(errors, pa.string())]

@@ -8,6 +8,8 @@ after the other, then state is written.
 from __future__ import annotations
 
 import gc
+import inspect
+import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,7 +54,7 @@ from watersmeet._engine.waiting_rows import in_order
 from watersmeet._plan.operators.processors import ENTRY, ProcessorSettings, ProcessorStore, ProcessParams
 from watersmeet.errors import FunctionError, MissingName
 from watersmeet.hints import answering_as
-from watersmeet.processors import Context, Record
+from watersmeet.processors import Context, ListState, MapState, Record, ValueState
 
 # The records that a processor sends in one slice, as results in order of position.
 #
@@ -256,6 +258,11 @@ class CallContext:
             )
         return self._wall
 
+    @property
+    def sent_count(self) -> int:
+        """How many records have been sent where the present one's go."""
+        return len(self._sent or ())
+
     def at(self, sent: Sent | None, place: Any, key: Any) -> None:
         """The origin of records sent from now on; None: nothing can be sent."""
         self._sent, self._place, self.key = sent, place, key
@@ -380,6 +387,14 @@ def origins(sources: tuple[str, ...], srcpart: list[int], offset: list[int], hea
 
 _CONTAINERS = (dict, list, set, tuple, bytearray, deque, Counter, defaultdict, OrderedDict)
 _VALUES = (int, float, str, bytes, bool, Decimal, type(None))
+_SHOWN_AS: Mapping[str, type] = {
+    "Value": ValueState,
+    "MapEntries": MapState,
+    "List": ListState,
+    "CalledRecord": Record,
+    "CallContext": Context,
+}
+"""What users know the arguments of their methods as."""
 _LOOKED_AT = 100
 """Elements of a container that are compared: an attribute that is used as state begins empty in each batch."""
 _DEPTH = 4
@@ -451,6 +466,13 @@ class Member:
             FunctionError(failure.message, given=at, hint=failure.hint or self._hint(method)), self._operator
         )
 
+    def returned(self, result: Any, method: str) -> FunctionError:
+        """The error of a method that returns what nobody takes."""
+        return FunctionError(
+            f"The processor {self.params.called} returns a value in {method}, which sends nothing: {result!r:.80}.",
+            hint="context.forward(value=...) sends a record; a bare return ends the call.",
+        )
+
     def said(self, error: Exception, method: str) -> FunctionError:
         """The error of a method, with its place."""
         if isinstance(error, FunctionError):
@@ -460,9 +482,8 @@ class Member:
             message, hint = error.message, error.hint
         else:
             message, hint = f"{type(error).__name__}: {error!s:.300}", None
-            if isinstance(error, TypeError) and str(error).startswith("Value."):
-                hint = "A value store has one value, of the present key: get(), put(value), delete(); keys of its own "
-                hint += "has wm.MapStore('name', key_type='string', value_type='long')."
+            if isinstance(error, TypeError | AttributeError):
+                message, hint = _of_misuse(message)
         return FunctionError(
             f"The processor {processor} raises in {method}: {message}", given=f"{processor}.{method}{where}", hint=hint
         )
@@ -477,6 +498,28 @@ class Member:
             f"Catch the exception in {method}, and start again: the batch is then repeated. on_error= decides about "
             "records in process alone."
         )
+
+
+def _of_misuse(message: str) -> tuple[str, str | None]:
+    """What Python says of an argument, in the words that users know; and a hint."""
+    field = re.search(r"'dict' object has no attribute '(\w+)'", message)
+    if field is not None:
+        return message, f"A struct is a dictionary: value[{field[1]!r}]."
+    name = next((name for name in _SHOWN_AS if re.search(rf"\b{name}\b", message)), None)
+    if name is None:
+        return message, None
+    kind = _SHOWN_AS[name]
+    methods = ((each, inspect.signature(member)) for each, member in vars(kind).items() if inspect.isfunction(member))
+    uses = [f"{each}({_listed(signature)})" for each, signature in methods if not each.startswith("_")]
+    fields = list(getattr(kind, "__annotations__", ()))
+    more = "; keys of its own has wm.MapStore('name', key_type='string', value_type='long')" * (name == "Value")
+    hint = f"A {kind.__name__} has {', '.join([*fields, *uses])}{more}."
+    return re.sub(rf"\b{name}\b", kind.__name__, message), hint
+
+
+def _listed(signature: inspect.Signature) -> str:
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    return ", ".join(f"{name}{'=' * (p.kind is by_name)}" for name, p in [*signature.parameters.items()][1:])
 
 
 def _attributes(processor: Any) -> dict[str, Any]:
@@ -941,10 +984,8 @@ class _Batch:
         member, members, tables = self.members[0], self.members, self.keyed
         process, calls, wall = member.processor.process, member.calls, self.wall
         sides = self.events.side.tolist() if len(self.events.tables) > 1 else None
-        tracks_places, entering = (
-            self._tracks_places,
-            [source.enter for source in (*self.stores, *self.timers, *tables)],
-        )
+        entering = [source.enter for source in (*self.stores, *self.timers, *tables)]
+        tracks_places = self._tracks_places
         for group, key in enumerate(keys):
             for enter in entering:
                 enter(group)
@@ -966,7 +1007,8 @@ class _Batch:
                 calls.at(sent, row, key)
                 if current.journal is None:
                     try:
-                        process(CalledRecord(key, value, stamp, row, origin), calls)
+                        if (result := process(CalledRecord(key, value, stamp, row, origin), calls)) is not None:
+                            raise member.returned(result, "process")
                     except Exception as error:
                         raise member.raised(error, "process", key=key) from None
                 else:
@@ -981,7 +1023,8 @@ class _Batch:
         sent, journal = len(self.by_event), self.now.journal
         assert journal is not None
         try:
-            member.processor.process(record, member.calls)
+            if (result := member.processor.process(record, member.calls)) is not None:
+                raise member.returned(result, "process")
         except Exception as error:
             del self.by_event[sent:]
             for undo in reversed(journal):
@@ -1009,7 +1052,8 @@ class _Batch:
             if count > _ENDLESS:
                 raise member.raised(_endless(member.params.called, moment, method), method)
             try:
-                getattr(member.processor, method)(key, moment, member.calls)
+                if (result := getattr(member.processor, method)(key, moment, member.calls)) is not None:
+                    raise member.returned(result, method)
             except Exception as error:
                 raise member.raised(error, method, key=key) from None
             if current.journal:

@@ -61,10 +61,13 @@ def checked(kind: pa.DataType, subject: str) -> Checked:
         try:
             return slow(value)
         except FunctionError as error:
+            hint = "Declare the right type, or convert the value to it."
+            if pa.types.is_struct(kind):
+                hint = f"A struct is a dictionary: {{{', '.join(f'{field.name!r}: ...' for field in kind)}}}."
             raise FunctionError(
                 f"{subject} that is not of its type, {kind}: {value!r:.120}.",
                 given=None if error.given is None else str(error.given).removesuffix(f"; the type is {kind}")[:400],
-                hint="Declare the right type, or convert the value to it.",
+                hint=hint,
             ) from None
 
     return fitted
@@ -145,6 +148,12 @@ class StoreEntries:
     An entry is (value, timestamp), and where it lasts for a while also (last moment, domain).
     """
 
+    # a name of a user's, `state.value = 5`, is an error
+    __slots__ = tuple(
+        "name kind _table _current _ttl _single _key _key_type _value _value_type _copy _notes _starts _rows _entries "  # noqa: SIM905
+        "_values _until _domains _group _overlay _changed _sorted _open".split()
+    )
+
     def __init__(self, store: ProcessorStore, table: Table, current: Present, owner: str) -> None:
         self.name, self.kind = store.name, store.kind
         self._table, self._current, self._ttl = table, current, store.ttl_ms
@@ -153,8 +162,7 @@ class StoreEntries:
         self._key_type = None if self._single else own_type(store.entry)
         self._value = checked(store.value, f"{owner} puts a value into {self.name!r}")
         self._value_type = sure_type(store.value)
-        self._mutable = is_mutable(store.value)
-        self._copy = checked(store.value, "") if self._mutable else None
+        self._copy = checked(store.value, "") if is_mutable(store.value) else None
         self._notes: list[tuple[Any, ...]] = []
         """What changes: group, whether it goes, entry, and what an entry is."""
         self._read(_NOTHING, None)
@@ -186,7 +194,6 @@ class StoreEntries:
         self._rows = rows
         self._entries: list[Any] | None = None
         self._values: list[Any] | None = None
-        self._stamps: list[int] = []
         self._until: list[int] = []
         self._domains: list[int] = []
         self._group = -1
@@ -329,6 +336,8 @@ class StoreEntries:
 class Value(StoreEntries):
     """See `watersmeet.processors.ValueState`."""
 
+    __slots__ = ()
+
     def get(self) -> Any:
         """The value; None where there is none."""
         return self._lookup(None)
@@ -344,6 +353,8 @@ class Value(StoreEntries):
 @answering_as(MapState)
 class MapEntries(StoreEntries):
     """See `watersmeet.processors.MapState`."""
+
+    __slots__ = ()
 
     def get(self, key: Any) -> Any:
         """The value of one of the map's keys; None where there is none."""
@@ -379,6 +390,8 @@ class MapEntries(StoreEntries):
 @answering_as(ListState)
 class List(StoreEntries):
     """See `watersmeet.processors.ListState`: a map of numbers, which tell the order."""
+
+    __slots__ = ()
 
     def get(self) -> list[Any]:
         """The elements, in order; a list of the caller's own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
+import traceback
 from collections.abc import Collection
 from contextlib import suppress
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet import errors
+from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._plan.logical import Plan
 from watersmeet._spark.checkpoint.folders import RESTORE
 from watersmeet._worker.formats.decode import REFUSED
@@ -180,7 +182,8 @@ _RAISED = (
     re.compile(r"^(?:[\w.]+\.EvaluationError: )?(?P<why>[^\n]+\n\s*In a function of [^\n]+\.)\s*$", re.MULTILINE),
 )
 _FRAME = re.compile(
-    r'^\s*File "(?!<|[^"]*(?:/site-packages|/dist-packages|/src/watersmeet|/lib/python3[\d.]*)/)(?P<file>[^"]+)", '
+    r'^\s*File "(?!<(?!command-|ipython-input)|[^"]*'
+    r'(?:/site-packages|/dist-packages|/src/watersmeet|/lib/python3[\d.]*)/)(?P<file>[^"]+)", '
     r"line (?P<line>\d+)",
     re.MULTILINE,
 )
@@ -285,15 +288,32 @@ def raised(reason: str) -> FunctionError:
     return FunctionError("A function raises for a record.", given=reason, hint=_ENDS)
 
 
-def translate(failure: Exception, checkpoint: str) -> Exception:
+def of_run(failure: Exception) -> Exception:
+    """What a run in a test driver raises, as a query would end with it, and with the user's lines as its trace."""
+    cause: BaseException = failure
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = "".join(traceback.format_exception(failure))
+    lines, error = _own_line(text), failure
+    if isinstance(failure, EvaluationError):
+        error = raised("\n".join([str(failure), *lines]))
+    elif not isinstance(failure, WatersmeetError):
+        error = translate(failure, "", text)
+        if error is failure and lines:
+            error = raised("\n".join([*[line for line in text.splitlines() if line[:1].strip()][-1:], *lines]))
+    return error if error is failure else error.with_traceback(cause.__traceback__)
+
+
+def translate(failure: Exception, checkpoint: str, text: str | None = None) -> Exception:
     """The failure as an error of watersmeet, where it is one or comes from the checkpoint; else as it is.
 
     Parameters
     ----------
     failure : what Spark raised.
     checkpoint : the query's.
+    text : all that is said of the failure; None: what it says itself.
     """
-    text = _PLAN.sub("", str(failure))
+    text = _PLAN.sub("", str(failure) if text is None else text)
     for sign, message, hint in _LIMITS:
         refused = sign.search(text)
         if refused is not None:

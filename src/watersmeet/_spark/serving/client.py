@@ -28,7 +28,7 @@ from watersmeet._spark.stores.read import check_listed
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded
 from watersmeet.errors import ConfigError
-from watersmeet.hints import answered, answering
+from watersmeet.hints import answered, answering, refusing
 from watersmeet.windows import check_seconds
 
 Time = dt.datetime | str | int
@@ -79,6 +79,7 @@ class TableSource(Protocol):
 
 
 @answering
+@refusing("[...]", "[...] = ...", "loop", "len", "in")
 class ServedTable:
     """A table that is served: every answer is of one committed batch, and says which.
 
@@ -128,7 +129,7 @@ class ServedTable:
                 f"get({key!r:.200}) of {self.name!r} has a value for each window, and no single one.",
                 hint=f"table.windows({key!r}, from_=..., to=...)",
             )
-        table = self._read(keys=(self._key(key),), as_of=_millis(as_of), at_least=at_least, timeout=timeout)
+        table = self._read(keys=(self._key(key),), as_of=_millis("as_of", as_of), at_least=at_least, timeout=timeout)
         rows = table.select(["value", *({"timestamp"} & set(table.column_names))]).to_pylist()
         row = rows[0] if rows else {}
         return ServedRow(batch_of(table), row.get("value"), row.get("timestamp"))
@@ -168,7 +169,12 @@ class ServedTable:
         timeout: float = _TIMEOUT,
     ) -> pa.Table:
         """The windows of a key, or of all, that begin between two times, both included (`WindowKeyQuery`, KIP-806)."""
-        low, high = _millis(from_), _millis(to)
+        low, high = _millis("from_", from_), _millis("to", to)
+        if low is not None and high is not None and low > high:
+            raise ConfigError(
+                f"windows of {self.name!r} end before they begin: from_={from_!r:.80}, to={to!r:.80}.",
+                hint="from_= is the earlier time: the windows that begin between the two.",
+            )
         window = (-(1 << 62) if low is None else low, (1 << 62) if high is None else high)
         keys = None if key is None else (self._key(key),)
         return self._read(keys=keys, window=window, at_least=at_least, timeout=timeout)
@@ -190,7 +196,7 @@ class ServedTable:
         versions : of a versioned table, all versions that it keeps.
         batch : of just this batch, one of the last: so that several tables are of one.
         """
-        options = {"as_of": _millis(as_of), "versions": versions, "at_least": at_least, "batch": batch}
+        options = {"as_of": _millis("as_of", as_of), "versions": versions, "at_least": at_least, "batch": batch}
         return self._read(**options, timeout=timeout)
 
     def changes(self, since: int | None = None) -> Iterator[TableChanged]:
@@ -281,14 +287,14 @@ class ReplicaSource:
                 yield TableChanged(changes.batch, changed_rows(store, changes))
 
 
-def _millis(time: Time | None) -> int | None:
+def _millis(option: str, time: Time | None) -> int | None:
     if time is None:
         return None
     if not isinstance(time, dt.datetime):
-        return millis("time", time)
+        return millis(option, time)
     if time.utcoffset() is None:
-        raise ConfigError(f"The time {time!r} has no zone.", hint=WITH_ZONE)
-    return millis("time", time.isoformat())
+        raise ConfigError(f"{option}= is a time without a zone: {option}={time!r}.", hint=WITH_ZONE)
+    return millis(option, time.isoformat())
 
 
 # Served tables of a query in another process: over Arrow Flight, at an address that is asked for over HTTP.
