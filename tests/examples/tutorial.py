@@ -138,7 +138,7 @@ class Reader:
         until = time.monotonic() + _SECONDS
         while True:
             done = subprocess.run(
-                ["bash", "-eo", "pipefail", "-c", step.text],
+                ["bash", "-ec", step.text],
                 cwd=self.folder,
                 env=self._environment(),
                 capture_output=True,
