@@ -1,8 +1,9 @@
 """Runs a tutorial as its readers do: block by block, from an empty folder.
 
 A block with `title="shop.py"` is a file, a block of `diff` changes one. The commands of a block of `bash` run in the
-folder; with `title="terminal 1"` they go on until the end, and the next step waits for them. A block of `text` shows
-what the commands above it print, where `...` stands for what differs from run to run.
+folder; with `title="terminal 1"` they go on until the end, and the next step waits for them. Python without a title is
+a cell of a notebook. A block of `text` shows what the block above it prints, where `...` stands for what differs from
+run to run.
 
 `python -m tests.examples.tutorial cdc` prints what each step of a page prints.
 """
@@ -20,6 +21,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
 
 from dev.broker import free_ports
 from dev.postgres import Postgres
@@ -27,9 +32,8 @@ from dev.postgres import Postgres
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "tutorials"
 POSTGRES = "postgresql://shop@localhost/shop"
-SEE = "You should now see:"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_TEXT = re.compile(rf"\s*{SEE}\s*\Z")
+_TEXT = re.compile(r"You should now see[^.\n]*:\s*\Z")
 _HUNK = re.compile(r"((?:^-.*\n)+)((?:^\+.*\n)*)", re.MULTILINE)
 _SECONDS = 300.0
 """In which what goes on in a terminal has to show what the page says."""
@@ -56,7 +60,7 @@ def steps(page: str) -> list[Step]:
     for block in _BLOCK.finditer(page):
         kind, title, text = block[1], block[2] or "", block[3]
         if kind == "text":
-            assert _TEXT.search(page[end : block.start()]), f"{SEE!r} has to stand above:\n{text}"
+            assert _TEXT.search(page[end : block.start()]), f"'You should now see:' has to stand above:\n{text}"
             found[-1].shows = text
         else:
             found.append(Step(kind, title, text))
@@ -77,6 +81,11 @@ def fits(shows: str, printed: str) -> bool:
     return re.fullmatch("\n".join(parts), trimmed, re.DOTALL) is not None
 
 
+def is_plain(output: Any) -> bool:
+    """Whether a notebook shows this output as text."""
+    return "text" in output or not {"text/html", "image/svg+xml"} & set(output.get("data", {}))
+
+
 @dataclass
 class Reader:
     """One who follows a page.
@@ -90,6 +99,7 @@ class Reader:
     places: Mapping[str, str]
     _terminals: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _waits: bool = False
+    _notebook: NotebookClient | None = None
 
     def follow(self, page: str) -> Iterator[tuple[Step, str]]:
         """Each step that prints, with what it printed.
@@ -109,9 +119,13 @@ class Reader:
                 yield step, self._run(step)
             elif step.title and step.kind != "bash":
                 (self.folder / step.title).write_text(step.text)
+            elif step.kind == "python":
+                yield step, self._cell(step)
 
     def close(self) -> None:
-        """End what goes on in terminals."""
+        """End what goes on in terminals, and the notebook."""
+        if self._notebook is not None:
+            self._notebook._cleanup_kernel()
         for terminal in reversed(self._terminals):
             for number in (signal.SIGTERM, signal.SIGKILL):
                 try:
@@ -120,6 +134,23 @@ class Reader:
                 except (ProcessLookupError, subprocess.TimeoutExpired):
                     continue
             terminal.wait()
+
+    def _cell(self, step: Step) -> str:
+        """What a cell prints, and its last value."""
+        if self._notebook is None:
+            notebook = nbformat.v4.new_notebook()
+            where = {"metadata": {"path": str(self.folder)}}
+            self._notebook = NotebookClient(notebook, timeout=1200, kernel_name="python3", resources=where)
+            self._notebook.create_kernel_manager()
+            self._notebook.start_new_kernel(env=self._environment())
+            self._notebook.start_new_kernel_client()
+        cells = self._notebook.nb.cells
+        cells.append(nbformat.v4.new_code_cell(step.text))
+        self._notebook.execute_cell(cells[-1], len(cells) - 1)
+        # Spark warns on standard error of what differs from machine to machine
+        outputs = [output for output in cells[-1].outputs if output.get("name") != "stderr"]
+        plain = (output.get("text") or output.data["text/plain"] for output in outputs if is_plain(output))
+        return "".join(plain)
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
