@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -82,6 +83,14 @@ def test_of_equal_times_a_batch_takes_those_of_earlier_partitions() -> None:
     other.add(np.array([0]), np.array([10]), 1)
     assert next_cut([one, other], reached_by_all([one]), 10) == Cut(10, 0)
     assert (one.take(Cut(10, 0)), other.take(Cut(10, 0))) == (1, 0)
+
+
+def test_a_version_of_spark_whose_sources_are_not_known_is_refused_before_the_query_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.10.0")
+    with pytest.raises(ConfigError, match=r"no effect on this Spark(.|\n)*Spark 4\.10\.0\n.*4\.1, 4\.2, 4\.3"):
+        together(max_task_idle="1 second")
 
 
 def together(**kafka: Any) -> SynchronizedInputs:

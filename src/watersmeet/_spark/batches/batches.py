@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -897,9 +898,10 @@ def _payload(value: bytes | None) -> dict[str, Any]:
 
 # Where a running query's Kafka source ends its next batch, said by us in place of what the topics have.
 #
-# Spark has no public way for that. Its source holds the ends of a query that reads what is available now, and plans no
-# batch beyond them: these are set, as often as a batch may go on. Before they are known, the source waits for more
-# records than there are (`GATE`, options of Spark's own).
+# Spark's public way for that is a source in Python, which costs 1.3 times the CPU (bench/studies/kafka_source.py). Its
+# own source holds the ends of a query that reads what is available now, and plans no batch beyond them: these are set,
+# as often as a batch may go on. Before they are known, the source waits for more records than there are (`GATE`,
+# options of Spark's own).
 
 _ALL = str((1 << 63) - 1)
 GATE: Mapping[str, str] = {
@@ -911,20 +913,38 @@ GATE: Mapping[str, str] = {
 _SOURCE, _LIMIT = "KafkaMicroBatchStream", "CompositeReadLimit"
 
 
-class BatchEnds:
-    """The ends of one query's batches.
+KNOWN_SPARKS = ("4.1", "4.2", "4.3")
+
+
+class QuerySources:
+    """The sources of a running query, inside Spark: how much its batches take of them, and where they end.
+
+    All that is private to Spark's sources is here. Versions of Spark are known one by one, since in another one a field
+    may mean something else.
 
     Parameters
     ----------
     spark : its session.
-    query : runs, with a source that has the options of `GATE`.
+    execution : Spark's own object of the query.
     """
 
-    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
-        running: Any = query
+    def __init__(self, spark: SparkSession, execution: Any) -> None:
         self._jvm: Any = spark._jvm
-        self._execution = running._jsq.streamingQuery()
+        self._execution = execution
         self._source: Any = None
+        self.check(spark.version)
+
+    @staticmethod
+    def check(version: str) -> None:
+        """Raise where this is no version of Spark whose sources are known."""
+        if not version.startswith(tuple(f"{number}." for number in KNOWN_SPARKS)):
+            raise _unknown(f"Spark {version}")
+
+    @classmethod
+    def of(cls, spark: SparkSession, query: StreamingQuery) -> QuerySources:
+        """Those of a query that has a source with the options of `GATE`."""
+        running: Any = query
+        return cls(spark, running._jsq.streamingQuery())
 
     def find(self) -> bool:
         """Whether the query has made its source by now."""
@@ -935,7 +955,7 @@ class BatchEnds:
                     self._source = source
             return self._source is not None
         except Exception as error:
-            raise _unknown(error) from error
+            raise _unknown(f"{type(error).__name__}: {error!s:.200}") from error
 
     def planned(self) -> dict[Place, int] | None:
         """Where the last planned batch ends; None: none was planned yet."""
@@ -961,13 +981,28 @@ class BatchEnds:
             offsets = self._jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(json.dumps(by_topic))
             self._field("allDataForTriggerAvailableNow").set(self._source, offsets)
             self._field("isTriggerAvailableNow").set(self._source, True)
-            limit = self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
             for source, previous in self._limits():
                 if source.equals(self._source) and previous.getClass().getSimpleName() == _LIMIT:
-                    limits = self._execution.uniqueSources().updated(source, limit)
-                    getattr(self._execution, "uniqueSources_$eq")(limits)
+                    self._set_limit(source, self._read_limit.allAvailable())
         except Exception as error:
-            raise _unknown(error) from error
+            raise _unknown(f"{type(error).__name__}: {error!s:.200}") from error
+
+    def limit_records(self, previous: int, records: int) -> bool:
+        """Whether a source that gives a batch `previous` records at most has that many from now on."""
+        limits = [
+            (source, limit) for source, limit in self._limits() if limit.getClass().getSimpleName() == "ReadMaxRows"
+        ]
+        sources = [source for source, limit in limits if limit.maxRows() == previous]
+        for source in sources:
+            self._set_limit(source, self._read_limit.maxRows(records))
+        return bool(sources)
+
+    @property
+    def _read_limit(self) -> Any:
+        return self._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
+
+    def _set_limit(self, source: Any, limit: Any) -> None:
+        getattr(self._execution, "uniqueSources_$eq")(self._execution.uniqueSources().updated(source, limit))
 
     def _limits(self) -> list[tuple[Any, Any]]:
         pairs, iterator = [], self._execution.uniqueSources().iterator()
@@ -989,11 +1024,12 @@ class BatchEnds:
         return {(topic, int(number)): end for topic, ends in read.items() for number, end in ends.items()}
 
 
-def _unknown(error: Exception) -> ConfigError:
+def _unknown(reason: str) -> ConfigError:
     return ConfigError(
-        "max_task_idle has no effect on this Spark: its Kafka source does not say where batches end.",
-        given=f"{type(error).__name__}: {error!s:.200}",
-        hint="Leave max_task_idle out of wm.Kafka(...), or take PySpark 4.3.",
+        "max_task_idle has no effect on this Spark: it is not known how its Kafka source ends a batch.",
+        given=reason,
+        hint=f"Take one of PySpark {', '.join(KNOWN_SPARKS)}, or leave max_task_idle and transactions out of "
+        "wm.Kafka(...).",
     )
 
 
@@ -1025,6 +1061,7 @@ class SynchronizedInputs:
                 hint=f"{installing('kafka')} on the driver. A connection with settings for Java alone (consumer=) "
                 "needs those of librdkafka beside them.",
             )
+        QuerySources.check(pyspark.__version__)
         streams = [s for s in sources if s.origin.frame is not None and s.origin.frame.isStreaming]
         if available_now and streams:
             raise ConfigError(
@@ -1064,7 +1101,7 @@ class SynchronizedInputs:
         kafka = self.kafka
         if kafka is None or not self or "once" in trigger:
             return None
-        logs, ends = kafka.transactions, BatchEnds(spark, query)
+        logs, ends = kafka.transactions, QuerySources.of(spark, query)
         most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
 
         def read(begins: Mapping[Place, int]) -> ReadAhead:
@@ -1188,7 +1225,7 @@ class BatchEndPlanner:
     def __init__(
         self,
         query: StreamingQuery,
-        ends: BatchEnds,
+        ends: QuerySources,
         read: Callable[[Mapping[Place, int]], ReadAhead],
         idle_seconds: float,
         limit: Callable[[], int],
@@ -1389,18 +1426,7 @@ def streaming_execution(spark: SparkSession) -> Any:
 def _limited(spark: SparkSession, previous: int, records: int) -> bool:
     """Whether the query of this thread reads at most so many records a batch now, where it read `previous` at most."""
     try:
-        execution: Any = streaming_execution(spark)
-        limits: Any = spark._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit  # type: ignore[union-attr]
-        sources, changed = execution.uniqueSources(), False
-        iterator = sources.iterator()
-        while iterator.hasNext():
-            source = iterator.next()
-            limit = source._2()
-            if limit.getClass().getSimpleName() == "ReadMaxRows" and limit.maxRows() == previous:
-                sources, changed = sources.updated(source._1(), limits.maxRows(records)), True
-        if changed:
-            getattr(execution, "uniqueSources_$eq")(sources)
-        return changed
+        return QuerySources(spark, streaming_execution(spark)).limit_records(previous, records)
     except Exception:
         # whatever another version or another kind of Spark does here: the limit of records is there
         return False
