@@ -225,11 +225,11 @@ def _keep_plan(frame: Any, batch: int) -> None:
 
     A batch that is run again must be of the same records: if it is not, the difference is kept for the judge.
     """
-    from watersmeet._spark.checkpoint.folders import Disk
+    from watersmeet._spark.checkpoint.folders import Folder
 
     folder = Path(os.environ[FOLDER])
     checkpoint = json.loads((folder / ROUND).read_text())["store"]["checkpoint"]
-    planned, kept = Disk(frame.sparkSession).read(f"{checkpoint}/offsets/{batch}"), folder / KEPT / str(batch)
+    planned, kept = Folder(frame.sparkSession, checkpoint).text(f"offsets/{batch}"), folder / KEPT / str(batch)
     if kept.exists() and offsets_in(kept.read_text()) != offsets_in(planned):
         kept = kept.with_name(f"changed-{batch}")
     kept.with_suffix(".new").write_text(planned)

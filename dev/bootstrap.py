@@ -19,6 +19,7 @@ from pathlib import Path
 if not __package__:  # run by its path: the repository's root is then not on the module path
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from dev.file_manager.build import CompilerMissing, built
 from dev.jars import JARS, ROOT
 from dev.jvm import JavaMissing, find_java
 
@@ -86,6 +87,14 @@ def make_jars(groups: Sequence[str]) -> None:
     )
     for group in due:
         _jar_stamp(group).write_text(mark)
+
+
+def make_file_manager() -> None:
+    """The jar of the file manager for S3; where none can be built all else goes on without."""
+    try:
+        built()
+    except CompilerMissing as problem:
+        print(problem, flush=True)
 
 
 def make_archive(python: Path, stamp: Path) -> None:
@@ -176,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         find_java()
         make_venv()
         make_jars(BENCH_GROUPS if options.all_jars else DAILY_GROUPS)
+        make_file_manager()
         make_archive(venv_python(), VENV / "classes.stamp")
     except (SetupFailed, JavaMissing) as problem:
         print(problem, file=sys.stderr)

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from dev.broker import end_watchdog, kill_when_we_die
+from dev.file_manager.build import built
 from dev.jars import ROOT, jars
 
 BUCKET = "bucket"
@@ -117,7 +118,8 @@ class S3:
 
     @property
     def jars(self) -> list[str]:
-        """Hadoop's S3A, for `wm.session`."""
+        """Hadoop's S3A, for `wm.session`. The package gets its own file manager for S3, where it has none yet."""
+        built()
         return [str(jar) for jar in jars("s3")]
 
     @property

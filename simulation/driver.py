@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import cast
 
 from simulation.world import Broker, Fenced, Files
 from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
-from watersmeet._spark.checkpoint.folders import S3A, file_manager
+from watersmeet._spark.checkpoint.folders import S3A, Folder, file_manager
 from watersmeet._spark.checkpoint.lease import Epochs
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, planned
 from watersmeet.errors import ConfigError
@@ -65,6 +66,8 @@ class Record:
 
 
 class _EpochFolder:
+    """What epochs need of a `Folder`."""
+
     def __init__(self, files: Files) -> None:
         self.files = files
 
@@ -74,7 +77,7 @@ class _EpochFolder:
     def create(self, name: str, text: str) -> bool:
         return self.files.create(f"{EPOCHS}/{name}", text)
 
-    def read(self, name: str) -> str:
+    def text(self, name: str) -> str:
         return self.files.read(f"{EPOCHS}/{name}")
 
     def remove(self, name: str) -> None:
@@ -95,7 +98,7 @@ class Driver:
     def __init__(self, name: str, checkpoint: Checkpoint, topology: str, until: int) -> None:
         self.name, self.world, self.topology, self.until = name, checkpoint, topology, until
         self.files, self.broker = checkpoint.files, checkpoint.broker
-        self.epochs = Epochs(_EpochFolder(self.files), name, name, "cp")
+        self.epochs = Epochs(cast(Folder, _EpochFolder(self.files)), name, name, "cp")
         self.manager: str | None = None
         self.record: Record | None = None
         self.producer: tuple[str, int] | None = None

@@ -25,6 +25,7 @@ if not __package__:  # run by its path: the repository's root is then not on the
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dev.bootstrap import fingerprint, is_done
+from dev.file_manager.build import CompilerMissing, built
 from dev.jars import ROOT
 from dev.release.components import write_components
 
@@ -102,6 +103,10 @@ def build(folder: Path, python: Path, repository: str | None) -> list[Path]:
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
     # modes of files are those of the commit, not of the machine's habits
     subprocess.run(["chmod", "-R", "u=rwX,go=rX", str(tree)], check=True)
+    try:
+        built(tree)
+    except CompilerMissing as problem:
+        raise BuildFailed(str(problem)) from None
     if repository:
         with_addresses(tree, repository.rstrip("/"))
     own = {**os.environ, "SOURCE_DATE_EPOCH": commits_time(), "PYTHONHASHSEED": "0", "TZ": "UTC"}

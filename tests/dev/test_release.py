@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 import watersmeet as wm
 from dev.docs import hooks, llms
+from dev.file_manager import build as file_manager
 from dev.release import build, check, components
 from dev.versions import PAIRS
 
@@ -128,6 +129,8 @@ def test_two_builds_of_one_commit_are_equal_and_the_wheel_lists_its_components()
     (name,) = [name for name in files if name.endswith(".whl")]
     with zipfile.ZipFile(io.BytesIO(files[name])) as wheel:
         info = f"watersmeet-{wm.__version__}.dist-info"
+        with zipfile.ZipFile(io.BytesIO(wheel.read(file_manager.JAR.relative_to("src").as_posix()))) as jar:
+            assert "watersmeet/ConditionalCheckpointFileManager.class" in jar.namelist()
         place = f"{info}/sboms/watersmeet.cdx.json"
         listed = json.loads(wheel.read(place))
         record = wheel.read(f"{info}/RECORD").decode()

@@ -14,8 +14,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from dev import jars
-from dev.bootstrap import fingerprint, is_done, make_archive
+from dev.bootstrap import fingerprint, is_done, make_archive, make_file_manager
 from dev.fetch_jars import FetchFailed, differences, fetch, locked_sums, main, present_sums
+from dev.file_manager import build as file_manager
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -48,6 +49,42 @@ def test_a_step_is_done_again_when_and_only_when_something_it_depends_on_has_cha
     assert is_done(stamp, fingerprint([lock]))
     lock.write_text("a==2\n")
     assert not is_done(stamp, fingerprint([lock]))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A clone's source of the file manager for S3, and the place of its jar."""
+    source = tmp_path / file_manager.SOURCE
+    source.parent.mkdir(parents=True)
+    shutil.copy(ROOT / file_manager.SOURCE, source)
+    (tmp_path / file_manager.JAR).parent.mkdir(parents=True)
+    return tmp_path
+
+
+def test_the_file_manager_is_compiled_again_when_and_only_when_its_source_has_changed(tree, monkeypatch):
+    compiled = []
+
+    def compiler(source, jars):
+        compiled.append(source)
+        return {"watersmeet/Manager.class": source.read_bytes()}
+
+    monkeypatch.setattr(file_manager, "_compiled", compiler)
+    first = file_manager.built(tree, tree).read_bytes()
+    assert (file_manager.built(tree, tree).read_bytes(), len(compiled)) == (first, 1)
+    source = tree / file_manager.SOURCE
+    source.write_text(source.read_text() + "// changed")
+    assert file_manager.built(tree, tree).read_bytes() != first
+    assert len(compiled) == 2
+
+
+def test_without_a_java_compiler_the_setup_goes_on_and_says_what_does_not_work(tree, monkeypatch, capsys):
+    monkeypatch.setattr(file_manager.built, "__defaults__", (tree, tree))
+    monkeypatch.setenv("JAVA_HOME", str(tree))
+    make_file_manager()
+    said = capsys.readouterr().out
+    assert "no Java compiler" in said
+    assert "Hint: install a JDK 17 or later" in said
+    assert not (tree / file_manager.JAR).exists()
 
 
 def test_a_python_that_is_too_old_is_refused_with_its_version_and_what_to_do(tmp_path):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
-from watersmeet._spark.checkpoint.folders import EpochsHere
+from watersmeet._spark.checkpoint.folders import LocalFiles, local_folder
 from watersmeet._spark.checkpoint.lease import KEPT, Epochs
 from watersmeet.errors import ConfigError
 
 
 def epochs(folder: Path, owner: str) -> Epochs:
-    return Epochs(EpochsHere(folder), owner, f"host of {owner}", "cp")
+    return Epochs(local_folder(folder), owner, f"host of {owner}", "cp")
 
 
 def test_who_was_passed_by_is_told_by_whom(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_of_many_that_start_at_once_each_epoch_has_one(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_was_lost_leaves_an_epoch_that_is_ones_own(tmp_path: Path) -> None:
-    class Forgetful(EpochsHere):
+    class Forgetful(LocalFiles):
         def create(self, name: str, text: str) -> bool:
             super().create(name, text)
             return False
 
-    mine = Epochs(Forgetful(tmp_path), "a", "host", "cp")
+    mine = Epochs(Forgetful(None, f"file:{tmp_path}"), "a", "host", "cp")
     mine.take()
     assert mine.number == 1
     mine.check()

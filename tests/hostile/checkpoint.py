@@ -34,7 +34,7 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
             ends = json.dumps({"in": {"0": 5 + n, "1": 7 + n}})
             (Path(name) / f"offsets/{n}").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
             (Path(name) / f"commits/{n}").write_text('v1\n{"nextBatchWatermarkMs":0}')
-        folder.replace("watersmeet/totals/1", lifetime._text(_totals(), place.id))
+        folder.put("watersmeet/totals/1", lifetime._text(_totals(), place.id))
         before = _told(place)
         files = sorted(file for file in Path(name).rglob("*") if file.is_file())
         file = chance.choice(files)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DecimalType, DoubleType, LongType, StructField, StructType, TimestampType
 
-from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.folders import local_folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.journal import WHOLE, JournalBatch, JournalWriter, remove
 from watersmeet._spark.outputs.stop_barrier import StopBarrier
@@ -123,7 +123,7 @@ def test_batches_that_are_too_old_leave_at_the_start_and_before_each_batch(
 def test_a_journal_and_patterns_need_threads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
     nothing: Any = None
-    place = Folder(nothing, str(tmp_path))
+    place = local_folder(tmp_path)
     JournalWriter.joining(place, False, StopBarrier(), lambda: None)
     with pytest.raises(ConfigError, match="explain='1 day' does not work with PYSPARK_PIN_THREAD=false"):
         JournalWriter.joining(place, "1 day", StopBarrier(), lambda: None)

@@ -33,7 +33,7 @@ from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.evolve import Change, Difference, Recomputation, Replacement, TakenTable, replacement
 from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
 from watersmeet._plan.reasons import FUNCTION_ERROR
-from watersmeet._spark.checkpoint.folders import Disk, Folder
+from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import (
     CHANGED,
     REPLACED,
@@ -317,10 +317,8 @@ class ReplacedTables:
 
     def _expect(self, inputs: int) -> None:
         """Give the batch before more sources, of which it has read nothing: Spark wants as many as there are now."""
-        disk, plan = Disk(self.target.spark), self.target.below("offsets/0").path
-        text = disk.read(plan).rstrip("\n") + f"\n{VOID}" * inputs
-        disk.remove(plan)
-        disk.write(plan, text)
+        plan = "offsets/0"
+        self.target.put(plan, self.target.text(plan).rstrip("\n") + f"\n{VOID}" * inputs)
 
     def _with_ends(self, wire: DataFrame, labels: Labels) -> dict[str, Counter[str]]:
         """Write the rows to where the query reads them, with the ends that each batch's rows have behind them."""
@@ -379,7 +377,7 @@ def replaced_rows(place: Checkpoint) -> list[DataFrame]:
     folder = place.place.below(PLACE)
     if place.change is not None:
         # the query is made before its rows are; Spark reads no folder that is not there
-        Disk(folder.spark).write(folder.below("_begun").path, "")
+        folder.create("_begun", "")
     return [folder.spark.readStream.schema(WIRE).parquet(folder.path)]
 
 
@@ -496,7 +494,7 @@ class Handover:
             for step in self._of_state:
                 step()
         finally:
-            self._disk.remove(self.target.path)
+            self.target.remove()
         return self.differing
 
     def steps(self) -> tuple[Callable[[], None], ...]:
@@ -518,18 +516,14 @@ class Handover:
         """Where Spark's logs and state lie from now on."""
         return self.place.place
 
-    @cached_property
-    def _disk(self) -> Disk:
-        return Disk(self.source.spark)
-
     # -- what earlier changes have left ----------------------------------------------------------------------
 
     def clear(self) -> None:
         """Remove what changes that broke off have left."""
         root = self.place.folder.below(CHANGED)
-        for name in self._disk.names(root.path):
+        for name in root.names():
             if not self.source.path.rstrip("/").endswith(f"{CHANGED}/{name}"):
-                self._disk.remove(root.below(name).path)
+                root.remove(name)
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -697,41 +691,40 @@ class Handover:
 
     def number_state(self) -> None:
         """Give the state the number that the last batch has left it with."""
-        disk, state = self._disk, self.target.below("state").path
+        state = self.target.below("state")
         version = _FIRST + 1 if self._replacement is None else _FIRST + 2
         for level in range(self.physical.levels):
-            for name in disk.names(f"{state}/{level}"):
-                shard = f"{state}/{level}/{name}"
+            for name in state.names(f"{level}/*"):
+                shard = f"{level}/{name}"
                 if name.isdecimal() and self.batch + 1 != version:
-                    disk.remove(f"{shard}/{self.batch + 1}.zip")
-                    disk.move(f"{shard}/{version}.zip", f"{shard}/{self.batch + 1}.zip")
-                    disk.remove(f"{shard}/{version}.changelog")
-            metadata = f"{state}/{level}/_metadata/v2"
-            *older, last = sorted((name for name in disk.names(metadata) if name.isdecimal()), key=int)
+                    state.remove(f"{shard}/{self.batch + 1}.zip")
+                    state.move(f"{shard}/{version}.zip", f"{shard}/{self.batch + 1}.zip")
+                    state.remove(f"{shard}/{version}.changelog")
+            metadata = state.below(f"{level}/_metadata/v2")
+            *older, last = sorted(metadata.names("[0-9]*"), key=int)
             for entry in older:
-                disk.remove(f"{metadata}/{entry}")
+                metadata.remove(entry)
             if int(last) != self.batch:
-                disk.move(f"{metadata}/{last}", f"{metadata}/{self.batch}")
+                metadata.move(last, str(self.batch))
 
     # -- Spark's logs ------------------------------------------------------------------------------------------
 
     def write_logs(self) -> None:
         """Write the plan and the commit of the last batch, and what sources have noted, as they go on from there."""
-        disk, new = self._disk, self.place.facts.inputs
+        target, new = self.target, self.place.facts.inputs
         # the rows of tables that were replaced before are no input any more
         old = [name if name != REPLACED else "" for name in self.old.inputs]
         for name in ("offsets", "commits", "sources", "pieces", "rows", "found", "metadata"):
-            disk.remove(self.target.below(name).path)
+            target.remove(name)
         for old_index, new_index in source_indexes(old, new).items():
-            disk.copy(self.source.below(f"sources/{old_index}").path, self.target.below(f"sources/{new_index}").path)
-        files = self.source.contents(f"offsets/{self.batch}")
-        plan = carried_offsets(next(iter(files.values())).decode(), old, new, self.topics)
+            self.source.copy(f"sources/{old_index}", target, f"sources/{new_index}")
+        plan = carried_offsets(self.source.text(f"offsets/{self.batch}"), old, new, self.topics)
         plan = with_tasks(plan, self.place.facts.tasks)
         for number in range(max(self.batch - 1, 0), self.batch + 1):
             # Spark reads the last two; the one before went as far, so that nothing is read again
-            disk.write(self.target.below(f"offsets/{number}").path, plan)
-        disk.copy(self.source.below(f"commits/{self.batch}").path, self.target.below(f"commits/{self.batch}").path)
-        disk.copy(self.source.below("metadata").path, self.target.below("metadata").path)
+            target.create(f"offsets/{number}", plan)
+        for name in (f"commits/{self.batch}", "metadata"):
+            self.source.copy(name, target, name)
 
 
 def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:

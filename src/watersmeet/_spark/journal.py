@@ -41,7 +41,7 @@ def folder_of(place: Folder) -> Path | None:
     ----------
     place : where Spark's logs lie.
     """
-    path = place.here()
+    path = place.local_path()
     return None if path is None else path.absolute() / "journal"
 
 

@@ -239,12 +239,10 @@ def path_on_this_machine(checkpoint: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def defaults_to_this_machine(spark: SparkSession) -> bool:
-    """Whether a path without a scheme is one of this machine; asked with a path that is there if it is."""
-    try:
-        files = spark.read.format("binaryFile").load(sys.executable).inputFiles()
-    except Exception:  # whatever another file system says of a file that it does not have
-        return False
-    return files[0].startswith("file:")
+    """Whether a path without a scheme is one of this machine."""
+    inner: Any = spark
+    settings = inner._jsparkSession.sessionState().newHadoopConf()
+    return str(inner._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme()) == "file"
 
 
 @contextmanager

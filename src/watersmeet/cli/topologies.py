@@ -278,7 +278,7 @@ def check_started(checkpoint: str) -> None:
     if folder is not None:
         started_in(folder)
     elif _must_be_here(checkpoint):
-        raise not_started(Folder(None, checkpoint))  # type: ignore[arg-type]
+        raise not_started(checkpoint)
 
 
 def check_startable(checkpoint: str) -> None:

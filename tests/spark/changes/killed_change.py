@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.checkpoints.killing import killing, short_session
 from tests.spark.inputs_and_outputs.test_streaming import reader
-from watersmeet._spark.checkpoint.folders import Disk
+from watersmeet._spark.checkpoint.folders import LocalFiles
 from watersmeet._spark.checkpoint.record import Checkpoint
 from watersmeet._spark.evolve import Handover
 
@@ -48,7 +48,7 @@ def run(spark: SparkSession, folder: Path, *, more: bool, shards: int = 4, tasks
 
 def main(folder: Path, moment: str, shards: int | None = None) -> None:
     """Run until the kill."""
-    owner: Any = {"recorded": Checkpoint, "moved": Disk}.get(moment, Handover)
+    owner: Any = {"recorded": Checkpoint, "moved": LocalFiles}.get(moment, Handover)
     name = {"recorded": "record", "moved": "move"}.get(moment, moment)
     setattr(owner, name, killing(getattr(owner, name), first=False))
     if shards is None:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from chaos.hdfs_server import Hdfs
 from dev.s3 import S3 as S3Server
 from tests.spark.checkpoints.killing import SETTINGS
-from watersmeet._spark.checkpoint.folders import Disk
+from watersmeet._spark.checkpoint.folders import Folder
 
 DISK, HDFS, S3 = "disk", "hdfs", "s3"
 
@@ -44,7 +44,7 @@ class CheckpointPlace:
 
     def files(self, spark: SparkSession, folder: str) -> list[str]:
         """Names in a folder of the checkpoint, without the sums of a disk."""
-        return sorted(name for name in Disk(spark).names(f"{self.checkpoint}/{folder}") if not name.startswith("."))
+        return sorted(Folder(spark, f"{self.checkpoint}/{folder}").names())
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import watersmeet as wm
 from dev.jvm import SHORT_LIVED
 from dev.s3 import CARELESS
 from tests.spark.inputs_and_outputs.test_streaming import put, topology
-from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, Disk, EpochsElsewhere, add_conditional_files
+from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, Folder, HadoopFiles, add_conditional_files
 from watersmeet._spark.checkpoint.lease import Epochs
 from watersmeet._spark.session import FILE_MANAGER, session
 
@@ -45,13 +45,12 @@ def race(make: Callable[[str], bool]) -> list[str]:
     return won
 
 
-def epochs(disk: Disk) -> list[int]:
+def epochs(folder: Folder) -> list[int]:
     """How many of two make a file, in each race."""
     found = []
     for number in range(RACES):
-        path = f"{PLACE}/race/{number}"
-        won = race(lambda name, path=path: disk.create(path, name))
-        assert disk.read(path) in won
+        won = race(lambda name, file=f"race/{number}": folder.create(file, name))
+        assert folder.text(f"race/{number}") in won
         found.append(len(won))
     return found
 
@@ -79,7 +78,7 @@ class SparksFiles:
         return True
 
 
-def plans(spark: SparkSession, disk: Disk, found: dict[str, object]) -> None:
+def plans(spark: SparkSession, folder: Folder, found: dict[str, object]) -> None:
     """What the file manager does that Spark is to use."""
     add_conditional_files(spark, PLACE)
     spark.conf.set(FILE_MANAGER, CONDITIONAL_MANAGER)
@@ -88,13 +87,13 @@ def plans(spark: SparkSession, disk: Disk, found: dict[str, object]) -> None:
     planned = []
     for number in range(RACES):
         won = race(lambda name, number=number: files.write(f"offsets/{number}", name))
-        assert disk.read(f"{PLACE}/offsets/{number}") in won
+        assert folder.text(f"offsets/{number}") in won
         planned.append(len(won))
     found["planned"], found["losers"] = planned, sorted(files.losers)
     assert files.write("state", "first", replace=True)
     assert files.write("state", "second", replace=True)
     assert files.write("cancelled", "gone", cancel=True)
-    found["replaced"], found["cancelled"] = disk.read(f"{PLACE}/state"), disk.read(f"{PLACE}/cancelled")
+    found["replaced"], found["cancelled"] = folder.text("state"), folder.text("cancelled")
     spark.conf.unset(FILE_MANAGER)
 
 
@@ -105,9 +104,10 @@ def main(given: Path, folder: Path) -> None:
     # of a second bucket S3A is told that it cannot write conditionally
     config[f"spark.hadoop.fs.s3a.bucket.{PLAIN}.create.conditional.enabled"] = "false"
     spark = session("s3", master="local[2]", jars=told["jars"], config=config)
-    disk = Disk(spark)
-    found: dict[str, object] = {"kind": disk.kind(PLACE), "winners": epochs(disk)}
-    first, second = (Epochs(EpochsElsewhere(disk, f"{PLACE}/epochs"), name, name, PLACE) for name in "ab")
+    store = Folder(spark, PLACE)
+    assert isinstance(store, HadoopFiles)
+    found: dict[str, object] = {"kind": store.kind(), "winners": epochs(store)}
+    first, second = (Epochs(store.below("epochs"), name, name, PLACE) for name in "ab")
     first.take()
     second.take()
     second.check()
@@ -115,7 +115,7 @@ def main(given: Path, folder: Path) -> None:
         first.check()
     except wm.ConfigError as error:
         found["passed by"] = str(error)
-    plans(spark, disk, found)
+    plans(spark, store, found)
     put(spark, folder / "left", (1, "a", 1))
     made = topology(spark, folder, wm.ForeachBatch(lambda rows, batch: None))
     for bucket in (PLAIN, CARELESS):
@@ -123,11 +123,12 @@ def main(given: Path, folder: Path) -> None:
         try:
             made.start(spark, checkpoint=place, available_now=True)
         except wm.ConfigError as error:
-            found[bucket] = [str(error), disk.names(f"{place}/watersmeet/epochs"), disk.names(f"{place}/offsets")]
+            left = Folder(spark, place)
+            found[bucket] = [str(error), left.names("watersmeet/epochs/*"), left.names("offsets/*")]
     for _ in range(2):
         made.start(spark, checkpoint=QUERY, available_now=True, local_cache=str(folder / "cache")).awaitTermination()
         put(spark, folder / "left", (2, "b", 2))
-    found["batches"] = sorted(int(name) for name in disk.names(f"{QUERY}/commits"))
+    found["batches"] = sorted(int(name) for name in Folder(spark, QUERY).names("commits/[0-9]*"))
     print(json.dumps(found))
     spark.stop()
 

@@ -129,7 +129,7 @@ def test_tables_begin_with_their_snapshots_whatever_happens_in_the_first_batch(
     late = wm.Snapshot(spark.createDataFrame(LIMITS, "id long, v string"), "id", value="v")
     with pytest.raises(ChangedTopology, match="bootstrap= of invoices"):
         run(topology(spark, tmp_path, sinks, invoices=late), spark, tmp_path)
-    (tmp_path / "cp/watersmeet/bootstrap/customers.done").rename(tmp_path / "gone")
+    (tmp_path / "cp/watersmeet/bootstrap/customers/_content.json").rename(tmp_path / "gone")
     with pytest.raises(CorruptData, match="snapshot of 'customers' is incomplete"):
         run(topology(spark, tmp_path, sinks), spark, tmp_path)
 

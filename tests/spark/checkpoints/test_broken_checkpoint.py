@@ -123,8 +123,8 @@ FILES = {
     "the state's schema": ("state/0/_stateSchema/default/*", -1, "named named named named"),
     "watersmeet's record": ("watersmeet/topology/part-*", -1, "named named named named"),
     "the copy of a static frame": ("watersmeet/static/right/part-*", -1, "named - - -"),
-    "the numbers of the last batch": ("watersmeet/totals/*/part-*", -1, "right right - -"),
-    "the end of that copy": ("watersmeet/static/right.done/part-*", -1, "named named named named"),
+    "the numbers of the last batch": ("watersmeet/totals/*", -1, "right right - -"),
+    "the end of that copy": ("watersmeet/static/right/_content.json", -1, "named named named named"),
 }
 TRIED = [
     (pattern, place, damage, expected, f"{what}-{damage.__name__}")

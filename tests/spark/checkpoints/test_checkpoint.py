@@ -162,7 +162,40 @@ def test_batches_without_a_record_are_refused(spark: SparkSession, folder: str) 
         verify_or_create(spark, folder, FACTS)
 
 
-def test_a_record_is_the_same_whether_spark_writes_it_or_not(
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_folder_does_the_same_on_both_file_systems(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    monkeypatch.setattr(folders, "defaults_to_this_machine", lambda _: not elsewhere)
+    here = Folder(spark, folder)
+    assert isinstance(here, folders.HadoopFiles if elsewhere else folders.LocalFiles)
+    assert (here.names("a/*"), here.read("a/1"), here.text("a/1"), here.contents("a/*")) == ([], None, "", {})
+    assert here.create("a/1", "one")
+    assert not here.create("a/1", "two")
+    assert here.log("a/2", "", None)
+    assert not here.log("a/2", "again", None)
+    Path(folder, "a", ".hidden").touch()
+    assert sorted(here.names("a/*")) == ["1", "2"]
+    assert {path.rpartition("/")[2]: text for path, text in here.contents("*/[0-9]*").items()} == {
+        "1": b"one",
+        "2": b"",
+    }
+    here.put("a/1", "anew")
+    here.move("a/1", "a/3")
+    here.copy("a", here, "b")
+    here.copy("missing", here, "c")
+    here.remove("a")
+    here.remove("a")
+    assert sorted(here.names()) == ["b"]
+    assert [here.text(f"b/{name}") for name in (1, 2, 3)] == ["", "", "anew"]
+    # as Hadoop reads it, by its sums
+    assert folders.HadoopFiles(spark, folder).read("b/3") == b"anew"
+    Path(folder, "b", ".3.crc").write_bytes(b"crc\0\0\0\2\0none")
+    with pytest.raises(CorruptData, match="altered or cut off"):
+        here.read("b/3")
+
+
+def test_a_record_is_the_same_whether_hadoop_writes_it_or_not(
     spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert session.defaults_to_this_machine(spark)

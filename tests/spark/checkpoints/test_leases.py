@@ -19,7 +19,7 @@ import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, run, topology
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint import spark_logs
-from watersmeet._spark.checkpoint.folders import Disk, EpochsHere, Folder
+from watersmeet._spark.checkpoint.folders import Folder, local_folder
 from watersmeet._spark.checkpoint.lease import Epochs
 from watersmeet._spark.checkpoint.record import CheckpointFiles
 from watersmeet._spark.checkpoint.spark_logs import reads_nothing
@@ -199,7 +199,7 @@ def running_elsewhere(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     put(spark, tmp_path / "left", (1, "a", 1))
     run(topology(spark, tmp_path, wm.ForeachBatch(Collector())), spark, tmp_path)
     monkeypatch.setattr(leases.MachineLease, "_lock", lambda *_: None)
-    running = Epochs(EpochsHere(tmp_path / "cp/watersmeet/epochs"), "a", "another machine", "cp")
+    running = Epochs(local_folder(tmp_path / "cp/watersmeet/epochs"), "a", "another machine", "cp")
     running.take()
     yield running
 
@@ -278,7 +278,7 @@ def test_a_query_that_runs_elsewhere_without_a_batch_can_plan_none_behind_a_take
         # the number that the other one would plan next
         assert reads_nothing(Folder(spark, str(tmp_path / "cp")), 1)
         assert (tmp_path / "cp/commits/1").exists()
-        assert not Disk(spark).log(f"{plans}/1", "late", None)
+        assert not Folder(spark, str(plans)).log("1", "late", None)
         put(spark, tmp_path / "right", (1, "b", 2))
         run(made, spark, tmp_path)
     assert [row[1] for row in sink.rows()] == ["ab"]

@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from dev.s3 import CARELESS, S3
 from tests.spark.checkpoints import s3_outputs, s3_run
 from tests.spark.checkpoints.s3_run import PLAIN, RACES
+from watersmeet._spark.checkpoint import folders
 from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, S3A
+from watersmeet.errors import ConfigError
 
 PUT = "PUT /bucket/query/"
 UNANSWERED = ("/offsets/1", "/commits/0")
@@ -84,6 +87,14 @@ def test_a_store_that_cannot_or_does_not_refuse_is_refused_and_the_start_leaves_
     assert "both would win" in said
     assert cure in said
     assert left == [[], []]
+
+
+def test_a_package_without_the_jar_of_the_file_manager_is_refused_with_what_gives_it_one(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_JAR", "missing.jar")
+    with pytest.raises(ConfigError, match=r"checkpoint='s3a://b/cp' .*has no missing\.jar(.|\n)*Install its wheel"):
+        folders.add_conditional_files(spark, "s3a://b/cp")
 
 
 def test_inputs_and_outputs_lie_on_s3_and_a_batch_that_is_run_again_is_there_once(tmp_path: Path) -> None:

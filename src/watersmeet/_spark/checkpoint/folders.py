@@ -1,130 +1,268 @@
-"""A folder and its small files: on a disk of this machine read as they are, elsewhere through Spark.
+"""A folder and its small files, usually a checkpoint's: of this machine by its own calls, elsewhere by Hadoop's.
 
-Spark reads every file system, but not without a job, a line in the log for each folder that may be missing, and blind
-for empty files and for the lists of its own sinks.
+Spark's public ways write folders, not files of a given name, and read them by jobs; so this asks Hadoop, as Spark
+itself does (law 8: nothing else depends on this).
 """
 
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import struct
 import time
 import uuid
-import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fnmatch import filter as matching
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.session import (
     FILE_MANAGER,
     defaults_to_this_machine,
-    exclusive_settings,
     path_on_this_machine,
     temporary_folder,
 )
 from watersmeet._worker.process import sync
 from watersmeet.errors import ConfigError, CorruptData
 
-# Files of a checkpoint by their names, on any file system that Spark knows: a change of topology, epochs, plans.
-#
-# Spark's public ways write folders, not files of a given name; so this asks Hadoop, as Spark itself does, which also
-# keeps its sums beside the files of a disk (law 8: nothing else depends on this).
-
+RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 """Hadoop's option and capability (HADOOP-19256)."""
+_SUMS = struct.Struct(">4sI")
+"""What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
+_READERS = 8
 
 
 @dataclass(frozen=True)
-class Disk:
-    """Files and folders by their whole paths."""
+class Folder:
+    """A folder and the files below it, by their names; its users need no session besides.
 
-    spark: SparkSession = field(repr=False)
+    What is made as a `Folder` is one of `LocalFiles`, where it lies on this machine, or of `HadoopFiles`.
+    """
 
-    def write(self, path: str, text: str) -> None:
-        if not self.create(path, text):
-            raise OSError(f"{path} exists")
+    # the session that reads and writes it where it is not on this machine
+    spark: SparkSession = field(repr=False, compare=False)
+    path: str  # as it was given
 
-    def create(self, path: str, text: str) -> bool:
-        """Write a file that is not there yet, in one step; False: it is there, from whomever."""
-        files, place = self._at(path)
-        try:
-            if self.is_conditional(path):
-                # S3A: If-None-Match, judged when the stream is closed
-                out = files.createFile(place).overwrite(True).recursive().must(_CONDITIONAL, True).build()
+    def __new__(cls, spark: SparkSession, path: str) -> Folder:
+        """Of the file system on which it lies."""
+        if cls is Folder:
+            local = path_on_this_machine(path) is not None
+            local = local and (path.startswith("file:") or defaults_to_this_machine(spark))
+            cls = LocalFiles if local else HadoopFiles
+        return super().__new__(cls)
+
+    def __str__(self) -> str:
+        return self.path
+
+    def below(self, name: str) -> Folder:
+        return type(self)(self.spark, self.at(name))
+
+    def at(self, name: str) -> str:
+        """The path of what lies below it."""
+        return f"{self.path.rstrip('/')}/{name}" if name else self.path
+
+    def local_path(self) -> Path | None:
+        """The folder, if it is one of this machine; it need not be there."""
+
+    def contents(self, *patterns: str) -> dict[str, bytes]:
+        """The contents of the files below it that the patterns name, by their path."""
+        names = [name for pattern in patterns for name in self._matching(pattern)]
+        # each is a request or two where the folder is elsewhere
+        with ThreadPoolExecutor(_READERS) as readers:
+            files = zip(names, readers.map(self.read, names), strict=True)
+            return {self.at(name): content for name, content in files if content is not None}
+
+    def names(self, *patterns: str) -> list[str]:
+        """Names of the files that the patterns name, without the hidden ones; none of them is opened."""
+        return [name.rpartition("/")[2] for pattern in patterns or ("*",) for name in self._matching(pattern)]
+
+    def text(self, name: str) -> str:
+        """The content of a file; "" for a missing one."""
+        return (self.read(name) or b"").decode("utf-8", "replace")
+
+    def append(self, name: str, text: str) -> None:
+        """Write a line into a file of its own in the folder `name`; what is there stays as it is.
+
+        On a disk of this machine it outlives a loss of power.
+        """
+        self.put(f"{name}/part-{uuid.uuid4()}.txt", f"{text}\n", durable=True)
+
+    def _matching(self, pattern: str) -> list[str]:
+        """Names that a pattern stands for; what a part without a wildcard stands for need not be there."""
+        names = [""]
+        for part in pattern.split("/"):
+            if "*" in part:
+                entries = ((name, entry) for name in names for entry in matching(self.entries(name[1:]), part))
+                names = [f"{name}/{entry}" for name, entry in entries if not entry.startswith(".")]
             else:
-                out = files.create(place, False)
-            _fill(out, text)
-        except Exception as error:  # each file system has a word of its own for it
-            if files.exists(place):
-                return False
-            raise OSError(f"{path} could not be written: {first_line(error)}") from None
-        return True
+                names = [f"{name}/{part}" for name in names]
+        return [name[1:] for name in names]
 
-    def log(self, path: str, text: str, manager: str | None) -> bool:
-        """Write a file into a log of Spark's, as Spark does: whole, in one step; False: it is there, from whomever.
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, which fits its sums; None: there is none."""
+        raise NotImplementedError
+
+    def entries(self, name: str) -> list[str]:
+        """Names in a folder, hidden ones too; none where there is no folder."""
+        raise NotImplementedError
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that is not there yet, in one step; False: it is there, from whomever."""
+        raise NotImplementedError
+
+    def log(self, name: str, text: str, manager: str | None) -> bool:
+        """Write a file into a log of Spark's, whole, in one step; False: it is there, from whomever.
 
         Parameters
         ----------
         manager : the class by which Spark has to write; None: as the session has it.
         """
-        files, place = self._at(path)
-        settings = self._settings
-        if manager is not None:
-            settings.set(FILE_MANAGER, manager)
-        streaming = self._jvm.org.apache.spark.sql.execution.streaming
-        # which Spark 4.1 has moved
-        here = streaming if self.spark.version.startswith("4.0") else streaming.checkpointing
+        raise NotImplementedError
+
+    def put(self, name: str, text: str, *, durable: bool = False) -> None:
+        """Write a file, or replace it: readers find all of it. Of one that is cut off elsewhere nothing may be left.
+
+        Parameters
+        ----------
+        durable : whether all folders above it are made, and outlive with it a loss of power. Else the folder above its
+            own must be there, and each batch takes less than its disk would.
+        """
+
+    def move(self, name: str, to: str) -> None:
+        """Give a file another name."""
+
+    def copy(self, name: str, folder: Folder, to: str) -> None:
+        """Copy a file or folder into another folder of the file system, if it is there."""
+
+    def remove(self, name: str = "") -> None:
+        """Remove a file, or a folder with all that is in it, if it is there; without a name this folder."""
+
+
+class LocalFiles(Folder):
+    """A folder of this machine, or of a disk that it has mounted; Hadoop may keep sums beside its files."""
+
+    def local_path(self) -> Path:
+        return Path(path_on_this_machine(self.path) or "")
+
+    def _file(self, name: str) -> Path:
+        return self.local_path() / name
+
+    def read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return _checked(self._file(name))
+        return None
+
+    def entries(self, name: str) -> list[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return os.listdir(self._file(name))
+        return []
+
+    def create(self, name: str, text: str) -> bool:
+        file = self._file(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+        temporary.write_text(text, encoding="utf-8")
+        sync(temporary)
         try:
-            _fill(here.CheckpointFileManager.create(place.getParent(), settings).createAtomic(place, False), text)
-        except Exception:
-            if files.exists(place):
-                return False
-            raise
+            # a link is refused where there is one of its name
+            os.link(temporary, file)
+        except FileExistsError:
+            return False
+        except OSError:
+            return self._create_plainly(file, text)
+        finally:
+            temporary.unlink(missing_ok=True)
         return True
 
-    def put(self, path: str, text: str) -> None:
-        """Write a file, or replace it. Readers find all of it; if the process dies, the file may be missing."""
-        files, place = self._at(path)
-        # an object is there when its stream is closed
-        beside = place if self.is_conditional(path) else self._beside(place)
-        _fill(files.create(beside, True), text)
-        if beside is not place:
-            files.delete(place, False)
-            self.move(str(beside), path)
-
-    def read(self, path: str) -> str:
-        """The content of a file; "" for a missing one."""
-        files, place = self._at(path)
-        if not files.exists(place):
-            return ""
-        stream = files.open(place)
+    def _create_plainly(self, file: Path, text: str) -> bool:
+        # a file system without links
         try:
-            return bytes(stream.readAllBytes()).decode("utf-8", "replace")
-        finally:
-            stream.close()
+            with file.open("x", encoding="utf-8") as stream:
+                stream.write(text)
+        except FileExistsError:
+            return False
+        return True
 
-    def kind(self, path: str) -> str:
-        files, _ = self._at(path)
-        return str(files.getClass().getName())
+    def log(self, name: str, text: str, manager: str | None) -> bool:
+        return self.create(name, text)
 
-    def is_conditional(self, path: str) -> bool:
-        """Whether the file system is an object store that can refuse to write what is there."""
-        files, place = self._at(path)
-        return bool(files.hasPathCapability(place, _CONDITIONAL))
+    def put(self, name: str, text: str, *, durable: bool = False) -> None:
+        file = self._file(name)
+        file.parent.mkdir(parents=durable, exist_ok=True)
+        temporary = file.with_name(f".{file.name}.new")
+        temporary.write_text(text, encoding="utf-8")
+        if durable:
+            sync(temporary)
+        _sums(file).unlink(missing_ok=True)
+        temporary.replace(file)
+        for directory in file.parents[: name.count("/") + 2] if durable else ():
+            sync(directory)
 
-    def names(self, path: str) -> list[str]:
-        """Names of a folder's entries; none for a missing folder."""
-        files, place = self._at(path)
+    def move(self, name: str, to: str) -> None:
+        self._file(name).rename(self._file(to))
+        with suppress(FileNotFoundError):
+            _sums(self._file(name)).rename(_sums(self._file(to)))
+
+    def copy(self, name: str, folder: Folder, to: str) -> None:
+        file, target = self._file(name), Path(path_on_this_machine(folder.at(to)) or "")
+        for source, copy in ((file, target), (_sums(file), _sums(target))):
+            if source.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copytree(source, copy) if source.is_dir() else shutil.copyfile(source, copy)
+
+    def remove(self, name: str = "") -> None:
+        for file in (self._file(name), _sums(self._file(name))):
+            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+
+
+def _sums(file: Path) -> Path:
+    return file.with_name(f".{file.name}.crc")
+
+
+def _checked(file: Path) -> bytes:
+    """The content of a file, with the checksums that Hadoop keeps beside it, if it does."""
+    content, of_sums = file.read_bytes(), _sums(file)
+    if of_sums.exists():
+        sums = of_sums.read_bytes()
+        mark, size = _SUMS.unpack_from(sums.ljust(_SUMS.size, b"\0"))
+        parts = range(0, len(content), size) if mark == b"crc\0" and size else ()
+        computed = b"".join(zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in parts)
+        if mark != b"crc\0" or computed != sums[_SUMS.size :]:
+            raise _unreadable(str(file))
+    return content
+
+
+def _unreadable(path: str) -> CorruptData:
+    return CorruptData("A file of the checkpoint cannot be read: it was altered or cut off.", given=path, hint=RESTORE)
+
+
+class HadoopFiles(Folder):
+    """A folder of any file system that Spark reaches."""
+
+    def read(self, name: str) -> bytes | None:
+        files, place = self._at(name)
+        try:
+            stream = files.open(place)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+        except Exception as error:
+            if "FileNotFoundException" in first_line(error):
+                return None
+            raise _unreadable(f"{self.at(name)}: {first_line(error)}") from error
+
+    def entries(self, name: str) -> list[str]:
+        files, place = self._at(name)
         try:
             return [status.getPath().getName() for status in files.listStatus(place)]
         except Exception as error:
@@ -133,29 +271,79 @@ class Disk:
                 return []
             raise
 
-    def move(self, path: str, to: str) -> None:
-        """Give a file another name."""
-        files, place = self._at(path)
-        if not files.rename(place, self._at(to)[1]):
-            raise OSError(f"{path} could not be renamed to {to}")
+    def create(self, name: str, text: str) -> bool:
+        files, place = self._at(name)
+        try:
+            if self.is_conditional(name):
+                # S3A: If-None-Match, judged when the stream is closed
+                out = files.createFile(place).overwrite(True).recursive().must(_CONDITIONAL, True).build()
+            else:
+                out = files.create(place, False)
+            _fill(out, text)
+        except Exception as error:  # each file system has a word of its own for it
+            if files.exists(place):
+                return False
+            raise OSError(f"{self.at(name)} could not be written: {first_line(error)}") from None
+        return True
 
-    def copy(self, path: str, to: str) -> None:
-        """Copy a file, or a folder with all that is in it, if it is there."""
-        files, place = self._at(path)
+    def log(self, name: str, text: str, manager: str | None) -> bool:
+        files, place = self._at(name)
+        settings = self._settings
+        if manager is not None:
+            settings.set(FILE_MANAGER, manager)
+        managers = self._jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        try:
+            _fill(managers.create(place.getParent(), settings).createAtomic(place, False), text)
+        except Exception:
+            if files.exists(place):
+                return False
+            raise
+        return True
+
+    def put(self, name: str, text: str, *, durable: bool = False) -> None:
+        files, place = self._at(name)
+        # an object is there when its stream is closed
+        temporary = place if self.is_conditional(name) else self._path(place.getParent(), f".{place.getName()}.new")
+        _fill(files.create(temporary, True), text)
+        if temporary is not place:
+            files.delete(place, False)
+            self._rename(files, temporary, place)
+
+    def move(self, name: str, to: str) -> None:
+        files, place = self._at(name)
+        self._rename(files, place, self._at(to)[1])
+
+    @staticmethod
+    def _rename(files: Any, place: Any, to: Any) -> None:
+        if not files.rename(place, to):
+            raise OSError(f"{place} could not be renamed to {to}")
+
+    def copy(self, name: str, folder: Folder, to: str) -> None:
+        files, place = self._at(name)
         if files.exists(place):
             util = self._jvm.org.apache.hadoop.fs.FileUtil
-            util.copy(files, place, files, self._at(to)[1], False, self._settings)
+            util.copy(files, place, files, self._path(folder.at(to)), False, self._settings)
 
-    def remove(self, path: str) -> None:
-        files, place = self._at(path)
+    def remove(self, name: str = "") -> None:
+        files, place = self._at(name)
         files.delete(place, True)
 
-    def _beside(self, place: Any) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(place.getParent(), f".{place.getName()}.new")
+    def kind(self) -> str:
+        """The class of the file system."""
+        return str(self._at("")[0].getClass().getName())
 
-    def _at(self, path: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
+    def is_conditional(self, name: str = "") -> bool:
+        """Whether the file system is an object store that can refuse to write what is there."""
+        files, place = self._at(name)
+        return bool(files.hasPathCapability(place, _CONDITIONAL))
+
+    def _at(self, name: str) -> tuple[Any, Any]:
+        place = self._path(self.at(name))
         return place.getFileSystem(self._settings), place
+
+    @property
+    def _path(self) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path
 
     @property
     def _jvm(self) -> Any:
@@ -182,120 +370,6 @@ def first_line(error: Exception) -> str:
     return str(cause).partition("\n")[0]
 
 
-RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other only as they were at one time)."
-_NO_SINK = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}
-"""Else Spark looks for a sink's list in the pattern, as if it were a folder, and shows the stack of not finding it."""
-_SUMS = struct.Struct(">4sI")
-"""What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
-_ALONE = "part-00000-c000.txt"
-"""The name of the only file in a folder that `Folder.replace` writes."""
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder, usually a checkpoint's; its users need no session besides."""
-
-    # the session that reads and writes it where it is not on this machine
-    spark: SparkSession = field(repr=False, compare=False)
-    path: str  # as it was given
-
-    def __str__(self) -> str:
-        return self.path
-
-    def below(self, name: str) -> Folder:
-        return Folder(self.spark, f"{self.path.rstrip('/')}/{name}")
-
-    def contents(self, *patterns: str) -> dict[str, bytes]:
-        """The contents of the files below it that the patterns name, by their path."""
-        local = self.here()
-        if local is not None:
-            return {str(file): _checked(file) for pattern in patterns for file in local.glob(pattern)}
-        frame = self._frame(patterns)
-        if frame is None:
-            return {}
-        try:
-            rows = frame.select("path", "content").collect()
-        except Exception as error:
-            # what this is raised as differs with Spark's version, its condition does not
-            unread = re.search(r"FAILED_READ_FILE\S* [^\n]*?reading file (\S+?)\.?\s", str(error))
-            raise error if unread is None else _unreadable(unread[1]) from error
-        files = {row["path"]: bytes(row["content"]) for row in rows}
-        listed = [unquote(path) for path in frame.inputFiles()]
-        # Spark lists empty files, and then leaves them out
-        return files if len(listed) == len(files) else dict.fromkeys(listed, b"") | files
-
-    def text(self, name: str) -> str:
-        """The content of one file below it, read without a job; "" for a missing one."""
-        local = self.here()
-        if local is None:
-            return Disk(self.spark).read(self.below(name).path)
-        with suppress(FileNotFoundError):
-            return (local / name).read_text(encoding="utf-8")
-        return ""
-
-    def names(self, *patterns: str) -> list[str]:
-        """Names of the files that the patterns name; none of them is opened."""
-        local = self.here()
-        if local is not None:
-            return [file.name for pattern in patterns for file in local.glob(pattern)]
-        frame = self._frame(patterns)
-        return [] if frame is None else [path.rpartition("/")[2] for path in frame.inputFiles()]
-
-    def append(self, name: str, text: str) -> None:
-        """Write a line into a file of its own in the folder `name` below it; what is there stays as it is.
-
-        On a disk of this machine it outlives a loss of power.
-        """
-        local = self.here()
-        # named as Spark would, which has written those of earlier versions elsewhere
-        file = f"part-00000-{uuid.uuid4()}-c000.txt"
-        if local is None:
-            Disk(self.spark).put(self.below(f"{name}/{file}").path, f"{text}\n")
-            return
-        folder = local / name
-        folder.mkdir(parents=True, exist_ok=True)
-        _put(folder / file, text, lasting=True)
-        for directory in (folder, *folder.parents[: name.count("/") + 2]):
-            sync(directory)
-
-    def replace(self, name: str, text: str) -> None:
-        """Write a line as all that the folder `name` below it holds; one that is cut off elsewhere may leave nothing.
-
-        It need not outlive a loss of power: that would take each batch as long as its disk takes.
-        """
-        local = self.here()
-        if local is None:
-            disk, place = Disk(self.spark), self.below(name)
-            for entry in disk.names(place.path):
-                if entry != _ALONE:
-                    disk.remove(place.below(entry).path)
-            disk.put(place.below(_ALONE).path, f"{text}\n")
-            return
-        folder = local / name
-        if not folder.is_dir():
-            folder.parent.mkdir(exist_ok=True)
-            folder.mkdir(exist_ok=True)
-        _put(folder / _ALONE, text)
-
-    def here(self) -> Path | None:
-        """The folder, if it is one of this machine; it need not be there."""
-        path = path_on_this_machine(self.path)
-        if path is None:
-            return None
-        is_local = self.path.startswith("file:") or defaults_to_this_machine(self.spark)
-        return Path(path) if is_local else None
-
-    def _frame(self, patterns: Sequence[str]) -> DataFrame | None:
-        plain = re.sub(r"([\\{}\[\]*?,^])", r"\\\1", self.path.rstrip("/"))
-        try:
-            with exclusive_settings(self.spark, _NO_SINK):
-                return self.spark.read.format("binaryFile").load(f"{plain}/{{{','.join(patterns)}}}")
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                return None
-            raise
-
-
 @contextmanager
 def foreign(path: str) -> Iterator[None]:
     """Around what takes a file apart that somebody else may have written, with a sum that is right."""
@@ -312,106 +386,11 @@ def foreign(path: str) -> Iterator[None]:
 def on_this_machine(path: str) -> Folder | None:
     """A folder of this machine, which is read without a session; None where there is none of this name."""
     local = path_on_this_machine(path)
-    if local is None or not Path(local).is_dir():
-        return None
-    return Folder(cast(SparkSession, None), f"file:{Path(local).absolute()}")
+    return None if local is None or not Path(local).is_dir() else local_folder(Path(local).absolute())
 
 
-def _put(file: Path, text: str, *, lasting: bool = False) -> None:
-    """Write a file so that readers find all of it, or the previous content."""
-    beside = file.with_name(f".{file.name}.new")
-    beside.write_text(f"{text}\n", encoding="utf-8")
-    if lasting:
-        sync(beside)
-    beside.replace(file)
-
-
-def _checked(file: Path) -> bytes:
-    """The content of a file, with the checksums that Hadoop keeps beside it, if it does."""
-    content, beside = file.read_bytes(), file.with_name(f".{file.name}.crc")
-    if beside.exists():
-        sums = beside.read_bytes()
-        mark, size = _SUMS.unpack_from(sums.ljust(_SUMS.size, b"\0"))
-        parts = range(0, len(content), size) if mark == b"crc\0" and size else ()
-        computed = b"".join(zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in parts)
-        if mark != b"crc\0" or computed != sums[_SUMS.size :]:
-            raise _unreadable(str(file))
-    return content
-
-
-def _unreadable(path: str) -> CorruptData:
-    return CorruptData("A file of the checkpoint cannot be read: it was altered or cut off.", given=path, hint=RESTORE)
-
-
-# Where epochs lie: `watersmeet/epochs` of a checkpoint, on a disk of this machine or wherever Spark reaches.
-
-FOLDER = "watersmeet/epochs"
-
-
-@dataclass(frozen=True)
-class EpochsHere:
-    """Epochs on a disk of this machine, or one that it has mounted, which are made whole and durable."""
-
-    folder: Path  # theirs
-
-    def names(self) -> list[str]:
-        with suppress(FileNotFoundError):
-            return [name for name in os.listdir(self.folder) if not name.startswith(".")]
-        return []
-
-    def create(self, name: str, text: str) -> bool:
-        """See `EpochFiles`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        beside = self.folder / f".{name}.{uuid.uuid4().hex}"
-        beside.write_text(text, encoding="utf-8")
-        sync(beside)
-        try:
-            # a link is refused where there is one of its name
-            os.link(beside, self.folder / name)
-        except FileExistsError:
-            return False
-        except OSError:
-            return self._created_plainly(name, text)
-        finally:
-            beside.unlink(missing_ok=True)
-        return True
-
-    def _created_plainly(self, name: str, text: str) -> bool:
-        # a file system without links
-        try:
-            with (self.folder / name).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            return False
-        return True
-
-    def read(self, name: str) -> str:
-        with suppress(FileNotFoundError):
-            return (self.folder / name).read_text(encoding="utf-8")
-        return ""
-
-    def remove(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class EpochsElsewhere:
-    """Epochs on a file system that Spark reaches."""
-
-    disk: Disk = field(repr=False)  # reaches it
-    folder: str  # theirs
-
-    def names(self) -> list[str]:
-        return self.disk.names(self.folder)
-
-    def create(self, name: str, text: str) -> bool:
-        return self.disk.create(f"{self.folder}/{name}", text)
-
-    def read(self, name: str) -> str:
-        return self.disk.read(f"{self.folder}/{name}")
-
-    def remove(self, name: str) -> None:
-        self.disk.remove(f"{self.folder}/{name}")
+def local_folder(path: Path) -> Folder:
+    return Folder(cast(SparkSession, None), f"file:{path}")
 
 
 # Where a checkpoint may lie: of two drivers that write one plan at once, one has to be refused.
@@ -424,12 +403,11 @@ class EpochsElsewhere:
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 TWO_STEPS = frozenset({S3A, "com.amazon.ws.emr.hadoop.fs.EmrFileSystem", "org.apache.hadoop.fs.cosn.CosNFileSystem"})
 """File systems on which a file that is there can be replaced by one that was not to replace any."""
-_CHECKPOINTING = "org.apache.spark.sql.execution.streaming"
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 LOOK_FIRST = frozenset(
     {
         *(f"{_CHECKPOINTING}.{name}BasedCheckpointFileManager" for name in ("FileSystem", "FileContext")),
-        *(f"{_CHECKPOINTING}.checkpointing.{name}BasedCheckpointFileManager" for name in ("FileSystem", "FileContext")),
-        f"{_CHECKPOINTING}.checkpointing.ChecksumCheckpointFileManager",
+        f"{_CHECKPOINTING}.ChecksumCheckpointFileManager",
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
     }
 )
@@ -477,13 +455,12 @@ def overwrites(checkpoint: str, kind: str, cure: str) -> ConfigError:
     )
 
 
-# Has Spark write checkpoints on S3 conditionally: a file manager for the JVM, compiled when one is first needed.
+# Has Spark write checkpoints on S3 conditionally: a file manager for the JVM, in a jar of the package.
 #
-# Spark has none (docs/checkpoints.md#checkpoints-on-s3). Its source lies beside this module; Janino, which compiles
-# Spark's generated code, compiles it against the classes of the Spark that runs, so it fits each version. Executors get
-# it as they get any jar of a session.
+# Spark has none (docs/checkpoints.md#checkpoints-on-s3). Its source, and how the jar is built, lie in dev/file_manager.
+# Executors get it as they get any jar of a session.
 
-_SOURCE = f"{CONDITIONAL_MANAGER.rpartition('.')[2]}.java"
+_JAR = "s3_file_manager.jar"
 _LOOK_SECONDS = 0.02
 _loaders: dict[str, Any] = {}
 """The class loader that has the class, by the id of the Spark application."""
@@ -495,23 +472,38 @@ def add_conditional_files(spark: SparkSession, checkpoint: str) -> None:
     Parameters
     ----------
     checkpoint : as the user wrote it.
+
+    Raises
+    ------
+    ConfigError : the package lacks the jar, or this Spark cannot load it.
     """
     jvm: Any = spark.sparkContext._jvm
     threads, application = jvm.java.lang.Thread, spark.sparkContext.applicationId
     if application not in _loaders:
         try:
-            classes = compiled(spark)
+            # it stays until this process ends, since executors that start later fetch it too
+            jar = Path(temporary_folder()) / _JAR
+            # also where the package lies in an archive
+            jar.write_bytes(resources.files(__package__).joinpath(_JAR).read_bytes())
+            spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+            # it gives the loader to this thread alone
+            loader = threads.currentThread().getContextClassLoader()
+            jvm.java.lang.Class.forName(CONDITIONAL_MANAGER, True, loader)
+        except FileNotFoundError:
+            raise ConfigError(
+                f"checkpoint={checkpoint!r} cannot lie on S3: this copy of watersmeet has no {_JAR}.",
+                given=f"checkpoint={checkpoint!r}",
+                hint="Install its wheel, or run `make setup` in its clone, with a JDK, and install it from there; "
+                f"or put {ELSEWHERE}.",
+            ) from None
         except Exception as error:
             raise ConfigError(
                 f"checkpoint={checkpoint!r} cannot lie on S3 under Spark {spark.version}: the file manager that "
-                "watersmeet adds for S3 does not compile.",
+                "watersmeet adds for S3 does not fit.",
                 given=f"checkpoint={checkpoint!r}: {first_line(error)}",
-                hint=f"Put {ELSEWHERE}.",
+                hint=f"Take PySpark 4.3, or put {ELSEWHERE}.",
             ) from error
-        path = str(_jar(classes)).replace("'", "\\'")
-        spark.sql(f"ADD JAR '{path}'")
-        # it gives the loader to this thread alone
-        _loaders[application] = threads.currentThread().getContextClassLoader()
+        _loaders[application] = loader
     threads.currentThread().setContextClassLoader(_loaders[application])
 
 
@@ -523,23 +515,3 @@ def await_sources(query: StreamingQuery) -> None:
     """
     while query.isActive and query.status["message"].startswith("Initializing"):
         time.sleep(_LOOK_SECONDS)
-
-
-def _jar(classes: Mapping[str, bytes]) -> Path:
-    """A new jar with the classes. It stays until this process ends, since executors that start later fetch it too."""
-    jar = Path(temporary_folder()) / "watersmeet-conditional-files.jar"
-    with zipfile.ZipFile(jar, "w") as archive:
-        for name, code in classes.items():
-            archive.writestr(f"{name.replace('.', '/')}.class", code)
-    return jar
-
-
-def compiled(spark: SparkSession) -> dict[str, bytes]:
-    """The bytecode of the file manager's classes, by name, for the Spark of this session."""
-    jvm: Any = spark.sparkContext._jvm
-    # also where the package lies in an archive
-    source = resources.files(__package__).joinpath(_SOURCE)
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source.read_text(encoding="utf-8"))
-    return {str(name): bytes(code) for name, code in dict(compiler.getBytecodes()).items()}

@@ -19,20 +19,18 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.checkpoint.folders import (
-    FOLDER,
     S3A,
-    Disk,
-    EpochsElsewhere,
-    EpochsHere,
     Folder,
+    HadoopFiles,
     add_conditional_files,
     await_sources,
     file_manager,
+    local_folder,
     overwrites,
 )
 from watersmeet._spark.checkpoint.record import CheckpointFiles
@@ -45,6 +43,7 @@ from watersmeet.errors import ConfigError
 # An epoch is a file that is made only where it is not there yet. So of two that take one number, one gets an error. The
 # owner of an epoch checks, before each commit, whether a later one has been taken; nothing depends on a clock.
 
+FOLDER = "watersmeet/epochs"
 KEPT = 16
 """Files of earlier epochs that are left for a reader's eyes."""
 _DIGITS = 10
@@ -53,22 +52,6 @@ _ONE_QUERY = (
     "Run one query per checkpoint. The results that are written stay; stop the other query before you start this one "
     "again."
 )
-
-
-class EpochFiles(Protocol):
-    """The folder of the epochs, on whatever file system the checkpoint lies."""
-
-    def names(self) -> list[str]:
-        """Names of the files that are there now; none where there is no folder."""
-
-    def create(self, name: str, text: str) -> bool:
-        """Write a file that is not there yet, in one step; False: it is there."""
-
-    def read(self, name: str) -> str:
-        """The content of a file; "" for a missing one."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
 
 
 class Epochs:
@@ -87,7 +70,7 @@ class Epochs:
     is_fresh : whether nobody runs under the epoch before: it was ended, or there was none.
     """
 
-    def __init__(self, files: EpochFiles, owner: str, who: str, checkpoint: str) -> None:
+    def __init__(self, files: Folder, owner: str, who: str, checkpoint: str) -> None:
         self._files, self._owner, self._who, self._checkpoint = files, owner, who, checkpoint
         self._text = json.dumps({"owner": owner, "who": who})
         self.number = 0
@@ -148,10 +131,10 @@ class Epochs:
             self._files.remove(name)
 
     def _owner_of(self, name: str) -> str:
-        return _body(self._files.read(name)).get("owner", "")
+        return _body(self._files.text(name)).get("owner", "")
 
     def _who_of(self, name: str) -> str:
-        return _body(self._files.read(name)).get("who", "somebody")
+        return _body(self._files.text(name)).get("who", "somebody")
 
 
 def has_ended(names: list[str]) -> bool:
@@ -260,13 +243,12 @@ class MachineLease:
             if time.monotonic() > until:
                 return False
             time.sleep(_LOOK_SECONDS)
-        assert self._folder is not None
-        plan, disk = plans.below(f"offsets/{planned + 1}"), Disk(self._folder.spark)
-        if disk.log(plan.path, plans.text(f"offsets/{planned}"), self.file_manager):
-            self._seal = plan
+        seal = f"offsets/{planned + 1}"
+        if plans.log(seal, plans.text(f"offsets/{planned}"), self.file_manager):
+            self._seal = plans.below(seal)
         return True
 
-    def reserve(self, *, make: bool = False) -> EpochFiles | None:
+    def reserve(self, *, make: bool = False) -> Folder | None:
         """Lock the checkpoint, where a lock works, and find its epochs. It ends no query that runs elsewhere.
 
         Parameters
@@ -280,13 +262,12 @@ class MachineLease:
             root.mkdir(parents=True, exist_ok=True)
             if self._file is None:
                 self._lock(root / "lock")
-            return EpochsHere(root.parent / FOLDER)
+            return local_folder(root.parent / FOLDER)
         if self._folder is None:
             return None
-        disk = Disk(self._folder.spark)
-        if self.file_manager is None:
-            self.file_manager = self._file_manager(disk, self._folder)
-        return EpochsElsewhere(disk, self._folder.below(FOLDER).path)
+        if self.file_manager is None and isinstance(self._folder, HadoopFiles):
+            self.file_manager = self._file_manager(self._folder)
+        return self._folder.below(FOLDER)
 
     def secure(self) -> bool:
         """Take lock and epoch, unless that is done; whether it was done now. A query that runs elsewhere ends."""
@@ -319,7 +300,7 @@ class MachineLease:
 
     def _root(self) -> Path | None:
         """The folder of watersmeet's own files, if it is one of this machine."""
-        local = self._folder.here() if self._folder is not None else None
+        local = self._folder.local_path() if self._folder is not None else None
         if local is None and not on_this_disk(self._checkpoint):
             return None
         return Path(self.key) / "watersmeet"
@@ -342,9 +323,9 @@ class MachineLease:
         self._file = file
 
     @staticmethod
-    def _file_manager(disk: Disk, folder: Folder) -> str | None:
-        configured, conditional = folder.spark.conf.get(FILE_MANAGER, None), disk.is_conditional(folder.path)
-        manager = file_manager(folder.path, disk.kind(folder.path), configured, conditional=conditional)
+    def _file_manager(folder: HadoopFiles) -> str | None:
+        configured, conditional = folder.spark.conf.get(FILE_MANAGER, None), folder.is_conditional()
+        manager = file_manager(folder.path, folder.kind(), configured, conditional=conditional)
         if manager is not None:
             add_conditional_files(folder.spark, folder.path)
         return manager
@@ -370,7 +351,7 @@ class MachineLease:
         assert self._epochs is not None
         if self._seal is not None:
             self._epochs.check()
-            Disk(self._seal.spark).remove(self._seal.path)
+            self._seal.remove()
         self._epochs.withdraw()
 
     def release_at_end(self) -> None:

@@ -661,7 +661,7 @@ def started_in(folder: Folder) -> Checkpoint:
     return last
 
 
-def not_started(folder: Folder) -> ConfigError:
+def not_started(folder: Folder | str) -> ConfigError:
     """The error for a folder in which no topology has been started."""
     return ConfigError(
         "No topology of watersmeet has been started with this checkpoint.",

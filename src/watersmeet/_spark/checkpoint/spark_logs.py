@@ -87,8 +87,7 @@ def last_committed(checkpoint: Folder) -> list[Any]:
     done = last_finished(checkpoint)
     if done == NONE:
         return []
-    content = checkpoint.contents(f"offsets/{done}")
-    _, *ends = _entries(checkpoint, "offsets", {done: next(iter(content.values()), b"")}, done)
+    _, *ends = _entries(checkpoint, "offsets", {done: checkpoint.read(f"offsets/{done}") or b""}, done)
     return [None if end == "-" else end for end in ends]
 
 
@@ -109,7 +108,7 @@ def _state(checkpoint: Folder) -> list[str]:
 
 def _check_changes(checkpoint: Folder) -> None:
     """No changes of a level's state lie under two names: each has its labels, and the numbers of their commits."""
-    local, alike = checkpoint.here(), defaultdict(list)
+    local, alike = checkpoint.local_path(), defaultdict(list)
     for file in () if local is None else local.glob("state/[0-9]*/[0-9]*/[0-9]*.changelog"):
         alike[file.parts[-3], file.stat().st_size].append(file)
     for (_, size), files in alike.items():

@@ -48,7 +48,7 @@ def read(place: Checkpoint, plan: CountedPlan | None = None) -> StoredMetrics | 
     plan : of a query that goes on with it; None: of the last that counted.
     """
     try:
-        texts = place.folder.contents(f"{_FOLDER}/*/part-*").values()
+        texts = place.folder.contents(f"{_FOLDER}/*").values()
     except CorruptData:
         return None
     committed = max((int(name) for name in place.place.names("commits/[0-9]*")), default=-1)
@@ -183,7 +183,7 @@ class LifetimeTotals:
 
     def _write(self) -> None:
         number = self.totals.last or 0
-        self._place.folder.replace(f"{_FOLDER}/{number % 2}", _text(self.totals, self._place.id, self._records_limit))
+        self._place.folder.put(f"{_FOLDER}/{number % 2}", _text(self.totals, self._place.id, self._records_limit))
         self._changed = False
 
 

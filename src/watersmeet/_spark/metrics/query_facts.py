@@ -135,12 +135,12 @@ class QueryFacts:
                 # one that has lost its checkpoint leaves the error of the one that has it
                 if epoch:
                     self._check()
-                    self._folder.replace(_FOLDER, json.dumps(asdict(self._last)))
+                    self._folder.put(_FOLDER, json.dumps(asdict(self._last)))
             elif not self._noted and epoch and self._starts.epoch != epoch:
                 self._check()
                 self._count()
                 self._starts = _Starts(self._restarts, epoch)
-                self._folder.replace(_STARTS, json.dumps(asdict(self._starts)))
+                self._folder.put(_STARTS, json.dumps(asdict(self._starts)))
 
     def _count(self) -> None:
         # each start since the note has ended without one
@@ -162,7 +162,6 @@ class _Starts:
 def _load_note(folder: Folder, place: str, kind: type[_Note]) -> _Note | None:
     """The note of an earlier start; a note that was cut off, or cannot be read, prevents nothing."""
     try:
-        (content,) = folder.contents(f"{place}/part-*").values()
-        return kind(**json.loads(content))
+        return kind(**json.loads(folder.text(place)))
     except (CorruptData, ValueError, TypeError):
         return None

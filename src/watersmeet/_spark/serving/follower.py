@@ -134,7 +134,7 @@ class Follower:
 
     def __init__(self, reports: BatchReports, place: Folder, replica: Replica, is_active: Callable[[], bool]) -> None:
         self._place, self._replica, self._is_active = place, replica, is_active
-        self._look = _LOOK_ELSEWHERE_SECONDS if place.here() is None else _LOOK_SECONDS
+        self._look = _LOOK_ELSEWHERE_SECONDS if place.local_path() is None else _LOOK_SECONDS
         self._batches: queue.SimpleQueue[EndedBatch] = queue.SimpleQueue()
         self._tasks = BatchChangesOfTasks(reports, list(replica.stores.values()), self._wait)
         self._counting = threading.Lock()

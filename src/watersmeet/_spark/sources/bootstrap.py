@@ -36,6 +36,8 @@ from watersmeet.io.topics import Bootstrap
 
 ROWS_PER_FILE = 1_000_000
 _PART = "part-*"
+_CONTENT = "_content.json"
+"""Beside a copy's files, when all of them are there; Spark reads no file of such a name."""
 
 
 @dataclass(frozen=True)
@@ -73,29 +75,27 @@ def as_stream(
     at_once : whether all its rows make one batch.
     is_restart : whether the checkpoint's sources have begun, so that the copy must be there. Else it is taken (anew).
     """
-    place = quote(name, safe="")
-    copy, done = folder.below(place), folder.below(f"{place}.done")
+    copy = folder.below(quote(name, safe=""))
     if is_restart:
-        _check(rows, copy, done, name)
+        _check(rows, copy, name)
     else:
-        take(rows, order, copy, done)
+        take(rows, order, copy)
     reader = folder.spark.readStream.schema(rows.schema)
     return (reader if at_once else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
 
 
-def take(rows: DataFrame, order: Sequence[str], copy: Folder, done: Folder) -> None:
-    """Write the rows of a scan, ordered, as files, and what there is beside them."""
+def take(rows: DataFrame, order: Sequence[str], copy: Folder) -> None:
+    """Write the rows of a scan, ordered, as files, and behind them what they are."""
     # one task writes one file after the other, so that their order in time is the order of the rows
     ordered = rows.coalesce(1).sortWithinPartitions(*(F.col(name).asc_nulls_last() for name in order))
     ordered.write.option("maxRecordsPerFile", ROWS_PER_FILE).mode("overwrite").parquet(copy.path)
     content = Content.of(copy.spark.read.schema(rows.schema).parquet(copy.path))
-    description = json.dumps({"files": len(copy.names(_PART)), **asdict(content)})
-    copy.spark.range(1).select(F.lit(description)).coalesce(1).write.mode("overwrite").text(done.path)
+    copy.put(_CONTENT, json.dumps({"files": len(copy.names(_PART)), **asdict(content)}))
 
 
-def check_whole(copy: Folder, done: Folder, subject: str) -> int:
+def check_whole(copy: Folder, subject: str) -> int:
     """How many files a copy has."""
-    expected, count = _description(done), len(copy.names(_PART))
+    expected, count = _description(copy), len(copy.names(_PART))
     if expected is None or expected[0] != count:
         raise CorruptData(
             f"The checkpoint's copy of the {subject} is incomplete.",
@@ -106,9 +106,9 @@ def check_whole(copy: Folder, done: Folder, subject: str) -> int:
     return count
 
 
-def _check(rows: DataFrame, copy: Folder, done: Folder, name: str) -> None:
-    check_whole(copy, done, f"static DataFrame {name!r}")
-    description = _description(done)
+def _check(rows: DataFrame, copy: Folder, name: str) -> None:
+    check_whole(copy, f"static DataFrame {name!r}")
+    description = _description(copy)
     assert description is not None
     content, schema = description[1], _schema(rows)
     if content.schema != schema:
@@ -135,13 +135,12 @@ def _schema(rows: DataFrame) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in rows.dtypes)
 
 
-def _description(done: Folder) -> tuple[int, Content] | None:
+def _description(copy: Folder) -> tuple[int, Content] | None:
     """How many files a copy has, and what is in them; None: it was not made, or not to its end."""
     try:
-        written = [json.loads(content) for content in done.contents(_PART).values()]
-        files = [int(entry.pop("files")) for entry in written]
-        return files[0], Content(**written[0])
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        written = json.loads(copy.text(_CONTENT))
+        return int(written.pop("files")), Content(**written)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -245,8 +244,7 @@ class Begins:
         return (int(end["logOffset"]) + 1 if isinstance(end, dict) else 0) >= self._files(name)
 
     def _files(self, name: str) -> int:
-        copy, done = self._copy(name)
-        return check_whole(copy, done, f"history of {name!r}")
+        return check_whole(self._copy(name), f"history of {name!r}")
 
     def stream(self, source: SourceNode, number: int, *, is_restart: bool) -> tuple[DataFrame, tuple[str, ...]]:
         """The copy's rows in the columns of a scan, and its ordering columns.
@@ -257,12 +255,12 @@ class Begins:
         is_restart : whether the checkpoint's sources have begun, so that the copy must be there; else it is taken.
         """
         record = self.recorded[source.name]
-        (copy, done), schema = self._copy(source.name), StructType.fromJson(record["schema"])
+        copy, schema = self._copy(source.name), StructType.fromJson(record["schema"])
         order = tuple(name for name in schema.names if name.startswith("order_"))
         if is_restart:
-            check_whole(copy, done, f"{'snapshot' if record['snapshot'] else 'history'} of {source.name!r}")
+            check_whole(copy, f"{'snapshot' if record['snapshot'] else 'history'} of {source.name!r}")
         else:
-            take(_columns(source.bootstrap), order, copy, done)
+            take(_columns(source.bootstrap), order, copy)
         reader = self.folder.spark.readStream.schema(schema)
         rows = (reader if record["snapshot"] else reader.option("maxFilesPerTrigger", 1)).parquet(copy.path)
         return source_rows(rows, number, order), order
@@ -272,14 +270,13 @@ class Begins:
 
         It is made of as many sources of Spark's, since Spark knows them by their places.
         """
-        copy, _ = self._copy(self.names[0])
+        copy = self._copy(self.names[0])
         reader = self.folder.spark.readStream.schema("ts bigint").option("pathGlobFilter", "none")
         none = reduce(DataFrame.union, [reader.parquet(copy.path) for _ in range(streams_in(frame) or 1)])
         return none.select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in frame.schema))
 
-    def _copy(self, name: str) -> tuple[Folder, Folder]:
-        home, place = self.folder.below("watersmeet/bootstrap"), quote(name, safe="")
-        return home.below(place), home.below(f"{place}.done")
+    def _copy(self, name: str) -> Folder:
+        return self.folder.below(f"watersmeet/bootstrap/{quote(name, safe='')}")
 
 
 def source_rows(rows: DataFrame, number: int, order: Sequence[str]) -> DataFrame:

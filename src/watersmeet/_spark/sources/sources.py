@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from watersmeet._plan.nodes import SourceNode, patterns_of
-from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.folders import Folder, local_folder
 from watersmeet._spark.checkpoint.record import CLOCK, GLOBAL_TOPICS, TOPICS, Begin
 from watersmeet._spark.columns import streams_in
 from watersmeet._spark.session import warn
@@ -278,7 +279,7 @@ def scan(
     """
     numbered = list(enumerate(sources))
     headers = any(source.origin.keeps_headers for source in sources)
-    begins = begins or Begins(checkpoint or Folder(spark, ""), {})
+    begins = begins or Begins(checkpoint or local_folder(Path()), {})
     by_name = {source.name: (number, source) for number, source in numbered}
     scans = [_bootstrap_scan(*by_name[name], headers, begins, started_sources) for name in begins.names]
     topics = [(number, source) for number, source in numbered if source.origin.topic is not None]

@@ -28,13 +28,14 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
         super(path, settings);
     }
 
+    @Override
     public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
         try {
             if (!this.fs().hasPathCapability(path, CONDITIONAL)) {
                 // another query's, elsewhere, that begins while the session has this class
                 return super.createAtomic(path, overwriteIfPossible);
             }
-            FSDataOutputStreamBuilder builder = this.fs().createFile(path);
+            FSDataOutputStreamBuilder<?, ?> builder = this.fs().createFile(path);
             // false would have S3A look first; the condition alone is judged by S3, when the stream is closed
             builder.overwrite(true);
             builder.recursive();
@@ -46,7 +47,7 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
                 builder.must(CONDITIONAL, true);
                 builder.opt("fs.s3a.create.header." + WRITER, writer);
             }
-            return new ObjectStream((FSDataOutputStream) builder.build(), path, writer);
+            return new ObjectStream(builder.build(), path, writer);
         } catch (IOException error) {
             // the Scala method that this one overrides declares no exceptions
             Platform.throwException(error);
@@ -55,8 +56,7 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
     }
 
     private boolean isFrom(String writer, Path path) throws IOException {
-        // Janino knows no type arguments
-        byte[] found = (byte[]) this.fs().getXAttrs(path).get("header." + WRITER);
+        byte[] found = this.fs().getXAttrs(path).get("header." + WRITER);
         return found != null && writer.equals(new String(found, StandardCharsets.UTF_8));
     }
 
@@ -74,6 +74,7 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
             this.writer = writer;
         }
 
+        @Override
         public void close() throws IOException {
             if (this.ended) {
                 return;
@@ -95,6 +96,7 @@ public class ConditionalCheckpointFileManager extends FileSystemBasedCheckpointF
             }
         }
 
+        @Override
         public void cancel() {
             if (!this.ended) {
                 this.ended = true;
