@@ -46,21 +46,23 @@ class Ends:
     sinks: dict[str, Any]
 
 
-def build(ends: Ends) -> wm.Topology:
-    """The topology between these ends."""
+def build(ends: Ends, *, served: bool = False) -> wm.Topology:
+    """The topology between these ends; if tables are served, those are kept whole."""
     builder = wm.StreamsBuilder("flights")
-    for name, handle in results(builder, ends.tables):
+    for name, handle in results(builder, ends.tables, SERVED if served else (None, None)):
         handle.to(ends.sinks[name], name=name)
     return builder.build()
 
 
-def results(builder: wm.StreamsBuilder, tables: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+def results(
+    builder: wm.StreamsBuilder, tables: dict[str, dict[str, Any]], stores: tuple[str | None, ...] = (None, None)
+) -> Iterator[tuple[str, Any]]:
     """Each output and the handle of its records, over tables with these arguments."""
     schedule, actual, planes = (builder.table(name=name, **tables[name]) for name in TABLES[:3])
     airlines = builder.global_table(name="airlines", **tables["airlines"])
 
     # Each flight, with its real departure once it has left. A cancelled one is a tombstone in `actual`.
-    departures = schedule.left_join(actual, departure, name="schedule-with-actual")
+    departures = schedule.left_join(actual, departure, name="schedule-with-actual", store=stores[1])
     changes = departures.to_stream(name="departure-changes")
     yield "departures", changes
 
@@ -72,7 +74,8 @@ def results(builder: wm.StreamsBuilder, tables: dict[str, dict[str, Any]]) -> It
 
     # The same as a table, and of every flight: a plane that becomes known later changes the rows of all its flights.
     named = departures.left_join(airlines, with_airline, foreign_key=lambda flight: flight["carrier"], name="airline")
-    flights = named.left_join(planes, with_plane, foreign_key=lambda flight: flight["tailnum"], name="plane")
+    by_tail = {"foreign_key": lambda flight: flight["tailnum"], "name": "plane", "store": stores[0]}
+    flights = named.left_join(planes, with_plane, **by_tail)
     yield "flights", flights
 
 

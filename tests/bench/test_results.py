@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,12 +93,13 @@ def test_a_file_with_something_else_is_refused(tmp_path: Path) -> None:
         load([tmp_path / "a.json"])
 
 
-def test_the_picture_has_a_bar_for_each_ratio() -> None:
-    drawn = picture.drawn([section([40], [10]), Section("alone", "no one beside", {OURS: [run(1)]})])
+def test_the_picture_says_its_finding_and_has_a_bar_for_each_ratio_faster_or_slower() -> None:
+    compared = section([40], [10]), replace(section([5], [10]), name="slow")
+    drawn = picture.drawn([*compared, Section("alone", "no one beside", {OURS: [run(1)]})])
     tree = ElementTree.fromstring(drawn)
     texts = [each.text for each in tree.iter() if each.tag.endswith("text")]
-    assert texts.count("4.0") == len(picture.FIGURES)
-    assert "join" in texts
+    assert {"4.0", "0.5", "join", "slow", "Kafka Streams"} <= set(texts)
+    assert texts[0] == "Faster than Kafka Streams in 1 of 2 workloads, 4.0 times at most"
     assert not [text for text in texts if text and "alone" in text]
 
 

@@ -81,12 +81,11 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a status: how the query is, then the numbers that `watersmeet metrics` says, too."""
     current = metrics_of_json(status)
     state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
-    yield f"{status['query']}: {state}, {current.batches:,} batches, checkpoint {status['checkpoint']}"
+    yield f"{status['query']}: {state}, {current.batches:,} batches, in {status['checkpoint']}"
     if status["reason"] is not None:
         yield f"reason: {status['reason']}"
-    lag_ms = max(current.stream_time_lag_ms.values(), default=None)
-    parts = [f"lag {current.total_lag:,} records"]
-    parts += [] if lag_ms is None else [f"{lag_ms / 1_000:,.1f} s behind the clock"]
+    parts = [f"{sum(partitions.values()):,} of {topic} to be read" for topic, partitions in current.lag.items()]
+    parts += [f"{source} {ms / 1_000:,.1f} s behind the clock" for source, ms in current.stream_time_lag_ms.items()]
     parts += [] if current.batch is None else [f"{current.batch.rate:,.0f} records/s in the last batch"]
     yield "; ".join(parts)
     if current.restarts or current.last_error is not None:

@@ -184,8 +184,8 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
     said = CliRunner().invoke(main, ["top", servers.url], env={"WATERSMEET_TOKEN": TOKEN})
     assert said.exit_code == 0
     assert said.output.splitlines() == [
-        "q: running, 2 batches, checkpoint /cp",
-        "lag 5 records; 3.0 s behind the clock; 8 records/s in the last batch",
+        "q: running, 2 batches, in /cp",
+        "5 of clicks to be read; clicks 3.0 s behind the clock; 8 records/s in the last batch",
         "restarts: 2; last error at 1970-01-01T00:00:04.000+00:00: SinkError: Kafka does not answer.",
         "source clicks: 10 records; stream time 1970-01-01T00:00:07.000+00:00, records at most 0.020 s behind it",
         "latency of clicks: half within 0.490 s, 99 percent within 10.173 s",

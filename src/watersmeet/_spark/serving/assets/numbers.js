@@ -21,10 +21,6 @@ const roundUp = (value) => {
 };
 const sum = (found) => Object.values(found).reduce((all, each) => all + each, 0);
 const orDash = (value, show) => (value === null || value === undefined ? "–" : show(value));
-const worst = (latency, share) => {
-  const known = Object.values(latency).map((each) => each[share]).filter((each) => each !== null);
-  return known.length ? Math.max(...known) : null;
-};
 
 export class Numbers {
   #at; #ask; #mark; #batches = []; #letters = []; #asked = null; #chosen = null; #dropped = null;
@@ -33,8 +29,8 @@ export class Numbers {
   constructor(at, ask, mark) { [this.#at, this.#ask, this.#mark] = [at, ask, mark]; }
 
   show(status) {
-    this.#tiles(status);
     this.#bars(status);
+    this.#tiles(status);
     this.#lists(status);
     this.#drops(status);
     this.#look(status);
@@ -47,21 +43,24 @@ export class Numbers {
 
   #tiles(status) {
     const lag = Object.values(status.lag).reduce((all, parts) => all + sum(parts), 0);
-    const dropped = status.drops.reduce((all, each) => all + each.records, 0);
+    // a null value that ends is a deletion, and no record that is missed
+    const dropped = status.drops.reduce((all, each) => all + (each.reason === "null_value" ? 0 : each.records), 0);
     const letters = status.dead_letters.reduce((all, each) => all + (each.records ?? 0), 0);
     const batch = status.batch;
+    // a record waits as long as its batch takes: from the question how far inputs reach to the outputs
+    const times = this.#batches.map((each) => each.whole);
     const found = [
+      ["Records", count(sum(status.consumed))],
       ["Records/s", batch === null ? "–" : count(Math.round(status.rate))],
-      ["Batch time", batch === null ? "–" : seconds(batch.seconds.triggerExecution ?? 0)],
-      ["Latency, p50", orDash(batch && worst(batch.latency, "p50"), seconds)],
-      ["Latency, p99", orDash(batch && worst(batch.latency, "p99"), seconds)],
+      ["Read to written", orDash(times.at(-1), seconds)],
+      ["Longest so far", times.length ? seconds(Math.max(...times)) : "–"],
       ["To be read", count(lag)],
       ["Dropped", count(dropped), dropped > 0],
       ["Dead letters", count(letters), letters > 0],
       ["Restarts", count(status.restarts), status.last_error !== null],
     ];
     this.#at("progress").textContent = batch === null ? "no batch yet"
-      : `batch ${count(batch.number)}, ${count(sum(status.consumed))} records since the start`;
+      : `batch ${count(batch.number)}`;
     this.#at("tiles").replaceChildren(
       ...found.map(([name, value, bad]) => made(
         "div", { className: bad ? "bad" : "" }, made("dt", { textContent: name }), made("dd", { textContent: value }),
@@ -95,11 +94,12 @@ export class Numbers {
 
   #lists(status) {
     const latency = status.batch?.latency ?? {};
-    fill(this.#at("sources"), "", ["source", "records", "behind the clock", "p50", "p99"],
+    fill(this.#at("sources"), "", ["source", "records", "behind the clock"],
       Object.entries(status.consumed).map(([name, records]) => [
         name, count(records), orDash(status.stream_time_lag_ms[name], (ms) => seconds(ms / 1000)),
-        orDash(latency[name]?.p50, seconds), orDash(latency[name]?.p99, seconds),
       ]));
+    fill(this.#at("ages"), "Age at output, from the record's timestamp", ["source", "p50", "p99"],
+      Object.entries(latency).map(([name, { p50, p99 }]) => [name, orDash(p50, seconds), orDash(p99, seconds)]));
     const lag = Object.entries(status.lag).flatMap(([topic, parts]) =>
       Object.entries(parts).map(([part, records]) => [`${topic}, partition ${part}`, count(records)]));
     fill(this.#at("lag"), "To be read", ["topic", "records"], lag);
