@@ -18,7 +18,7 @@ from watersmeet._engine.exchange import (
     exit_outlets,
     watermark_of,
 )
-from watersmeet._engine.matching import with_lent_rows
+from watersmeet._engine.matching import with_rows_of_owner
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows import stacked
 from watersmeet._engine.state.manifest import arrow_type
@@ -49,8 +49,8 @@ class PlanLayout:
         self.flows = {stage: physical.stage_flows(stage) for stage in stages}
         self.roots = [flow for flow in self.flows[0] if flow.parent is None]
         self.levels: dict[int, list[Operator]] = defaultdict(list)
-        # borrowers see a table before its lender changes it
-        for operator in sorted(physical.operators, key=lambda each: each.lent is None):
+        # readers of a store see it before its owner changes it
+        for operator in sorted(physical.operators, key=lambda each: each.id not in physical.readers):
             self.levels[operator.level].append(operator)
         self.edges = {s: [(e, edge_outlet(physical, e, _naming)) for e in physical.stage_edges(s)] for s in stages}
         self.exits = {stage: self._exits_of(physical, stage) for stage in stages}
@@ -67,23 +67,24 @@ class PlanLayout:
         }
 
     def mail_of(self, operator: Operator, shard: int, mail: Mail) -> list[tuple[int, bytes]]:
-        """What has come to an operator's shard; what its lender gets, too, stays."""
+        """What has come to an operator's shard; what is the owner's of its store stays."""
         place = self.physical.host(operator.id), shard
-        return mail.pop(place, []) if operator.lent is None else mail.get(place, [])
+        return mail.get(place, []) if operator.id in self.physical.readers else mail.pop(place, [])
 
     def inputs(self, operator: Operator, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
         """The rows of an operator's sides, among those that have come to its shard."""
         found = self._of_sides(operator.id, mail)
-        if operator.lent is None:
+        reader = self.physical.readers.get(operator.id)
+        if reader is None:
             return found
-        return with_lent_rows(operator.lent, found, self._of_sides(operator.lent.lender, mail))
+        return with_rows_of_owner(reader, found, self._of_sides(self.physical.host(operator.id), mail))
 
     def _of_sides(self, operator: int, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
         sides: dict[int, list[pa.Table]] = defaultdict(list)
-        host = self.physical.host(operator)
         for port, content in mail:
-            if self.physical.borrowers.get(port, host) == operator:
-                sides[self.physical.side_of[port]].append(row_sizes.decode(content))
+            target, side = self.physical.ports[port]
+            if target == operator:
+                sides[side].append(row_sizes.decode(content))
         return {side: stacked(tables) for side, tables in sides.items()}
 
     @staticmethod
@@ -107,8 +108,11 @@ def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
     values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
-    given = (reads.key, values, physical.plan.headers, reads.extras, operator.keeps)
-    return OperatorContext(operator, physical.slots, *given, outlives=outlives, lent=physical.lent_table(operator))
+    tables = tuple(store.schema for _, store in physical.stores_of(operator.id))
+    given = (reads.key, values, physical.plan.headers, reads.extras, tables)
+    return OperatorContext(
+        operator, physical.slots, *given, outlives=outlives, reader=physical.readers.get(operator.id)
+    )
 
 
 def _naming(flow: Flow) -> FlowColumns:

@@ -26,7 +26,7 @@ from watersmeet._engine.rows import PARTITION_BITS, TOPIC, Bools, Int64s, array,
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.physical import Edge, Operator, Physical, with_lent_tables
+from watersmeet._plan.physical import Edge, Operator, Physical, with_stores
 from watersmeet._plan.pictures import Arrow, Box, Picture, mermaid, svg
 from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._plan.rewrite import rewrite
@@ -693,7 +693,7 @@ class _Reaching:
         by_key : whether only rows of the asked key do.
         """
         physical, arrived = self.topology.physical, self.run.arrivals(operator.id)
-        everywhere = any(table.everywhere for table in operator.keeps)
+        everywhere = any(table.everywhere for table in operator.tables)
         by_key = by_key and not (operator.declaration.mixes_keys or everywhere) and arrived.kinds <= {self.asked.kind}
         steps = set(arrived.of_key(self.asked.order) if by_key else arrived.all)
         for edge, above in self._above(operator):
@@ -1053,7 +1053,7 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
     """Note an operator and those above it in a group with the same keys; False where keys do not say what matters."""
     if operator.id in group:
         return True
-    if operator.declaration.mixes_keys or any(table.everywhere for table in operator.keeps):
+    if operator.declaration.mixes_keys or any(table.everywhere for table in operator.tables):
         return False
     group.append(operator.id)
     if operator.stem in _REFERRED:
@@ -1141,7 +1141,8 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
             hint="Leave explain= out, or use timers by event time.",
         )
     # each operator gets all its rows, as what is asked goes by the operators above a table
-    split_plan = with_lent_tables(physical.with_one_domain(), lambda operator: operator.id)
+    places = {(o.node, table.name): o.id for o in physical.operators for table in o.tables}
+    split_plan = with_stores(physical.with_one_domain(), places)
     ready = local(spark, split_plan, shards=1, headers=physical.plan.headers)
     if isinstance(ready, NotInProcess):
         raise ConfigError(

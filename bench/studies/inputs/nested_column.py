@@ -159,7 +159,7 @@ class Chain:
                 read = [row_sizes.decode(content) for content in contents]
             self.sent[batch.port] += sum(map(len, contents))
             self.rows[batch.port] += len(batch.rows)
-            mail[batch.target][batch.shard][self.physical.side_of.get(batch.port, 0)] += read
+            mail[batch.target][batch.shard][self.physical.ports.get(batch.port, (0, 0))[1]] += read
 
     def _results(self, operator: Operator, shard: int, sides: Mapping[int, list[pa.Table]]) -> list[pa.Table]:
         with self.part(OPERATORS, operator.id):

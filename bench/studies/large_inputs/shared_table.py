@@ -92,7 +92,7 @@ def measured(rows: int, joins: int) -> dict[str, float]:
 def main(rows: int, joins: int, *, own: bool) -> None:
     """Print both, and the second against the first."""
     if own:
-        StreamTableNode.borrowed_side = None
+        StreamTableNode.shared_side = None
     one, several = measured(rows, 1), measured(rows, joins)
     print(f"{joins} joins against one: " + ", ".join(f"{what} {several[what] / one[what]:.2f}" for what in one))
 

@@ -31,12 +31,11 @@ from proof.histories.last_results import (
     standing,
     takes_one_way,
 )
-from proof.histories.subjects.lent_tables import with_more_joins
+from proof.histories.subjects.shared_tables import with_more_joins
 from watersmeet._engine.state.carry import CarriedTables, carry
 from watersmeet._engine.state.runs import MemoryChunkStore
-from watersmeet._plan.declaration import TableSchema
-from watersmeet._plan.evolve import Change, compare, described, lent_as_taken
-from watersmeet._plan.physical import Operator, Physical
+from watersmeet._plan.evolve import Change, compare, described
+from watersmeet._plan.physical import with_stores
 from watersmeet.api.topology import Topology
 
 
@@ -185,15 +184,19 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
     change = compare(described(before, {}), described(now, {}))
     if not change.possible:
         return change
-    stored = {(o.node, table.name): _lies(before, o, table) for o in before.operators for table in o.keeps}
-    new.run_as(lent_as_taken(now, change, lambda node, table: stored[node, table]))
-    keepers = {(o.node, table.name): (o.id, table) for o in new.layout.physical.operators for table in o.stored}
+    stored = {
+        (operator.node, name): (store.owner, store.schema.name)
+        for operator in before.operators
+        for name, store in before.stores_of(operator.id)
+    }
+    new.run_as(with_stores(now, {(t.node, t.table): stored[t.from_node, t.from_table] for t in change.taken}))
+    keepers = {(now.operators[store.owner].node, store.schema.name): store for store in new.layout.physical.stores}
     parts: dict[tuple[int, int], dict[int, CarriedTables]] = {}
     for taken in change.taken:
         if (taken.node, taken.table) not in keepers:
-            continue  # it is lent
+            continue  # the owner of its store takes it over
         source, name = stored[taken.from_node, taken.from_table]
-        target, table = keepers[taken.node, taken.table]
+        target, table = keepers[taken.node, taken.table].owner, keepers[taken.node, taken.table].schema
         for shard in range(new.shards):
             mine = parts.setdefault((target, shard), {})
             known = mine.get(source, CarriedTables((), scalars=False))
@@ -203,11 +206,6 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
         _take_over(old, new.stores[place], mine, place[1])
     new.follow(old)
     return change
-
-
-def _lies(physical: Physical, operator: Operator, table: TableSchema) -> tuple[int, str]:
-    """The operator with a table's rows, and the name that it has for them."""
-    return physical.host(operator.id), (physical.lent_table(operator) or table).name
 
 
 def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:

@@ -69,7 +69,7 @@ class ShardCounts:
 def with_copies(operators: Iterable[Operator], shards: int, tasks: int) -> dict[int, int]:
     """The shards of operators that keep a global table: one in each task, since each shard has a copy of the table."""
     return {
-        operator.id: min(shards, tasks) for operator in operators if any(table.everywhere for table in operator.keeps)
+        operator.id: min(shards, tasks) for operator in operators if any(table.everywhere for table in operator.tables)
     }
 
 

@@ -20,7 +20,7 @@ from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.rows import Bools, Int64s, ints, joined, order_of, valid
 from watersmeet._engine.state.runs import Table
 from watersmeet._engine.time import Times
-from watersmeet._plan.physical import Loan
+from watersmeet._plan.physical import StoreReader
 from watersmeet._plan.reasons import EXPIRED_VERSION
 
 # last_below: of each stretch of some numbers, the last place with a number below a limit.
@@ -380,23 +380,25 @@ class VisibleRows:
         return values_at(self._events, rows, values)
 
 
-# The rows of a table that another operator stores, as the borrower would have got them (law 1).
+# The rows of a store that another operator owns, as its reader would have got them (law 1).
 #
-# Both operators stand in one shard. The lookups of the borrower go to the lender's table as the last batch has left it,
-# and to the batch's rows of the table, which come once: here they get the position of the borrower's own way. Rows of
-# keys that the borrower does not look up are left out.
+# Both operators stand in one shard. The lookups of the reader go to the store as the last batch has left it, and to the
+# batch's rows of the store, which come once: here they get the position of the reader's own way. Rows of keys that the
+# reader does not look up are left out.
 
 
-def with_lent_rows(loan: Loan, inputs: Mapping[int, pa.Table], lenders: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
-    """The rows of each side of a borrower.
+def with_rows_of_owner(
+    reader: StoreReader, inputs: Mapping[int, pa.Table], owner_inputs: Mapping[int, pa.Table]
+) -> dict[int, pa.Table]:
+    """The rows of each side of a reader.
 
     Parameters
     ----------
-    loan : how it has the table.
+    reader : how it reads the store.
     inputs : the rows of its other sides.
-    lenders : the rows of the lender, by side.
+    owner_inputs : the rows of the store's owner, by side.
     """
-    table = lenders.get(loan.side)
+    table = owner_inputs.get(reader.side)
     if table is None or not inputs:
         return dict(inputs)
     looked_up = np.unique(np.concatenate([ints(rows, "hash") for rows in inputs.values()]))
@@ -405,6 +407,6 @@ def with_lent_rows(loan: Loan, inputs: Mapping[int, pa.Table], lenders: Mapping[
     updates = table.filter(pa.array(looked_up[at] == hashes))
     if not len(updates):
         return dict(inputs)
-    path = f"p{loan.slot}"
-    moved = pa.array(ints(updates, path) + loan.shift)
-    return {**inputs, loan.side: updates.set_column(updates.schema.get_field_index(path), path, moved)}
+    path = f"p{reader.slot}"
+    moved = pa.array(ints(updates, path) + reader.shift)
+    return {**inputs, reader.side: updates.set_column(updates.schema.get_field_index(path), path, moved)}

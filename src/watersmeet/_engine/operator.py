@@ -37,7 +37,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._plan.declaration import Params, TableSchema
-from watersmeet._plan.physical import Operator, Time
+from watersmeet._plan.physical import Operator, StoreReader, Time
 from watersmeet._plan.reasons import Reason
 
 P = TypeVar("P", bound=Params)
@@ -74,12 +74,12 @@ class OperatorContext:
     values: tuple[pa.DataType, ...]  # Arrow type of the value of each side
     headers: bool  # whether rows carry headers
     extras: tuple[tuple[str, pa.DataType], ...] = ()  # name and Arrow type of what sides carry beside key and value
-    kept: tuple[TableSchema, ...] = ()  # the tables it keeps, with Arrow types
+    kept: tuple[TableSchema, ...] = ()  # its tables as their stores have them, with Arrow types
     # of its results' columns that are structs, the numbers of the fields that are read behind it; all of those that
     # are not named
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     outlives: bool = False  # whether a record for which a function raises ends, and does not fail the query
-    lent: TableSchema | None = None  # the table of another operator that it reads in place of its own
+    reader: StoreReader | None = None  # how it reads its store, if another operator owns that
 
     def params(self, kind: type[P]) -> P:
         """The operator's own parameters, of the class that its declaration makes."""
@@ -300,8 +300,8 @@ def stored_time(rows: pa.Table) -> str:
 
 
 def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
-    """The operator's table of this number; the lender's table if the operator borrows one."""
-    return state.table(context.kept[number] if context.lent is None else context.lent)
+    """The operator's table of this number."""
+    return state.table(context.kept[number])
 
 
 def store_last(events: Events, side: int, last: Int64s, prior: Int64s, table: Table) -> None:

@@ -295,8 +295,8 @@ class OperatorDeclaration:
 
     Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
     """
-    borrowed_side: ClassVar[int | None] = None
-    """The side of its only table, if another operator may store that table for it; None if it must store its own."""
+    shared_side: ClassVar[int | None] = None
+    """The side of its only table, if several operators may read one store of it; None: it owns its stores."""
 
     # -- what it reads ---------------------------------------------------------------------------------------
 

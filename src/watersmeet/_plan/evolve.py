@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from watersmeet._plan.declaration import FOLLOWS, HEADERS, STAMP, Params, RowCol
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
-from watersmeet._plan.physical import Edge, Operator, Physical, with_lent_tables
+from watersmeet._plan.physical import Edge, Operator, Physical
 from watersmeet.errors import ConfigError
 
 # The inputs of a node in two plans, and whether its rows are of its present inputs (law 10).
@@ -259,7 +259,7 @@ def _described_operator(physical: Physical, operator: Operator) -> dict[str, Any
         "time": None if time is None else {"of each partition": time.domains, "held back above, ms": time.hold_back},
         "widens": operator.declaration.widens,
         **({"grows": True} if operator.declaration.grows else {}),
-        "tables": [described_table(table) for table in operator.keeps],
+        "tables": [described_table(table) for table in operator.tables],
     }
 
 
@@ -546,7 +546,7 @@ def replacement(
         search.replace(operator)
     search.check_readers()
     tables = {
-        search.place(operator): frozenset(operator.keeps[side].name for side in role.own)
+        search.place(operator): frozenset(operator.tables[side].name for side in role.own)
         for operator, role in search.found()
         if isinstance(role, Recomputation)
     }
@@ -599,7 +599,7 @@ class _Search:
         old = self._old_operators.get(self.place(operator))
         if old is not None and self._is_same(operator.node):
             return
-        name = operator.keeps[0].name
+        name = operator.tables[0].name
         if old is None or self._rows_are_others(operator, 0):
             reason = "it has no rows until now" if old is None else "its rows have other types now"
             cure = (
@@ -1157,18 +1157,3 @@ def _sinks(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Item]:
     yield from (Item("sink", name, "kept") for name in common)
     yield from (Item("sink", name, "added", reason="gets what comes from now on") for name in added)
     yield from (Item("sink", name, "dropped", reason="what was written stays") for name in removed)
-
-
-# Joins of a changed topology that share one stored table: those that begin with the same rows.
-
-
-def lent_as_taken(physical: Physical, change: Change, lies: Callable[[str, str], Any]) -> Physical:
-    """The same plan: joins share a table that begins with the same rows.
-
-    Parameters
-    ----------
-    change : which tables go on.
-    lies : where the table of a node and a name lies until now.
-    """
-    origins = {(table.node, table.table): lies(table.from_node, table.from_table) for table in change.taken}
-    return with_lent_tables(physical, lambda operator: origins.get((operator.node, operator.keeps[0].name)))

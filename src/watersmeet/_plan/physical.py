@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from watersmeet._plan.declaration import (
     OperatorDeclaration,
@@ -110,18 +109,6 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Loan:
-    """A table that an operator reads in the state of another one of its level (`operators.lending`)."""
-
-    lender: int  # id of the operator that stores it
-    side: int  # of both operators, by which the table comes
-    # slot, shift: the path slot, and what is added there, so that the lender's rows have the position that they would
-    # have on their way into the borrower
-    slot: int
-    shift: int
-
-
-@dataclass(frozen=True)
 class Operator:
     """A stateful operator of a level."""
 
@@ -139,19 +126,12 @@ class Operator:
     time: Time | None = None  # how it goes by the time of the sources; None: not at all
     # whether a key has one change per batch, from what it was before to what it is then (`record_cache`)
     cached: bool = False
-    keeps: tuple[TableSchema, ...] = ()  # the tables it keeps
-    # where it reads its table, if another operator stores it; its rows then come to that one's shards
-    lent: Loan | None = None
-
-    @property
-    def stored(self) -> tuple[TableSchema, ...]:
-        """The tables that the operator stores itself: none if it borrows one."""
-        return self.keeps if self.lent is None else ()
+    tables: tuple[TableSchema, ...] = ()  # the tables that it works with, each in a store (`Physical.stores`)
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Names of the tables it keeps that users see."""
-        return tuple(table.name for table in self.keeps if table.shown)
+        """Names of its tables that users see."""
+        return tuple(table.name for table in self.tables if table.shown)
 
     @property
     def stem(self) -> str:
@@ -166,6 +146,28 @@ def declaration_of(plan: Plan, operator: Operator) -> OperatorDeclaration:
 
 
 @dataclass(frozen=True)
+class StoreReader:
+    """How an operator reads a store that another one of its level owns."""
+
+    operator: int  # its id
+    table: str  # the name that it has for the store; users find the rows under it, too (law 10)
+    side: int  # of both operators, by which the rows come: they come to the owner alone
+    # slot, shift: the path slot, and what is added there, so that the owner's rows have the position that they would
+    # have on their way into the reader
+    slot: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class StateStore:
+    """A table whose rows lie once: in the shards of its owner."""
+
+    schema: TableSchema  # as the owner declares it; the state has it under this name
+    owner: int  # id of the operator that writes it
+    readers: tuple[StoreReader, ...] = ()  # the others, whose shards are the owner's
+
+
+@dataclass(frozen=True)
 class Physical:
     """A plan in levels."""
 
@@ -177,6 +179,7 @@ class Physical:
     levels: int
     slots: int
     ordered_exit: bool
+    stores: tuple[StateStore, ...] = ()  # those of an operator side by side, in the order of its tables
 
     def node(self, flow: Flow) -> Node:
         return self.plan.by_name[flow.node]
@@ -196,33 +199,35 @@ class Physical:
         return tuple(f for f in self.flows if f.stage == stage)
 
     def stage_edges(self, stage: int) -> tuple[Edge, ...]:
-        """Edges that send rows from a stage to operators; a borrower's table has none: its lender gets the rows."""
+        """Edges that send rows from a stage to operators; rows of a store go to its owner, and to no reader."""
         edges = (e for e in self.edges if self.flows[e.flow].stage == stage and not e.reads.direct)
-        return tuple(e for e in edges if not self._is_of_lender(e))
-
-    def _is_of_lender(self, edge: Edge) -> bool:
-        """Whether the lender of the edge's operator gets the same rows, so that the edge sends none."""
-        loan = self.operators[edge.target].lent
-        return loan is not None and loan.side == edge.side
+        sides = {(reader.operator, reader.side) for reader in self.readers.values()}
+        return tuple(e for e in edges if (e.target, e.side) not in sides)
 
     def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
         pairs = ((self.flows[f], sink) for f, sink in self.sink_edges)
         return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
 
-    def host(self, operator: int) -> int:
-        """The operator that owns the shards of an operator: its lender, or itself if it has none."""
-        loan = self.operators[operator].lent
-        return operator if loan is None else loan.lender
-
-    def lent_table(self, operator: Operator) -> TableSchema | None:
-        """The lender's table, as the lender declares it; None if the operator borrows none."""
-        return None if operator.lent is None else self.operators[operator.lent.lender].keeps[0]
+    @cached_property
+    def readers(self) -> dict[int, StoreReader]:
+        """How operators read the stores of others, by the reader's id."""
+        return {reader.operator: reader for store in self.stores for reader in store.readers}
 
     @cached_property
-    def borrowers(self) -> dict[int, int]:
-        """The borrower that reads each port; ports of other operators are left out."""
-        edges = (edge for edge in self.edges if not self._is_of_lender(edge))
-        return {edge.id: edge.target for edge in edges if self.operators[edge.target].lent is not None}
+    def _stores_by_operator(self) -> dict[int, tuple[tuple[str, StateStore], ...]]:
+        stores: dict[int, tuple[tuple[str, StateStore], ...]] = {}
+        for store in self.stores:
+            for operator, name in ((store.owner, store.schema.name), *((r.operator, r.table) for r in store.readers)):
+                stores[operator] = (*stores.get(operator, ()), (name, store))
+        return stores
+
+    def stores_of(self, operator: int) -> tuple[tuple[str, StateStore], ...]:
+        """The stores of an operator's tables, in order, under the names that it has for them."""
+        return self._stores_by_operator.get(operator, ())
+
+    def host(self, operator: int) -> int:
+        """The operator that owns the shards of an operator: the owner of its stores, or itself if it has none."""
+        return next((store.owner for _, store in self.stores_of(operator)), operator)
 
     def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
         return tuple(e for e in self.edges if e.target == operator.id)
@@ -267,11 +272,12 @@ class Physical:
         return tuple((operator, operator.time) for operator in self.operators if operator.time is not None)
 
     @cached_property
-    def side_of(self) -> dict[int, int]:
-        """Side of each port: an operator's own sides, `TIME_SIDE`, or `bounds_side` of one of its sides."""
-        sides = {edge.id: edge.side for edge in self.edges}
-        sides |= {self.time_port(operator): TIME_SIDE for operator, _ in self.timed}
-        return sides | {self.bounds_port(e): bounds_side(e.side) for e in self.edges if e.broadcasts_bounds}
+    def ports(self) -> dict[int, tuple[int, int]]:
+        """The operator of each port, and its side: one of its own, `TIME_SIDE`, or `bounds_side` of one of them."""
+        ports = {edge.id: (edge.target, edge.side) for edge in self.edges}
+        ports |= {self.time_port(operator): (operator.id, TIME_SIDE) for operator, _ in self.timed}
+        bounds = (edge for edge in self.edges if edge.broadcasts_bounds)
+        return ports | {self.bounds_port(edge): (edge.target, bounds_side(edge.side)) for edge in bounds}
 
     def with_one_domain(self, node: str | None = None) -> Physical:
         """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""
@@ -309,70 +315,61 @@ class Physical:
         return {f.operator: f for f in self.flows if f.operator is not None}
 
 
-# Which operators read a table in the state of another one (docs/decisions/state.md).
+# Where the tables of a plan's operators lie (docs/decisions/state.md).
 #
-# Joins of one level that read one table by one key have the same rows of it at every position. So the first of them
-# stores the table, and lends it to the others: they have no rows of it of their own, and their shards are the lender's.
+# Joins of one level that read one table by one key have the same rows of it at every position. So it is one store: the
+# first of them owns it, and the others read it there. Rows come to the owner alone, whose shards are the readers', too.
+
+Places = Mapping[tuple[str, str], object]
+"""Where the table of a node and a name lies until now; those that lie nowhere yet are left out."""
 
 
-def with_lent_tables(physical: Physical, lies: Callable[[Operator], Any] | None = None) -> Physical:
-    """The same plan, tables stored once where that can be.
-
-    Parameters
-    ----------
-    lies : where the rows of an operator's table lie until now: those that lie apart stay apart. None: nowhere yet.
-    """
-    lenders: list[Operator] = []
-    operators = []
+def with_stores(physical: Physical, places: Places | None = None) -> Physical:
+    """The same plan with its stores; tables that lie apart until now stay apart."""
+    stores: list[StateStore] = []
     for operator in physical.operators:
-        loan = None
-        if operator.declaration.borrowed_side is not None:
-            fitting = (lender for lender in lenders if lies is None or lies(lender) == lies(operator))
-            loan = next((match for lender in fitting if (match := _loan(physical, lender, operator)) is not None), None)
-            if loan is None:
-                lenders.append(operator)
-        operators.append(replace(operator, lent=loan))
-    return replace(physical, operators=tuple(operators))
+        for number, store in enumerate(stores):
+            reader = _reader(physical, physical.operators[store.owner], operator, places or {})
+            if reader is not None:
+                stores[number] = replace(store, readers=(*store.readers, reader))
+                break
+        else:
+            stores += [StateStore(table, operator.id) for table in operator.tables]
+    return replace(physical, stores=tuple(stores))
 
 
-def lent_as_recorded(physical: Physical, addresses: Mapping[str, Mapping[str, Sequence[int]]]) -> Physical:
-    """The same plan, tables stored once where a checkpoint has them once, or not yet.
+def with_recorded_stores(physical: Physical, addresses: Mapping[str, Mapping[str, Sequence[int]]]) -> Physical:
+    """The same plan, its stores as a checkpoint has them.
 
     Parameters
     ----------
     addresses : of each node's tables, the labels under which they lie.
     """
-
-    def lies(operator: Operator) -> tuple[int, ...]:
-        return tuple(addresses.get(operator.node, {}).get(operator.keeps[0].name, ()))
-
-    return with_lent_tables(physical, lies)
+    lying = ((node, table, tuple(labels)) for node, tables in addresses.items() for table, labels in tables.items())
+    return with_stores(physical, {(node, table): labels for node, table, labels in lying})
 
 
-def _loan(physical: Physical, lender: Operator, borrower: Operator) -> Loan | None:
-    """How the borrower reads the lender's table; None if the two tables differ in rows, level or columns."""
-    side = lender.declaration.borrowed_side
-    pair = lender, borrower
-    alike = [
-        (operator.declaration, operator.level, operator.shared_root, *(replace(t, name="") for t in operator.keeps))
-        for operator in pair
-    ]
-    lender_edges, borrower_edges = (_edges(physical, operator, side) for operator in pair)
-    if (
-        side is None
-        or alike[0] != alike[1]
-        or not borrower_edges
-        or list(map(_rows_of, lender_edges)) != list(map(_rows_of, borrower_edges))
-    ):
+def _reader(physical: Physical, owner: Operator, operator: Operator, places: Places) -> StoreReader | None:
+    """How the operator reads the owner's only table; None if its own differs in rows, level, columns or place."""
+    side = operator.declaration.shared_side
+    if side is None or owner.declaration is not operator.declaration:
+        return None
+    pair = owner, operator
+    owner_facts, facts = ((each.level, each.shared_root, *(replace(t, name="") for t in each.tables)) for each in pair)
+    owner_edges, edges = (_edges(physical, each, side) for each in pair)
+    name, place = operator.tables[0].name, places.get((owner.node, owner.tables[0].name))
+    if owner_facts != facts or not edges or list(map(_rows_of, owner_edges)) != list(map(_rows_of, edges)):
         return None
     shifts = {
-        (physical.flows[borrower_edge.flow].slot, borrower_edge.path - lender_edge.path)
-        for lender_edge, borrower_edge in zip(lender_edges, borrower_edges, strict=True)
+        (physical.flows[edge.flow].slot, edge.path - owner_edge.path)
+        for owner_edge, edge in zip(owner_edges, edges, strict=True)
     }
-    return Loan(lender.id, side, *shifts.pop()) if len(shifts) == 1 else None
+    if len(shifts) > 1 or place != places.get((operator.node, name)):
+        return None
+    return StoreReader(operator.id, name, side, *shifts.pop())
 
 
-def _edges(physical: Physical, operator: Operator, side: int | None) -> list[Edge]:
+def _edges(physical: Physical, operator: Operator, side: int) -> list[Edge]:
     return sorted((e for e in physical.inputs_of(operator) if e.side == side), key=lambda edge: edge.flow)
 
 

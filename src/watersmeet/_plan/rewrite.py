@@ -15,7 +15,7 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.joins import lookups_of
 from watersmeet._plan.operators.tables import keeper_of
-from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time, declaration_of, with_lent_tables
+from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time, declaration_of, with_stores
 
 OperatorKey = tuple[str, type[OperatorDeclaration]]
 """Of an operator: its node, and the class of its declaration."""
@@ -163,7 +163,7 @@ def _one_source_a_side(flows: Sequence[Flow], edges: Sequence[Edge]) -> bool:
 
 
 def rewrite(plan: Plan) -> Physical:
-    return with_lent_tables(_Rewrite(plan).run())
+    return with_stores(_Rewrite(plan).run())
 
 
 class _Rewrite:
@@ -244,7 +244,7 @@ class _Rewrite:
             shared_root=declaration.meets(plan),
             fan=1 + self._below(name) if declaration.fans_out else 0,
             time=None if timed is None else Time(by_wall=timed.by_wall),
-            keeps=declaration.keeps(plan),
+            tables=declaration.keeps(plan),
         )
 
     # -- flows -------------------------------------------------------------------------------------------

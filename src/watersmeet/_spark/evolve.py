@@ -31,7 +31,7 @@ from watersmeet._engine.state.carry import CarriedTables, carry, divide, put_tog
 from watersmeet._engine.state.runs import FolderChunkStore, State
 from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.evolve import Change, Difference, Recomputation, Replacement, TakenTable, replacement
-from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
+from watersmeet._plan.physical import Operator, Physical, with_recorded_stores
 from watersmeet._plan.reasons import FUNCTION_ERROR
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import (
@@ -199,7 +199,7 @@ class ReplacingProcessor(LevelProcessor):
             return
         if role is None:
             return
-        rows = self._inputs(target, ((port, content) for port, content in blobs if port != BEGIN))
+        rows = self._operators.inputs(target, ((port, content) for port, content in blobs if port != BEGIN))
         inputs = rows.get(target, {})
         if isinstance(role, Difference):
             counts, tables = differing_rows(context, role, inputs, state_of())
@@ -329,7 +329,7 @@ class ReplacedTables:
         for row in wire.filter(F.col("port") == COUNTS).select("label", "blob").collect():
             operator = self.physical.operators[labels.place(row["label"])[0]]
             differences: Mapping[str, int] = json.loads(bytes(row["blob"]))
-            counts.setdefault(operator.keeps[0].name, Counter()).update(differences)
+            counts.setdefault(operator.tables[0].name, Counter()).update(differences)
         return counts
 
     @property
@@ -632,16 +632,18 @@ class Handover:
     def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
         """The part that continues, its operator from now on, and the table."""
         assert self.place.change is not None
-        tables = {(o.node, table.name): (o, table) for o in self._topology.operators for table in o.keeps}
+        operators = self._topology.operators
+        stores = {(operators[store.owner].node, store.schema.name): store for store in self._topology.stores}
         for transfer in self.place.change.taken:
-            operator, table = tables[transfer.node, transfer.table]
-            if operator.lent is None:
-                yield transfer, operator, table.typed(arrow_type)
+            # a reader takes no rows over, since the owner does
+            store = stores.get((transfer.node, transfer.table))
+            if store is not None:
+                yield transfer, operators[store.owner], store.schema.typed(arrow_type)
 
     @cached_property
     def _topology(self) -> Physical:
-        """The new topology with its lent tables; a borrower takes no rows over, since its lender does."""
-        return lent_as_recorded(self.physical, self.place.facts.addresses)
+        """The new topology with its stores."""
+        return with_recorded_stores(self.physical, self.place.facts.addresses)
 
     def _labels(self, transfer: TakenTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""

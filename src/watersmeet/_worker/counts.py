@@ -292,7 +292,7 @@ def counting_results(operator: Operator, results: Iterable[pa.Table], counts: Co
 
 def note_state(operator: Operator, shard: int, label: int, state: State, counts: Counts) -> None:
     """Note how large an operator's tables are in a shard, behind its commit."""
-    for table in (candidate for candidate in operator.stored if shard == 0 or not candidate.everywhere):
+    for table in (candidate for candidate in operator.tables if shard == 0 or not candidate.everywhere):
         entry = state.manifest.tables.get(table.name)
         pieces = () if entry is None else tuple(piece for level in entry.levels for piece in level.pieces())
         counts.sizes[Measure(ROWS, operator.node, table.name), label] = sum(piece.rows for piece in pieces)

@@ -166,23 +166,22 @@ def spread_labels(physical: Physical, shards: int, tasks: int, existing: Address
 
 
 def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[int]]]:
-    """The labels of each table's state; a lent table has those of its lender."""
+    """The labels of each table's state: those of its store's owner."""
     by_node: dict[str, dict[str, list[int]]] = {}
     for operator in physical.operators:
-        ranges = labels.of_target(physical.host(operator.id))
-        by_node.setdefault(operator.node, {}).update({table.name: ranges for table in operator.keeps})
+        ranges = {name: labels.of_target(store.owner) for name, store in physical.stores_of(operator.id)}
+        by_node.setdefault(operator.node, {}).update(ranges)
     return by_node
 
 
 def _ranges(physical: Physical, existing: Addresses) -> dict[int, Sequence[int]]:
     """The labels under which the state of an operator lies, by the operator's number; of those that have some."""
     assigned: dict[int, Sequence[int]] = {}
-    for operator in physical.operators:
-        tables = existing.get(operator.node, {})
-        ranges = next((tables[table.name] for table in operator.stored if table.name in tables), ())
+    for store in physical.stores:
+        ranges = existing.get(physical.operators[store.owner].node, {}).get(store.schema.name, ())
         # what two have shared until now, and do not from now on, goes on where it is for the first of them
         if ranges and ranges not in assigned.values():
-            assigned[operator.id] = ranges
+            assigned.setdefault(store.owner, ranges)
     return assigned
 
 

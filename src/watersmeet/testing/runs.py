@@ -395,11 +395,9 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
     levels = []
     for level in range(1, physical.levels + 1):
         level_contexts = {o.id: contexts[o.id] for o in physical.operators if o.level == level}
-        levels.append(
-            LevelProcessor(LevelOperators(level_contexts, physical.side_of, fused, physical.borrowers), common)
-        )
+        levels.append(LevelProcessor(LevelOperators(level_contexts, physical.ports, fused), common))
     spark_lines = "; ".join(_by_spark(physical, fusion))
-    return Local(physical, form, pack, tuple(levels), stores_of(contexts.values()), spark_lines)
+    return Local(physical, form, pack, tuple(levels), stores_of(physical, contexts), spark_lines)
 
 
 def _by_spark(physical: Physical, fusion: Fusion) -> list[str]:

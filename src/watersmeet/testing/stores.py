@@ -6,7 +6,7 @@ of text, and of integers that are not negative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.operators.joins import AsOfParams
 from watersmeet._plan.operators.processors import ProcessParams
 from watersmeet._plan.operators.tables import VersionedParams
+from watersmeet._plan.physical import Physical
 from watersmeet._spark.formats import Unfit, fitted
 from watersmeet._worker.formats.arrow_types import arrow_schema, spark_type
 from watersmeet.errors import TopologyError
@@ -93,10 +94,12 @@ class StoredTable:
 
     Parameters
     ----------
-    context : of the operator that keeps it.
-    schema : the table.
+    name : under which it is found.
+    context : of the operator whose table it is.
+    schema : the table, as its store has it.
     """
 
+    name: str
     context: OperatorContext
     schema: TableSchema
 
@@ -135,8 +138,7 @@ class StoredTable:
         only : the bytes of a key; None: the rows of all keys.
         """
         shards = list(states)[: 1 if self.schema.everywhere else None]
-        lies = self.context.lent or self.schema
-        rows = [lasting(state, part) for state in shards for part in state.table(lies).scan()]
+        rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
         known_from = self._known_from(shards)
         if not rows:
             return []
@@ -171,7 +173,7 @@ class StoredTable:
             value = fitted(key, self.key, "key", nullable=False)
         except Unfit as error:
             raise TopologyError(
-                f"A key of the store {self.schema.name!r} has another type.",
+                f"A key of the store {self.name!r} has another type.",
                 given=error.fault,
                 hint=f"Its keys are of the type {self.key.simpleString():.200}.",
             ) from None
@@ -179,13 +181,13 @@ class StoredTable:
         return bytes(encode_keys(column)[0].as_py())
 
 
-def stores_of(contexts: Iterable[OperatorContext]) -> dict[str, StoredTable]:
-    """The stores of a topology, by name, of its operators' contexts."""
+def stores_of(physical: Physical, contexts: Mapping[int, OperatorContext]) -> dict[str, StoredTable]:
+    """The stores of a topology, by name."""
     stores: dict[str, StoredTable] = {}
-    for context in contexts:
-        for schema in context.kept:
+    for number, context in contexts.items():
+        for (name, _), schema in zip(physical.stores_of(number), context.kept, strict=True):
             if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
-                stores.setdefault(schema.name, StoredTable(context, schema))
+                stores.setdefault(name, StoredTable(name, context, schema))
     return stores
 
 
@@ -206,7 +208,7 @@ class DriverStore:
     @property
     def name(self) -> str:
         """The store's name."""
-        return self.kept.schema.name
+        return self.kept.name
 
     def _rows(self) -> list[Entry]:
         """The present entries."""
@@ -347,4 +349,4 @@ def entries_of(table: StoredTable, read: Callable[[], list[Entry]]) -> EntryStor
     """A processor's map or list."""
     params = table.context.params(ProcessParams)
     kinds = {store.name: store.kind for store in params.stores}
-    return (ListEntries if kinds[table.schema.name] == "list" else EntryStore)(table, read)
+    return (ListEntries if kinds[table.name] == "list" else EntryStore)(table, read)

@@ -177,10 +177,10 @@ def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     for edge in plan.edges:
         outlet = Outlet("", edge.id, 0, "key", "value", route=Route(bounds_port=plan.bounds_port(edge)))
         for routed_batch in pack(rows[edge.side], [outlet], ShardCounts(1), plan.slots, defaultdict(int)):  # type: ignore[arg-type]
-            inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
+            inputs[plan.ports[routed_batch.port][1]].append(routed_batch.rows)
         # Of a side without rows there is no source frame, so nothing is told.
         for routed_batch in times(rows[edge.side], (watermark_of(plan, plan.operators[0]),), ShardCounts(1)):
-            inputs[plan.side_of[routed_batch.port]].append(routed_batch.rows)
+            inputs[plan.ports[routed_batch.port][1]].append(routed_batch.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
 
 

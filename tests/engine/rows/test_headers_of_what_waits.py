@@ -133,7 +133,7 @@ def pair(left: Any, right: Any) -> Any:
 
 
 def columns_of(made: Any) -> list[list[str]]:
-    return [[name for name, _ in table.columns] for table in made.physical.operators[0].keeps]
+    return [[name for name, _ in table.columns] for table in made.physical.operators[0].tables]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_each_result_has_the_headers_of_the_record_that_was_held_back(
 def held_of(made: Any) -> TableSchema:
     """The table of what is held back."""
     (operator,) = made.physical.operators
-    return operator.keeps[1]
+    return operator.tables[1]
 
 
 def test_no_more_is_kept_where_no_topic_keeps_headers() -> None:

@@ -139,7 +139,7 @@ def run_stream_table(context: OperatorContext, inputs: Mapping[int, pa.Table], s
     table = operator_table(context, state)
     values = SideValues(events, STREAM_TABLE_TABLE, table)
     pointers = Sides(events, [values, values]).other_side()
-    if context.lent is None:
+    if context.reader is None:
         last = Ordered(events.groups).last_of_each(events.side == STREAM_TABLE_TABLE)
         store_last(events, STREAM_TABLE_TABLE, last, values.prior, table)
     driving = events.side == STREAM_TABLE_STREAM

@@ -236,7 +236,7 @@ class StreamTableNode(KeyJoinNode):
     stem = "stream_table"
     looks_up = (1,)
     goes_by_moment = (1,)
-    borrowed_side: ClassVar[int | None] = 1
+    shared_side: ClassVar[int | None] = 1
 
     @property
     def takes_null_keys(self) -> bool:
@@ -283,7 +283,7 @@ class StreamVersionedTableNode(StreamTableNode):
     stem = "stream_versioned_table"
     looks_up_as_of = (1,)
     by_key = False
-    borrowed_side = None
+    shared_side = None
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return (*super().details(), ("history", f"{self.table_history_ms} ms"))

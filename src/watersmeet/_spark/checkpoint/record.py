@@ -260,7 +260,7 @@ class CheckpointFacts:
         return cls(**written)
 
     def stored_name(self, table: str) -> str:
-        """The name of a table in state: the lender's name for it if the table is lent."""
+        """The name of a table in state: that of its store's owner."""
         return str(self.stores.get(table, {}).get("stored", "") or table)
 
     def lines(self) -> list[str]:

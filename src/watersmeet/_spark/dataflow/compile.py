@@ -281,7 +281,7 @@ class _Compiler:
             o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
         }
         processor = self._layout.processor(
-            LevelOperators(settings, self._physical.side_of, fused, self._physical.borrowers, level),
+            LevelOperators(settings, self._physical.ports, fused, level),
             self._common,
             cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
@@ -321,22 +321,13 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     """The facts of the plan that the operator needs, with Arrow types, and the steps on its results."""
     reads = physical.reads(operator)
     extras = tuple((name, arrow_type(kind)) for name, kind in reads.extras)
-    tables = tuple(table.typed(arrow_type) for table in operator.keeps)
+    tables = tuple(store.schema.typed(arrow_type) for _, store in physical.stores_of(operator.id))
     values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
     operator = replace(operator, params=operator.params.typed(arrow_type))
     fields = {} if fused is None else fused.fields
     outlives = physical.plan.within.outlives(operator.node)
-    borrowed = physical.lent_table(operator)
-    arguments = (
-        arrow_type(reads.key),
-        values,
-        headers,
-        extras,
-        tables,
-        fields,
-        outlives,
-        borrowed.typed(arrow_type) if borrowed else None,
-    )
+    reader = physical.readers.get(operator.id)
+    arguments = arrow_type(reads.key), values, headers, extras, tables, fields, outlives, reader
     return OperatorContext(operator, physical.slots, *arguments)
 
 

@@ -12,8 +12,8 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import RoutedBatch
 from watersmeet._engine.expressions.program import TooManyRows
-from watersmeet._engine.matching import with_lent_rows
+from watersmeet._engine.matching import with_rows_of_owner
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.operators import run_operator
 from watersmeet._engine.row_sizes import RESULT_BYTES
@@ -49,40 +49,28 @@ DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
 
-LabelRows = Mapping[tuple[int | None, int], pa.Table]
-"""Rows by (borrower, side); the borrower is None for rows of the label's own operator."""
-
-
 @dataclass(frozen=True)
 class LevelOperators:
     """The operators of one level, and the steps on their results."""
 
     settings: Mapping[int, OperatorContext]  # operators of the level, by number
-    sides: Mapping[int, int]  # side of each edge, by port
+    ports: Mapping[int, tuple[int, int]]  # operator and side of each port
     fused: Mapping[int, Fused]  # of operators with results that are packed here; those of the others go to `Unpack`
-    # by port the operator that its rows are for, where another one lends it its table
-    borrowers: Mapping[int, int] = field(default_factory=dict)
     level: int = 1  # number of the level
 
-    def by_operator(self, target: int, rows: LabelRows) -> dict[int, dict[int, pa.Table]]:
-        """The rows of each operator in a label, by side: its own operator `target` first, then borrowers."""
+    def inputs(self, target: int, blobs: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
+        """The rows of each operator in a label, by side: of the label's own one first, then of its stores' readers."""
+        rows = LabelInputs(self.ports)
+        for port, content in blobs:
+            rows.add(port, content)
         inputs: dict[int, dict[int, pa.Table]] = {}
-        target_rows = {side: table for (borrower, side), table in rows.items() if borrower is None}
-        if target_rows:
-            inputs[target] = target_rows
-        for (borrower, side), table in rows.items():
-            if borrower is not None:
-                inputs.setdefault(borrower, {})[side] = table
+        for (number, side), table in sorted(rows.tables().items(), key=lambda item: item[0][0] != target):
+            inputs.setdefault(number, {})[side] = table
         for number in inputs.keys() - {target}:
-            loan = self.settings[number].operator.lent
-            assert loan is not None
-            inputs[number] = with_lent_rows(loan, inputs[number], target_rows)
+            reader = self.settings[number].reader
+            assert reader is not None
+            inputs[number] = with_rows_of_owner(reader, inputs[number], inputs.get(target, {}))
         return inputs
-
-    @cached_property
-    def sides_of_borrowers(self) -> dict[int, tuple[int | None, int]]:
-        """The (borrower, side) of each port; the borrower is None for ports of the label's own operator."""
-        return {port: (self.borrowers.get(port), side) for port, side in self.sides.items()}
 
 
 class LevelProcessor(StatefulProcessor):
@@ -171,9 +159,9 @@ class LevelProcessor(StatefulProcessor):
             yield from passed_on(label, blobs)
             return
         drops, state = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards), state_of()
-        inputs, changes = self._inputs(target, blobs), ShardChanges.begun(label, state)
+        inputs, changes = self._operators.inputs(target, blobs), ShardChanges.begun(label, state)
         while inputs:
-            # those that borrow a table see it before its lender changes it
+            # readers of a store see it before its owner changes it
             number, rows = inputs.popitem()
             running = self._operators.settings[number]
             self._common.measures.processed(running.operator, shard, rows, self.counts)
@@ -247,13 +235,6 @@ class LevelProcessor(StatefulProcessor):
     def _written(self, routed: Iterator[RoutedBatch]) -> Iterator[WireRow]:
         routed = self._common.measures.produced(routed, self.counts)
         yield from counting_bytes(wire_rows(routed, self._common.labels), self.counts)
-
-    def _inputs(self, target: int, blobs: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
-        """The rows of a label's own operator and of its borrowers, by operator and side."""
-        inputs = LabelInputs(self._operators.sides_of_borrowers)
-        for port, content in blobs:
-            inputs.add(port, content)
-        return self._operators.by_operator(target, inputs.tables())
 
 
 def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:

@@ -123,7 +123,8 @@ class CountedPlan:
         names = [Measure(kind, source) for source in sources for kind in _OF_SOURCES]
         for operator in physical.operators:
             names += [Measure(kind, operator.node, operator.stem) for kind in (PROCESSED, FORWARDED)]
-            names += [Measure(kind, operator.node, table.name) for table in operator.stored for kind in (ROWS, BYTES)]
+            owned = [store.schema.name for store in physical.stores if store.owner == operator.id]
+            names += [Measure(kind, operator.node, table) for table in owned for kind in (ROWS, BYTES)]
         names += [Measure(PRODUCED, sink) for sink in physical.sinks]
         timed = {s.name: s.origin.timestamp_extractor is not None for s in physical.plan.sources}
         topics = {s.name for s in physical.plan.sources if s.origin.topic is not None}

@@ -24,7 +24,7 @@ from watersmeet._plan.evolve import Change, described
 from watersmeet._plan.explain import explain, functions_in_state
 from watersmeet._plan.logical import WITHIN, Plan, dropped_source, with_dead_letters, without_dead_letters
 from watersmeet._plan.nodes import Node, SourceNode
-from watersmeet._plan.physical import Physical, lent_as_recorded, with_known_domains, with_record_cache
+from watersmeet._plan.physical import Physical, with_known_domains, with_record_cache, with_recorded_stores
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark import formats, session
 from watersmeet._spark.batches.batches import SynchronizedInputs, limited, planning
@@ -619,7 +619,7 @@ class _Start:
     ) -> tuple[CompiledFrame, CountedPlan, BatchReports]:
         """The frame that the sinks read, what its tasks count, and what takes their reports."""
         facts, spark, effects = place.facts, self.spark, place.facts.effects
-        physical = with_known_domains(lent_as_recorded(topology, facts.addresses), facts.partitions, facts.begins)
+        physical = with_known_domains(with_recorded_stores(topology, facts.addresses), facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         reports = BatchReports(self.spark)

@@ -84,7 +84,7 @@ class ServedStore:
 
     @property
     def stored(self) -> str:
-        """The name of its table in state: the lender's name for it if the table is lent."""
+        """The name of its table in state: that of its store's owner."""
         return self.shown.stored or self.name
 
     @property

@@ -17,9 +17,8 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from watersmeet._engine.aggregates.registry import NamedFoldKernel
 from watersmeet._plan import folds
 from watersmeet._plan.declaration import BYTES, FLAG, HEADERS, NUMBER, TableSchema
-from watersmeet._plan.evolve import lent_as_taken
 from watersmeet._plan.operators.aggregates import AggregateParams
-from watersmeet._plan.physical import Operator, Physical, lent_as_recorded
+from watersmeet._plan.physical import Operator, Physical, with_recorded_stores, with_stores
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFiles
 from watersmeet._worker import ended_rows
 from watersmeet._worker.formats.arrow_types import arrow_schema
@@ -44,7 +43,7 @@ class StoreColumns:
     length: int | None = None  # of its windows from start to end, in ms, where the table does not say their ends
     # of aggregates by name, what they are made of: what is kept becomes the result
     fold: folds.NamedFold | None = None
-    stored: str = ""  # name of the table with its rows, where another operator lends it; empty: its own
+    stored: str = ""  # name of the table with its rows, where another operator owns it; empty: its own
 
     @property
     def by_key(self) -> bool:
@@ -99,11 +98,11 @@ class StoreColumns:
 def columns_of_stores(physical: Physical) -> dict[str, StoreColumns]:
     """The stores of a topology that users see, by name."""
     return {
-        table.name: replace(_store_columns(operator, table), stored=source.name if source else "")
+        name: replace(_store_columns(operator, store.schema), stored="" if name == lies else lies)
         for operator in physical.operators
-        for source in (physical.lent_table(operator),)
-        for table in operator.keeps
-        if table.shown
+        for name, store in physical.stores_of(operator.id)
+        for lies in (store.schema.name,)
+        if store.schema.shown
     }
 
 
@@ -163,7 +162,7 @@ def _times(column: pa.Array) -> pa.Array:
 
 def placement_facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
     old_addresses = files.binding.addresses if files.binding else {}
-    return _facts(lent_as_recorded(physical, old_addresses), files, shards, tasks)
+    return _facts(with_recorded_stores(physical, old_addresses), files, shards, tasks)
 
 
 def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
@@ -175,7 +174,7 @@ def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles
     def lies(node: str, table: str) -> tuple[object, ...]:
         return tuple(old.addresses.get(node, {}).get(table, ())), old.stored_name(table)
 
-    plan = lent_as_taken(physical, place.change, lies)
+    plan = with_stores(physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in place.change.taken})
     facts = replace(place.facts, **_facts(plan, files, place.facts.shards, place.facts.tasks))
     return replace(place, facts=facts)
 

@@ -16,7 +16,7 @@ from proof.histories.kinds.registry import KINDS
 _JOIN = "stream_table"
 
 
-def lent_case_of(seed: int, number: int) -> Case:
+def shared_case_of(seed: int, number: int) -> Case:
     """The case of a seed and a number; a few cases in succession share a topology."""
     dice = Dice(f"{seed}/lent/{number // 4}")
     blueprint = draw_blueprint(dice)

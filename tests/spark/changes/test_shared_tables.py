@@ -24,7 +24,7 @@ SHARDS = {"shards": 3, "tasks": 2}
 
 def joined(spark: SparkSession, folder: Path, sinks: Sinks) -> wm.Topology:
     """A stream joined with one table by a join for each sink, under its name; those with a vowel are left joins."""
-    b = wm.StreamsBuilder("lent")
+    b = wm.StreamsBuilder("shared")
     table = b.table(reader(spark, folder / "names"), name="names", **OPTIONS)
     asked = b.stream(reader(spark, folder / "in"), name="in", **OPTIONS)
     for name, sink in sinks.items():
@@ -75,7 +75,7 @@ def in_runs(
 
 def apart(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """From now on each join has its own table, as an earlier watersmeet did it."""
-    monkeypatch.setattr(StreamTableNode, "borrowed_side", None)
+    monkeypatch.setattr(StreamTableNode, "shared_side", None)
     return monkeypatch
 
 
@@ -85,9 +85,9 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         pytest.param([["first", "again"]] * 3, id="two joins"),
         pytest.param([["first"], ["first", "again"], ["first", "again"]], id="a second one comes"),
         pytest.param([["first"], ["again", "first"], ["again", "first"]], id="one comes before it"),
-        pytest.param([["first", "again"], ["again"], ["again"]], id="the lender goes"),
-        pytest.param([["first", "again", "third"], ["third", "again"], ["again"]], id="lenders change"),
-        pytest.param([["first", "again"], ["first"], ["first", "again"]], id="the borrower goes and comes back"),
+        pytest.param([["first", "again"], ["again"], ["again"]], id="the owner goes"),
+        pytest.param([["first", "again", "third"], ["third", "again"], ["again"]], id="owners change"),
+        pytest.param([["first", "again"], ["first"], ["first", "again"]], id="the reader goes and comes back"),
     ],
 )
 def test_joins_of_one_table_give_what_they_would_with_tables_of_their_own(
@@ -110,7 +110,7 @@ def test_joins_of_one_table_give_what_they_would_with_tables_of_their_own(
         assert counted[f"{name}.right"] == counted[f"{last[0]}.right"] != (0, 0)
 
 
-def test_rows_of_some_keys_of_a_lent_table_are_found_under_its_own_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_some_keys_of_a_shared_table_are_found_under_its_own_name(spark: SparkSession, tmp_path: Path) -> None:
     in_runs(spark, tmp_path, [["first", "again"]], sinks_of("first", "again"))
     found = wm.read_state(spark, tmp_path / "cp", "again.right", keys=[1]).collect()
     assert [(row["key"], row["value"]) for row in found] == [(1, "n0.15")]
@@ -137,7 +137,7 @@ def test_a_checkpoint_with_a_table_for_each_join_goes_on_with_them_and_shares_wi
     assert {name: by_key(sink) for name, sink in once.items()} == {name: by_key(sink) for name, sink in own.items()}
 
 
-def test_a_lent_table_is_divided_over_other_numbers_of_shards(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_shared_table_is_divided_over_other_numbers_of_shards(spark: SparkSession, tmp_path: Path) -> None:
     layouts = [{"shards": shards, "tasks": tasks} for shards, tasks in ((3, 2), (5, 2), (1, 1))]
     starts = [["first", "again"], ["first", "again"], ["again"]]
     changing, fixed = sinks_of("first", "again"), sinks_of("first", "again")
@@ -151,7 +151,7 @@ def test_a_lent_table_is_divided_over_other_numbers_of_shards(spark: SparkSessio
     )
 
 
-def test_a_lent_table_is_served_under_each_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_shared_table_is_served_under_each_name(spark: SparkSession, tmp_path: Path) -> None:
     names = ("first.right", "again.right")
     fill(spark, tmp_path, 0)
     query = joined(spark, tmp_path, sinks_of("first", "again")).start(spark, checkpoint=tmp_path / "cp", **SHARDS)
@@ -168,7 +168,7 @@ def test_a_lent_table_is_served_under_each_name(spark: SparkSession, tmp_path: P
         assert sorted((row["key"], row["value"]) for row in rows) == rows_of(spark, tmp_path, name) != []
 
 
-def test_the_test_driver_shows_a_lent_table_under_each_name(spark: SparkSession) -> None:
+def test_the_test_driver_shows_a_shared_table_under_each_name(spark: SparkSession) -> None:
     b = wm.StreamsBuilder("driven")
     table = b.table("names", key="string", value="string", name="names")
     asked = b.stream("in", key="string", value="string", name="in")
