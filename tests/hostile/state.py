@@ -36,7 +36,6 @@ TIMED = TableSchema(
     identity=(),
     order=("ts",),
     retention=Retention("ts", "partition"),
-    appended=True,
     due=(),
 )
 

@@ -283,8 +283,7 @@ class Construction:
         self.generation = generation
         self.functions = functions
         self._nodes: dict[str, Node] = {}
-        self._stores: set[str] = set()
-        self._shared: dict[str, object] = {}
+        self._stores: dict[str, object] = {}
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
@@ -337,10 +336,12 @@ class Construction:
             raise TopologyError(
                 f"The name of a store must be a text: store={store!r:.80}.", hint="For example store='counts'."
             )
-        for name in node.named_stores:
-            self._check_store(name, node)
+        names = [name for name, _ in node.declared_stores]
+        for name, declaration in node.declared_stores:
+            if names.count(name) > 1 or self._stores.get(name, declaration) is not declaration:
+                self._refuse_store(name, declaration)
         conflicts = {store for store in self._stores if _is_made_up(store, node)}
-        for name in node.named_stores:
+        for name in names:
             if any(_is_made_up(name, above) for above in (*self._nodes.values(), node)):
                 conflicts.add(name)
         if conflicts:
@@ -349,24 +350,14 @@ class Construction:
                 f"The store name {store!r} belongs to the join {store.rpartition('.')[0]!r}, for its own state.",
                 hint="Give the table another store=..., or the join another name=...",
             )
-        self._stores.update(node.named_stores)
-        self._shared.update(node.shared_stores)
+        self._stores.update(node.declared_stores)
 
-    def _check_store(self, name: str, node: Node) -> None:
-        if node.named_stores.count(name) > 1 or (name in self._stores and not self._is_shared(name, node)):
-            of_processors = name in self._shared and name in node.shared_stores
-            raise TopologyError(
-                f"Two processors have stores of one name, {name!r}, and do not share one."
-                if of_processors
-                else f"Two tables have the store name {name!r}.",
-                hint="Give both the same object, once declared; or one of them another name."
-                if of_processors
-                else "Give one another store=...",
-            )
-
-    def _is_shared(self, name: str, node: Node) -> bool:
-        store = node.shared_stores.get(name)
-        return store is not None and self._shared.get(name) is store
+    def _refuse_store(self, name: str, declaration: object) -> None:
+        subject, hint = f"Two tables have the store name {name!r}.", "Give one another store=..."
+        if name in self._stores and not any(isinstance(one, Node) for one in (declaration, self._stores[name])):
+            subject = f"Two processors have stores of one name, {name!r}, and do not share one."
+            hint = "Give both the same object, once declared; or one of them another name."
+        raise TopologyError(subject, hint=hint)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

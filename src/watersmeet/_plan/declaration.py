@@ -189,14 +189,12 @@ class TableSchema:
 
     name: str  # the store's name
     columns: Named  # in order; rows are routed by the hash of the first one, `key`
-    # the columns that tell rows apart, `key` first; of rows that are only appended there are none
+    # the columns that tell rows apart, `key` first; none: rows are only appended, never replaced nor deleted
     identity: tuple[str, ...] = ("key",)
     # columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by which
     # rows of a key are looked up in ranges
     order: tuple[str, ...] = ()
     retention: Retention | None = None  # how rows are let go; None: only when they are deleted
-    # whether rows are only added, never replaced nor deleted: lookups need not look for newest versions
-    appended: bool = False
     # the rows that are found by their retention's time over all keys: those with one of these flags, all of them if
     # there are no flags; None: none are
     due: tuple[str, ...] | None = None
@@ -211,9 +209,14 @@ class TableSchema:
         references = {*self.identity, *self.order, *times, *(self.due or ())}
         assert names[:1] == ("key",), f"{self.name}: routed by {names[:1]}"
         assert references <= set(names), f"{self.name}: {names} without {references - set(names)}"
-        assert self.identity[:1] == (() if self.appended else ("key",)), f"{self.name}: told apart by {self.identity}"
+        assert self.identity[:1] in ((), ("key",)), f"{self.name}: told apart by {self.identity}"
         assert self.appended or set(times) <= set(self.identity), f"{self.name}: {times} can change"
         assert self.due is None or self.retention is not None, f"{self.name}: rows are due at no time"
+
+    @property
+    def appended(self) -> bool:
+        """Whether rows are only added: lookups need not look for newest versions."""
+        return not self.identity
 
     def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""
@@ -252,8 +255,7 @@ class Timing:
     hold: int | None = None  # how long it can hold a result back, in ms; None: it never does
     # whether records that end on the way in, without key or value, move its time all the same
     dropped_move: bool = True
-    # whether every shard gets the time bounds of each side's rows; or of which sides
-    reaches: bool | tuple[int, ...] = True
+    reaches: tuple[int, ...] | None = None  # the sides of which every shard gets the time bounds; None: all
     # whether a record is judged by the time of another partition than its own, too, where partitions have times of
     # their own
     elsewhere: bool = False
@@ -261,7 +263,7 @@ class Timing:
 
     def broadcasts_bounds(self, side: int) -> bool:
         """Whether every shard gets the time bounds of a side's rows."""
-        return self.reaches if isinstance(self.reaches, bool) else side in self.reaches
+        return self.reaches is None or side in self.reaches
 
 
 class OperatorDeclaration:
@@ -372,6 +374,5 @@ def held_schema(name: str, key: Any, columns: Named, *, replaced: bool) -> Table
         identity=("key", "due", "domain") if replaced else (),
         order=("due",) if replaced else ("due", "arrival"),
         retention=Retention("due", "domain"),
-        appended=not replaced,
         due=(),
     )

@@ -86,13 +86,9 @@ class Node:
         return ()
 
     @property
-    def named_stores(self) -> tuple[str, ...]:
-        return () if self.store is None else (self.store,)
-
-    @property
-    def shared_stores(self) -> Mapping[str, object]:
-        """Those of them that other nodes may have too, with what all that share one were given."""
-        return {}
+    def declared_stores(self) -> tuple[tuple[str, object], ...]:
+        """Its stores that have the user's names, and what declares each: nodes with one declaration share the store."""
+        return () if self.store is None else ((self.store, self),)
 
     @property
     def operators(self) -> tuple[Any, ...]:

@@ -104,8 +104,12 @@ class Time:
     hold_back: int = 0
     # time moves on with the wall clock when no record has told any for so long; 0: it does not
     idle_after_ms: int = 0
-    by_wall: bool = False  # whether it goes by the wall clock, too
-    wall_ms: int = 0  # the wall clock until its source sends it, in ms
+    wall_ms: int | None = None  # the wall clock until its source sends it, in ms; None: it does not go by that
+
+    @property
+    def by_wall(self) -> bool:
+        """Whether it goes by the wall clock, too."""
+        return self.wall_ms is not None
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,7 @@ class _Rewrite:
             ),
             shared_root=declaration.meets(plan),
             fan=1 + self._below(name) if declaration.fans_out else 0,
-            time=None if timed is None else Time(by_wall=timed.by_wall),
+            time=None if timed is None else Time(wall_ms=0 if timed.by_wall else None),
             tables=declaration.keeps(plan),
         )
 

@@ -50,7 +50,6 @@ TABLES = {
         identity=(),
         order=("ts", "arrival"),
         retention=Retention("ts", "domain"),
-        appended=True,
         due=("waits",),
     ),
 }

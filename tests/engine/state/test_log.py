@@ -22,7 +22,6 @@ LOG = declared(
     identity=(),
     order=("ts",),
     retention=Retention("ts", "part"),
-    appended=True,
     due=("odd",),
 )
 NEVER = Policy(fanout=100, small=1)

@@ -489,6 +489,5 @@ def declared(name: str, schema: pa.Schema) -> TableSchema:
         identity=tuple(metadata["identity"]),
         order=tuple(metadata["order"]),
         retention=None if retention is None else Retention(retention[0], retention[1], metadata.get("ends")),
-        appended=not metadata["identity"],
         due=None if due is None else tuple(due),
     )

@@ -261,7 +261,7 @@ class WindowAggregateNode(AggregatedNode):
     def timed(self, plan: Plan) -> Timing:
         # the last moment at which a window is open
         hold = max(0, self.wait_ms - 1) if self.on_close else None
-        return Timing(hold=hold, dropped_move=False, reaches=False, elsewhere=True)
+        return Timing(hold=hold, dropped_move=False, reaches=(), elsewhere=True)
 
     @property
     def wait_ms(self) -> int:
@@ -396,7 +396,7 @@ class SuppressNode(OperatorNode):
     def timed(self, plan: Plan) -> Timing:
         """The last moment in which a change waits is one before the end of its wait."""
         hold = self._wait + self._length - 1
-        return Timing(hold=hold, dropped_move=False, reaches=False)
+        return Timing(hold=hold, dropped_move=False, reaches=())
 
     @property
     def _wait(self) -> int:

@@ -421,7 +421,6 @@ class StreamStreamNode(JoinNode):
             (("key", NUMBER), ("closes", NUMBER), ("domain", NUMBER)),
             identity=(),
             retention=Retention("closes", "domain"),
-            appended=True,
             due=(),
             shown=False,
         )
@@ -510,7 +509,6 @@ def _rows(
         identity=(),
         order=("ts", "arrival"),
         retention=Retention("ts", "domain"),
-        appended=True,
         due=flags or None,
     )
 
@@ -992,7 +990,7 @@ class WTableJoinNode(JoinNode):
 
     def timed(self, plan: Plan) -> Timing:
         """It goes by time, since windows are let go: each by that of the partition that began it."""
-        return Timing(dropped_move=False, reaches=False, elsewhere=True)
+        return Timing(dropped_move=False, reaches=(), elsewhere=True)
 
 
 def by_window(name: str, key: object, columns: Named, *, visible: bool = True) -> TableSchema:

@@ -142,6 +142,10 @@ class ProcessorsNode(OperatorNode):
         raise NotImplementedError
 
     @property
+    def declared_stores(self) -> tuple[tuple[str, object], ...]:
+        return tuple((store.name, store.given) for store in self.all_stores if store.named)
+
+    @property
     def tables_read(self) -> tuple[TableRead, ...]:
         raise NotImplementedError
 
@@ -217,8 +221,8 @@ class ProcessorsNode(OperatorNode):
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         clocks = frozenset[Clock]().union(*(member.settings.clocks for member in self.members))
         holds_back = bool(clocks) or any(store.ttl_ms is not None for store in self.all_stores)
-        reaches = self.looks_up_as_of or False
-        return Timing(hold=0 if holds_back else None, dropped_move=False, reaches=reaches, by_wall="wall" in clocks)
+        hold = 0 if holds_back else None
+        return Timing(hold, dropped_move=False, reaches=self.looks_up_as_of, by_wall="wall" in clocks)
 
 
 @dataclass(frozen=True)
@@ -244,14 +248,6 @@ class ProcessNode(ProcessorsNode):
     @property
     def tables_read(self) -> tuple[TableRead, ...]:
         return self.tables
-
-    @property
-    def named_stores(self) -> tuple[str, ...]:
-        return tuple(store.name for store in self.stores if store.named)
-
-    @property
-    def shared_stores(self) -> Mapping[str, object]:
-        return {store.name: store.given for store in self.stores if store.named}
 
     def details(self) -> tuple[tuple[str, str], ...]:
         stores = (("stores", ", ".join(map(str, self.stores))),) if self.stores else ()
@@ -286,10 +282,6 @@ class SharedProcessNode(ProcessorsNode):
     @property
     def tables_read(self) -> tuple[TableRead, ...]:
         return table_reads(self.parts)
-
-    @property
-    def named_stores(self) -> tuple[str, ...]:
-        return tuple(store.name for store in self.all_stores if store.named)
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return tuple((f"{name} of {part.name}", text) for part in self.parts for name, text in part.details())

@@ -176,15 +176,13 @@ class DistinctNode(OperatorNode):
             return (TableSchema(name, (key, STAMP), shown=False),)
         columns = (key, (UNTIL, NUMBER), ("domain", NUMBER))
         retention = Retention(UNTIL, "domain")
-        return (
-            TableSchema(name, columns, identity=(), order=(UNTIL,), retention=retention, appended=True, shown=False),
-        )
+        return (TableSchema(name, columns, identity=(), order=(UNTIL,), retention=retention, shown=False),)
 
     def timed(self, plan: Plan) -> Timing | None:
         """By stream time, where a key is forgotten in time; nothing is held back."""
         if self.within_ms is None:
             return None
-        return Timing(hold=None, dropped_move=False, reaches=False, elsewhere=True)
+        return Timing(hold=None, dropped_move=False, reaches=(), elsewhere=True)
 
 
 # expiry: rows that last for a while (docs/semantics/expiry.md).
@@ -226,4 +224,4 @@ class ExpiryNode(OperatorNode):
 
     def timed(self, plan: Plan) -> Timing:
         """A tombstone has the moment at which it comes, so nothing is held back."""
-        return Timing(hold=0, dropped_move=False, reaches=False)
+        return Timing(hold=0, dropped_move=False, reaches=())
