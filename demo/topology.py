@@ -74,8 +74,9 @@ def results(
 
     # The same as a table, and of every flight: a plane that becomes known later changes the rows of all its flights.
     named = departures.left_join(airlines, with_airline, foreign_key=lambda flight: flight["carrier"], name="airline")
-    by_tail = {"foreign_key": lambda flight: flight["tailnum"], "name": "plane", "store": stores[0]}
-    flights = named.left_join(planes, with_plane, **by_tail)
+    flights = named.left_join(
+        planes, with_plane, foreign_key=lambda flight: flight["tailnum"], name="plane", store=stores[0]
+    )
     yield "flights", flights
 
 

@@ -29,6 +29,7 @@ _TABLES = (
     "multi_join",
     "foreign_key",
     "one_to_many",
+    "many_to_many",
     "table_global",
 )
 _PASSES = ("stream", "global", "map_values", "repartition", "peek", "to_stream", "to_table", "through", "to")

@@ -98,6 +98,16 @@ class Recomputation:
         pairs = ((self._refer(value), key, value) for key, value in many.items())
         return {combined(to, key): text.plus(one[to], value) for to, key, value in pairs if to in one}
 
+    def _equal(self, op: Op, rows: list[Rows]) -> Rows:
+        (left, right), how, key = rows, op.params["how"], text.pair_key(self._blueprint.keys)
+        compared = [{key: self._refer(value) for key, value in side.items()} for side in rows]
+        pairs = [
+            (a, b) for a, to in compared[0].items() for b, at in compared[1].items() if to is not None and to == at
+        ]
+        alone = [(a, None) for a in left if how != "inner" and a not in {pair[0] for pair in pairs}]
+        alone += [(None, b) for b in right if how == "outer" and b not in {pair[1] for pair in pairs}]
+        return {key(a, b): text.plus(left.get(a), right.get(b)) for a, b in [*pairs, *alone]}
+
 
 _TABLES: Mapping[str, Callable[[Recomputation, Op, list[Rows]], Rows]] = {
     "table_filter": Recomputation._filtered,
@@ -106,6 +116,7 @@ _TABLES: Mapping[str, Callable[[Recomputation, Op, list[Rows]], Rows]] = {
     "multi_join": Recomputation._joined,
     "foreign_key": Recomputation._referred,
     "one_to_many": Recomputation._pairs,
+    "many_to_many": Recomputation._equal,
 }
 
 

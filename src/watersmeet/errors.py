@@ -74,13 +74,13 @@ def is_others(file: str) -> bool:
     library, installed = sysconfig.get_path("stdlib"), {*map(sysconfig.get_path, ("purelib", "platlib"))}
     spark = find_spec("pyspark")
     # a Column may be given to numpy, pandas and pyarrow, which fall over it
-    packages = (str(Path(site, name)) for site in installed for name in ("numpy", "pandas", "pyarrow", "py4j"))
+    packages = (str(Path(site, name)) for site in installed for name in ("numpy", "pandas", "pyarrow", "py4j/"))
     others = (PACKAGE_FOLDER, *(spark.submodule_search_locations or () if spark else ()), *packages)
     return file.startswith(("<frozen", *others)) or (file.startswith(library) and not file.startswith((*installed,)))
 
 
 def traces_of(error: BaseException) -> Iterator[TracebackType]:
-    """What an error has passed, the innermost last."""
+    """The frames that an error has passed, the innermost last."""
     trace = error.__traceback__
     while trace is not None:
         yield trace

@@ -42,7 +42,7 @@ def beside(name: str, example: str) -> None:
 
 @cache
 def elsewhere() -> Mapping[str, Mapping[str, str]]:
-    """What stands for a name that a class does not have, by class and name in snake case; `names.txt` lists them.
+    """The substitutes of a name that a class does not have, by class and name in snake case; `names.txt` lists them.
 
     A section begins with the class, and the one that it takes names from; a line has names and, behind the colon, what
     stands for them; a line that is indented continues the one before.
@@ -839,7 +839,7 @@ _LAZY = {
 
 
 def refuse_lazy(function: Any, title: str, use: str) -> None:
-    """Raise where a call of a function gives a coroutine or a generator, whose lines nobody runs."""
+    """Raise where a call of a function gives a coroutine or a generator, with lines that nobody runs."""
     for word, kinds in _LAZY.items():
         if any(is_kind(each) for is_kind in kinds for each in (function, getattr(type(function), "__call__", None))):  # noqa: B004
             raise FunctionError(
@@ -929,7 +929,7 @@ class StreamEnd:
 
 
 def refusing(*operators: str) -> Callable[[C], C]:
-    """A class whose objects have none of these operators, and say so."""
+    """A class of objects that have none of these operators, and answer for them."""
 
     def refusal(operator: str) -> Callable[..., NoReturn]:
         with_operand = operator.replace("...", "{!r:.60}", 1) if operator[0] == "[" else f"{operator} with {{!r:.60}}"
@@ -947,7 +947,7 @@ def refusing(*operators: str) -> Callable[[C], C]:
 def _refuse(value: Any, operator: str, syntax: str) -> NoReturn:
     kind = type(value).__name__
     cure = elsewhere().get(kind, {}).get(operator.replace(" = ...", "="), _CURES[operator])
-    raise WrongCall(f"A {kind} is no such value: it has no {syntax}.", hint=f"{cure}.")
+    raise WrongCall(f"A {kind} has no {syntax}: it is no Python value.", hint=f"{cure}.")
 
 
 @refusing(*_OPERATORS)

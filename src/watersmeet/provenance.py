@@ -1055,6 +1055,8 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
         return True
     if operator.declaration.mixes_keys or any(table.everywhere for table in operator.tables):
         return False
+    if operator.declaration.subscribes and operator.stem not in _REFERRED:
+        return False
     group.append(operator.id)
     if operator.stem in _REFERRED:
         # the asked table may be one of the operator's own: then the group is that of the keys that are referred to

@@ -100,6 +100,13 @@ def both_keys(keys: str) -> Callable[[Any, Any], Any]:
     return text_of_both if keys == "string" else number_of_both
 
 
+def pair_key(keys: str) -> Callable[[Any, Any], Any]:
+    """One key made of two of which one may be missing."""
+    both = both_keys(keys)
+    missing: Any = {"string": "none", "long": -5}.get(keys) or shapes.NamedKey(keys, "none")
+    return lambda left, right: both(missing if left is None else left, missing if right is None else right)
+
+
 def _name_of_both(keys: str, prefix: shapes.NamedKey | None, suffix: shapes.NamedKey | None) -> shapes.NamedKey | None:
     """The key that is named by both."""
     name = None if prefix is None or suffix is None else text_of_both(prefix.name, suffix.name)

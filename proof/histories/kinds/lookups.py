@@ -19,6 +19,7 @@ from proof.oracle.tables.global_lookup import (
     GlobalView,
     KeyMapper,
 )
+from proof.oracle.tables.many_to_many import ManyToManyJoin
 from proof.oracle.tables.one_to_many import OneToManyJoin
 
 
@@ -65,6 +66,21 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
     combined = text.both_keys(site.keys)
     refer = text.referrer(site.keys)
     return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
+
+
+def _many_to_many(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    combined = site.library.lift(text.pair_key(site.keys), site.keys)
+    options = {"on": _extractor(site), "name": site.name, "store": site.store(params)}
+    join = getattr(inputs[0], method_of(params["how"]))
+    return [join(inputs[1], _plus(site), result_key=lambda left, right: combined(left, right), **options)]
+
+
+def _many_to_many_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    combined, refer = text.pair_key(site.keys), text.referrer(site.keys)
+    result_key = lambda key: combined(*key)  # noqa: E731
+    left, right = inputs
+    join = ManyToManyJoin(site.topology, left, right, params["how"], (refer, refer), text.plus, result_key=result_key)
+    return [join]
 
 
 def _global(site: BuildSite, _: list[Any], params: Params) -> list[Any]:
@@ -151,6 +167,16 @@ KINDS: dict[str, OperatorKind] = {
         _one_to_many,
         _one_to_many_node,
         stored,
+        weight=4,
+        deferred=True,
+        generations=CURRENT,
+    ),
+    "many_to_many": OperatorKind(
+        TABLE * 2,
+        TABLE,
+        _many_to_many,
+        _many_to_many_node,
+        lambda choices, generation: {"how": choices.pick(("inner", "left", "outer")), **stored(choices, generation)},
         weight=4,
         deferred=True,
         generations=CURRENT,

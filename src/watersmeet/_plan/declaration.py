@@ -272,6 +272,10 @@ class OperatorDeclaration:
     stem: ClassVar[str]
     operator_stem: ClassVar[str] = ""
     """The operator's stem, where it is another than that of its node."""
+    first: ClassVar[bool] = False
+    """Whether it reads an input of a node that another operator ends, and sends that one messages."""
+    target_side: ClassVar[int] = 0
+    """The side by which the operator that it sends to gets its rows."""
     in_place: ClassVar[bool] = False
     """Whether results have the key of the rows that trigger them, and so stay in the partition of their source."""
     fans_out: ClassVar[bool] = False

@@ -164,7 +164,7 @@ class StoreReader:
 
 @dataclass(frozen=True)
 class StateStore:
-    """A table whose rows lie once: in the shards of its owner."""
+    """A table with rows that lie once: in the shards of its owner."""
 
     schema: TableSchema  # as the owner declares it; the state has it under this name
     owner: int  # id of the operator that writes it

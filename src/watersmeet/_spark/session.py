@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -235,14 +235,6 @@ def on_this_disk(checkpoint: str) -> bool:
 def path_on_this_machine(checkpoint: str) -> str | None:
     scheme, _, path = checkpoint.rpartition(":")
     return path if scheme in ("", "file") else None
-
-
-@lru_cache(maxsize=1)
-def defaults_to_this_machine(spark: SparkSession) -> bool:
-    """Whether a path without a scheme is one of this machine."""
-    inner: Any = spark
-    settings = inner._jsparkSession.sessionState().newHadoopConf()
-    return str(inner._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme()) == "file"
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from watersmeet._plan.operators.joins import (
     GlobalLookupNode,
     GlobalTableLookupNode,
     GlobalViewNode,
+    ManyToManyNode,
     Match,
     MultiJoinNode,
     OneToManyNode,
@@ -91,8 +92,8 @@ class Join:
     how : inner, left or outer.
     joiner : as the user gave it.
     name, store : names of the operator and of its queryable table.
-    windows, match, generation, grace, key, result_key, foreign_key, window_of, keep, shift : what not all kinds of join
-        take; None: not given.
+    windows, match, generation, grace, key, result_key, foreign_key, on, window_of, keep, shift : what not all kinds of
+        join take; None: not given.
     """
 
     how: How
@@ -106,6 +107,7 @@ class Join:
     key: Function | None = field(default=None, kw_only=True)
     result_key: Function | None = field(default=None, kw_only=True)
     foreign_key: Function | None = field(default=None, kw_only=True)
+    on: Any = field(default=None, kw_only=True)
     window_of: Function | None = field(default=None, kw_only=True)
     keep: Duration | None = field(default=None, kw_only=True)
     shift: Shift | None = field(default=None, kw_only=True)
@@ -548,6 +550,13 @@ def attach_tables(left: Side, right: Side, join: Join) -> Node:
     ------
     TopologyError : the keys have different types.
     """
+    if join.on is not None:
+        return _by_equality(left, right, join)
+    if join.result_key is not None:
+        raise TopologyError(
+            "result_key= makes the key of a join by equal values out of both keys: on= is missing.",
+            hint="on=('city', 'city'), or leave result_key= out.",
+        )
     if join.foreign_key is not None:
         return _by_foreign_key(left, right, join, join.foreign_key)
     require_same_key(left, right, "join")
@@ -578,6 +587,52 @@ def _by_foreign_key(left: Side, right: Side, join: Join, foreign_key: Function) 
         store=join.store,
     )
     return left.construction.add(node)
+
+
+_ON = "on=(lambda left: left['city'], lambda right: right['city']), or on='city' where both have it."
+
+
+def _by_equality(left: Side, right: Side, join: Join) -> Node:
+    if join.foreign_key is not None:
+        raise TopologyError("on= and foreign_key= are two ways to say what joins.", hint="Leave one of them out.")
+    require_same_builder(left, right, "join")
+    pair = join.on if isinstance(join.on, tuple) and len(join.on) == 2 else (join.on, join.on)
+    sides = left, right
+    values = [_compared(side, function) for side, function in zip(sides, pair, strict=True)]
+    kinds = [left.functions.value_type(value, side.types, "on") for side, value in zip(sides, values, strict=True)]
+    if not same_type(*kinds):
+        raise TopologyError(
+            f"Values of two types are never equal: on= gives {type_text(kinds[0])} of {left.name!r}, and "
+            f"{type_text(kinds[1])} of {right.name!r}.",
+            hint=f"Cast one of them: lambda right: right['city'].cast('{type_text(kinds[0])}').",
+        )
+    functions = left.functions
+    combined = functions.combined_type(left.key_type, right.key_type)
+    joiner = adapt(join.joiner, ("key", "left", "right"), "joiner", functions)
+    node = ManyToManyNode(
+        name_of(left, right, join, ManyToManyNode.stem),
+        (left.name, right.name),
+        Shape("table", combined, functions.value_type(joiner, (combined, left.value_type, right.value_type), "joiner")),
+        how=join.how,
+        joiner=joiner,
+        by=kinds[0],
+        left_value=values[0],
+        right_value=values[1],
+        generation=left.construction.generation,
+        store=None if join.result_key is not None else join.store,
+    )
+    left.construction.add(node)
+    return node if join.result_key is None else _under(left, node, join.result_key, join.store)
+
+
+def _compared(side: Side, on: Any) -> Function:
+    """The function of key and value that gives what is compared of a side: the user's, or of a field of its name."""
+    if isinstance(on, str):
+        name = on
+        return adapt(lambda value: value[name], ("key", "value"), "on", side.functions)
+    if not callable(on):
+        raise TopologyError(f"on= says what is equal on both sides: on={option_text(on)}.", hint=_ON)
+    return adapt(on, ("key", "value"), "on", side.functions)
 
 
 def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
@@ -751,7 +806,7 @@ JOINS: dict[HandleKind, Joins] = {
     "table": Joins(
         "A table joins with a table, a global table or a table by key and window",
         {
-            "table": JoinKind(attach_tables, ALL_FORMS, takes=("foreign_key",)),
+            "table": JoinKind(attach_tables, ALL_FORMS, takes=("foreign_key", "on", "result_key")),
             "global": _global("foreign_key"),
             "wtable": POINTING,
         },
@@ -908,7 +963,14 @@ class StoreOptions(TypedDict, total=False):
     store: str | None
 
 
-class TableJoinOptions(StoreOptions, total=False):
+class EqualJoinOptions(StoreOptions, total=False):
+    """The values that are equal in rows of two tables that are joined, and the key of their results."""
+
+    on: str | Function | tuple[str | Function, str | Function] | None
+    result_key: Function | None
+
+
+class TableJoinOptions(EqualJoinOptions, total=False):
     """How two tables are joined."""
 
     foreign_key: Function | None
@@ -932,16 +994,20 @@ class TableJoins(Handle):
     ) -> KTable: ...
 
     def join(self, other: Any, joiner: Function, **options: Any) -> KTable:
-        """Inner join: a row for each key that both tables have (KIP-77), or by a foreign key (KIP-213).
+        """Inner join: a row for each key that both tables have (KIP-77), by a foreign key (KIP-213) or equal values.
 
         Parameters
         ----------
-        other : a table with the same type of key; with `foreign_key`, of any key; or a global table, which is only
-            looked up: its changes give no results; or a table by key and window.
+        other : a table with the same type of key; with `foreign_key` or `on`, of any key; or a global table, which is
+            only looked up: its changes give no results; or a table by key and window.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
         foreign_key : Column function of (value) or (key, value) that gives, of each row of this table, the
             key of the other table that it refers to; null: none. The result has this table's keys: a row for
             each of its rows with an existing reference.
+        on : what must be equal in rows of both tables: a pair of Column functions of (value) or (key, value), one for
+            each table, or of names of fields; one of them stands for both. The result has a row for each pair, keyed
+            by both keys, the struct (`prefix`, `suffix`).
+        result_key : with `on`, Column function of both keys that makes the result's key, a different one for each pair.
         window_of : for a table by key and window, Column function of (value) or (key, value) that gives the window
             that a row points at, a struct of the longs `start` and `end` in ms; null: none.
         keep : for such a table, how long after its end and grace a window still joins, a duration ("2 days").
@@ -986,12 +1052,12 @@ class TableJoins(Handle):
         return self._join(other, Join("left", joiner, **options))
 
     @parameters_of(join)
-    def outer_join(self, other: KTable, joiner: Function, **options: Unpack[StoreOptions]) -> KTable:
+    def outer_join(self, other: KTable, joiner: Function, **options: Unpack[EqualJoinOptions]) -> KTable:
         """Outer join on the primary key: a row for each key of either table; one side may be null.
 
         Parameters
         ----------
-        other : a table with the same type of key.
+        other : a table with the same type of key; with `on`, of any key.
 
         Other parameters as for `KTable.join`.
 

@@ -224,8 +224,8 @@ class TopologyTestDriver:
         Raises
         ------
         TopologyError : unknown output.
-        FunctionError : a function of the topology raises; the user's own line is told. The records piped since the
-            last read that succeeded are then taken back, so that the driver goes on as if they had not been.
+        FunctionError : a function of the topology raises; the error has the user's own line. The records piped since
+            the last read that succeeded are then taken back, so that the driver goes on as if they had not been.
         """
         records = self._records(output, case)
         start = self._read_positions[(case, output)]

@@ -95,7 +95,7 @@ class StoredTable:
     Parameters
     ----------
     name : under which it is found.
-    context : of the operator whose table it is.
+    context : of the operator that keeps the table.
     schema : the table, as its store has it.
     """
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet._spark import session
 from watersmeet._spark.checkpoint import folders
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFacts, _digest, look
@@ -198,7 +197,7 @@ def test_a_folder_does_the_same_on_both_file_systems(
 def test_a_record_is_the_same_whether_hadoop_writes_it_or_not(
     spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert session.defaults_to_this_machine(spark)
+    assert folders.defaults_to_this_machine(spark)
     place = verify_or_create(spark, folder, FACTS)
     monkeypatch.setattr(folders, "defaults_to_this_machine", lambda _: False)
     changed = verify_or_create(spark, folder, replace(FACTS, spark="4.2"))

@@ -164,6 +164,48 @@ def test_one_to_many_results_go_under_a_key_of_ones_own(spark: SparkSession) -> 
     assert got == [("k of p", "Pp|1", 1), ("k of p", None, 2)]
 
 
+def test_rows_of_equal_fields_are_joined_and_what_stands_is_sparks_own_join(spark: SparkSession) -> None:
+    b = wm.StreamsBuilder("equal")
+    orders = b.table("orders", key="long", value=wm.json("city string, n int"))
+    couriers = b.table("couriers", key="string", value=wm.json("area string"))
+    orders.outer_join(
+        couriers,
+        lambda order, courier: F.struct(order["n"].alias("n"), courier["area"].alias("area")),
+        on=("city", lambda courier: F.lower(courier["area"])),
+    ).to("out", key="json")
+    rows: dict[Any, Any] = {}
+    latest: dict[str, dict[Any, Any]] = {"orders": {}, "couriers": {}}
+    with TopologyTestDriver(b.build()) as driver:
+        out = driver.create_output_topic("out")
+        for topic, key, value in (
+            ("orders", 1, {"city": "rom", "n": 5}),
+            ("couriers", "eva", {"area": "ROM"}),
+            ("couriers", "max", {"area": "Rom"}),
+            ("orders", 2, {"city": None, "n": 6}),
+            ("orders", 3, {"city": "ulm", "n": 7}),
+            ("couriers", "eva", {"area": "Ulm"}),
+            ("couriers", "max", None),
+            ("orders", 3, {"city": "rom", "n": 8}),
+        ):
+            driver.create_input_topic(topic).pipe_input(key, value)
+            latest[topic].pop(key, None)
+            if value is not None:
+                latest[topic][key] = value
+            for record in out.read_records():
+                rows[tuple(record.key)] = record.value
+            left = spark.createDataFrame(
+                [(k, v["city"], v["n"]) for k, v in latest["orders"].items()], "k long, city string, n int"
+            )
+            right = spark.createDataFrame(
+                [(k, v["area"]) for k, v in latest["couriers"].items()], "c string, area string"
+            )
+            expected = (
+                left.join(right, left.city == F.lower(right.area), "outer").select("k", "c", "n", "area").collect()
+            )
+            standing = {(*key, *value) for key, value in rows.items() if value is not None}
+            assert standing == {tuple(row) for row in expected}
+
+
 def test_combined_keys_are_written_as_kip_213_lays_them_out() -> None:
     recorded = json.loads(gzip.decompress((RECORDINGS / "bytes.json.gz").read_bytes()))["combined_key"]
     forms = {"string": ("string", "string"), "int32/int64": ("int", "long")}

@@ -43,6 +43,8 @@ OPERATORS = {
     "foreign_key_send": foreign_key_join.run_foreign_key_send,
     "foreign_key_receive": foreign_key_join.run_foreign_key_receive,
     "one_to_many": foreign_key_join.run_one_to_many,
+    "many_to_many_send": foreign_key_join.run_many_to_many_send,
+    "many_to_many": foreign_key_join.run_many_to_many,
     "global_lookup": global_join.run_global_lookup,
     "global_table_lookup": global_join.run_global_table_lookup,
     "stream_aggregate": aggregate.run,

@@ -1,7 +1,7 @@
 """Subscriptions of left rows to right keys: which left rows get a right row's change, in which order, how often.
 
-The kernel of `foreign_key_receive` and `one_to_many`. A **version** is a left row under a foreign key, from
-the message that put it to the next message of the same row under the same key. A right row's change tells
+The kernel of `foreign_key_receive`, `one_to_many` and `many_to_many`. A **version** is a left row under a foreign key,
+from the message that put it to the next message of the same row under the same key. A right row's change tells
 the versions that stand at its position and have not seen it: so each version meets each right value at most
 once, and nothing is stale (law 1). In a group of one key the right rows of a version lie side by side, so a batch is
 matched by counting, and the results of a right row with a million subscribers are made in pieces (law 9).
@@ -9,9 +9,10 @@ matched by counting, and the results of a right row with a million subscribers a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,12 +64,22 @@ class _KeyChanges:
 
 def run_foreign_key_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
     """See `level.run_operator`."""
+    yield from _send(context, inputs, state, _messages)
+
+
+def _send(
+    context: OperatorContext,
+    inputs: Mapping[int, pa.Table],
+    state: State,
+    messages: Callable[[OperatorContext, Events, _KeyChanges], Iterator[pa.Table]],
+) -> Iterator[pa.Table]:
+    """Keep the foreign key of each row, and send the messages that its change becomes."""
     events = Events(context, inputs, sides=1)
     if not len(events):
         return
     relevant = ~events.silent | _lost(events)
     if not relevant.all():
-        yield from run_foreign_key_send(context, keep_rows(inputs, events, relevant), state)
+        yield from _send(context, keep_rows(inputs, events, relevant), state, messages)
         return
     (name, kind), *_ = context.extras
     table = operator_table(context, state)
@@ -85,7 +96,7 @@ def run_foreign_key_send(context: OperatorContext, inputs: Mapping[int, pa.Table
     written = last[live[last] | (lookup.index >= 0)]
     rows = {"hash": events.hash[written], "key": events.key.take(pa.array(written))}
     table.put(pa.table(rows | {name: gather(keys, changes.new[written])}).cast(schema), ~live[written])
-    yield from _messages(context, events, changes)
+    yield from messages(context, events, changes)
 
 
 def _lost(events: Events) -> Bools:
@@ -133,10 +144,15 @@ def _messages(context: OperatorContext, events: Events, changes: _KeyChanges) ->
         last_word = ~refers & ~events.silent
     removes = np.flatnonzero(moved & changes.counted)
     put = np.flatnonzero(puts & changes.counted)
+    verbs = np.concatenate([TELL * last_word[removes], PUT + TELL * tells[put] + KNOWN * changes.same[put]])
+    yield from _addressed(events, changes, removes, put, verbs)
+
+
+def _addressed(events: Events, changes: _KeyChanges, removes: Int64s, put: Int64s, verbs: Int64s) -> Iterator[pa.Table]:
+    """Messages of these rows, first the verbs of those that remove, then of those that put."""
     rows = np.concatenate([removes, put])
     if not len(rows):
         return
-    verbs = np.concatenate([TELL * last_word[removes], PUT + TELL * tells[put] + KNOWN * changes.same[put]])
     targets = np.concatenate([changes.old[removes], changes.new[put]])
     values = np.concatenate([np.full(len(removes), -1), np.where(changes.present[put], events.own[put], -1)])
     order = np.argsort(rows, kind="stable")
@@ -174,10 +190,10 @@ class Rights:
     seen : the same, but counting what a lookup at the event sees.
     """
 
-    def __init__(self, events: Events, values: SideValues) -> None:
+    def __init__(self, events: Events, values: SideValues | None, side: int = RIGHT) -> None:
         order = events.groups.order
         operator = events.context.operator
-        is_right = (_last_changes(events, values) if operator.cached else events.side == RIGHT)[order]
+        is_right = (_last_changes(events, values) if operator.cached and values else events.side == side)[order]
         counts = np.cumsum(is_right)
         self.rows = order[is_right]
         self.first = np.append(0, counts)[events.groups.starts]
@@ -259,18 +275,32 @@ class Subscriptions:
     table : the stored subscriptions.
     answered : per event, whether it is a message that gives a result, here or at another foreign key.
     standing : bits of a message's verb of which one says that the row may have a result that stands.
+    side : the side of the messages.
+    counted : whether the rows of all groups are looked up, also where no right row comes.
     """
 
-    def __init__(self, events: Events, rights: Rights, table: Table, answered: Bools, standing: int) -> None:
+    def __init__(
+        self,
+        events: Events,
+        rights: Rights,
+        table: Table,
+        answered: Bools,
+        standing: int,
+        side: int = LEFT,
+        *,
+        counted: bool = False,
+    ) -> None:
         self._answered = answered
         self._standing = standing
         self._events = events
         self._table = table
-        self._messages = np.flatnonzero((events.side == LEFT) & events.key.is_valid().to_numpy(False))
-        groups = np.flatnonzero(np.diff(rights.first))
+        self._side = side
+        has_key = events.key.is_valid().to_numpy(False)
+        self._messages = np.flatnonzero((events.side == side) & has_key)
+        groups = np.flatnonzero(((np.diff(rights.first) > 0) | counted) & has_key[events.groups.first])
         firsts = events.groups.first[groups]
         self._lookup = table.rows(events.hash[firsts], events.key.take(pa.array(firsts)))
-        batch = events.tables[LEFT]
+        batch = events.tables[side]
         indices = events.own[self._messages]
         self._verbs = ints(batch, "verb")[indices] if len(indices) else indices
         state_rows = self._lookup.take(["left_key", "ts"])
@@ -359,8 +389,7 @@ class Subscriptions:
             return
         low, high = self._low[versions], self._high[versions]
         rank = _ranks(self._left_key.take(pa.array(versions)))
-        change = np.bincount(low, minlength=len(selected) + 1) - np.bincount(high, minlength=len(selected) + 1)
-        sizes = np.cumsum(change)[:-1] * selected
+        sizes = self.counts(len(selected)) * selected
         for first, end in _pieces(sizes):
             matches = np.flatnonzero((low < end) & (high > first))
             start = np.maximum(low[matches], first)
@@ -371,6 +400,32 @@ class Subscriptions:
             version, right = version[mask], right[mask]
             for results in _cut(rights.rows[right], versions[version], rank[version]):
                 yield from self._bounded(results)
+
+    def counts(self, rights: int) -> Int64s:
+        """How many versions stand at each of so many right rows."""
+        change = np.bincount(self._low, minlength=rights + 1) - np.bincount(self._high, minlength=rights + 1)
+        return np.cumsum(change)[:rights]
+
+    def turns(self) -> Int64s:
+        """Per event, 1 where a message makes its row the first one that stands in its group, -1 where it was the last.
+
+        All rows of the group must have been looked up (`counted`).
+        """
+        entries, count = self._entries, self._state_count
+        puts = np.append(np.ones(count, dtype=np.int64), (self._verbs & PUT) > 0)
+        prior = np.zeros(len(puts), dtype=np.int64)
+        prior[entries.order[1:]] = puts[entries.order[:-1]]
+        prior[entries.first] = 0
+        steps = (puts - prior)[count:]
+        order = np.argsort(self._groups[count:], kind="stable")
+        group = self._groups[count:][order]
+        sums = np.cumsum(steps[order])
+        starts = np.searchsorted(group, group)
+        stored = np.bincount(self._groups[:count], minlength=self._events.groups.count)
+        counts = sums - np.append(0, sums)[starts] + stored[group]
+        step, out = steps[order], np.zeros(len(self._events), dtype=np.int64)
+        out[self._messages[order]] = ((step > 0) & (counts == 1)).astype(np.int64) - ((step < 0) & (counts == 0))
+        return out
 
     def _bounded(self, results: SubscriberResults) -> Iterator[SubscriberResults]:
         """The same in pieces, with left values that fit into memory."""
@@ -383,10 +438,15 @@ class Subscriptions:
 
     @cached_property
     def _value_bytes(self) -> Int64s:
-        batch = row_bytes(self._events.tables[LEFT].column("value"))
+        batch = row_bytes(self._events.tables[self._side].column("value"))
         return np.concatenate([self._lookup.sizes("value"), batch[self._events.own[self._messages]]])
 
     # -- what is gathered ------------------------------------------------------------------------------------
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of the rows' own keys."""
+        return self._table.schema.field("left_key").type
 
     def left_keys(self, versions: Int64s) -> pa.Array:
         return self._left_key.take(pa.array(versions))
@@ -395,7 +455,7 @@ class Subscriptions:
         """Left values of versions: read from state no sooner than here."""
         in_state = versions < self._state_count
         state_values = self._lookup.take(["value"], versions[in_state]).column("value")
-        batch = self._events.tables[LEFT].column("value")
+        batch = self._events.tables[self._side].column("value")
         indices = self._events.own[self._messages[versions[~in_state] - self._state_count]]
         parts = pa.chunked_array(
             [*state_values.chunks, gather(batch, indices).cast(state_values.type)], state_values.type
@@ -421,7 +481,7 @@ class Subscriptions:
         last, put = last[written], put[written]
         if not len(last):
             return
-        batch = self._events.tables[LEFT]
+        batch = self._events.tables[self._side]
         indices = self._events.own[self._messages[last]]
         self._table.put({name: Picked(batch.column(name), indices) for name in self._table.schema.names}, ~put)
 
@@ -637,3 +697,108 @@ def _of_one(events: Events, rights: Rights, values: SideValues, subscriptions: S
 
 def _combined(prefix: pa.Array, suffix: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([prefix, suffix], ["prefix", "suffix"])
+
+
+# many_to_many_send, many_to_many: the join of two tables by equal values (docs/semantics, section 28).
+#
+# Either side has a first operator, which says which of its rows stands under which value: it removes a row from the
+# value that it had, and puts it under the one that it has. The last operator has the rows of both sides by value and
+# own key. The result of a pair stands exactly while both rows do under one value; that of a row alone, in a left or
+# outer join, while it stands and no row of the other side does under its value. A row without a value is alone.
+
+PUTS = 1 << 40
+"""Where the results of the message that puts a row begin, behind those of the one that removes it elsewhere."""
+
+
+def run_many_to_many_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    yield from _send(context, inputs, state, _pair_messages)
+
+
+def _pair_messages(context: OperatorContext, events: Events, changes: _KeyChanges) -> Iterator[pa.Table]:
+    if context.params(JoinParams).how == "left":
+        present, was_present = changes.present, changes.was_present
+        same = changes.same | (present & was_present & (changes.new < 0) & (changes.old < 0))
+    else:
+        present, was_present, same = changes.new >= 0, changes.old >= 0, changes.same
+    removes, put = np.flatnonzero(was_present & ~same), np.flatnonzero(present)
+    verbs = np.concatenate([np.zeros(len(removes), dtype=np.int64), PUT + KNOWN * same[put]])
+    yield from _addressed(events, changes, removes, put, verbs)
+
+
+def run_many_to_many(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `level.run_operator`."""
+    events = Events(context, inputs, sides=2)
+    if not len(events):
+        return
+    join_type = context.params(JoinParams).how
+    optional = join_type != "inner", join_type == "outer"
+    messages = tuple(Rights(events, None, side) for side in (LEFT, RIGHT))
+    answered = np.ones(len(events), dtype=np.bool_)
+    rows = tuple(
+        Subscriptions(events, messages[1 - side], table, answered, 0, side, counted=optional[1 - side])
+        for side, table in enumerate(tables(context, state))
+    )
+    for subscriptions in rows:
+        subscriptions.store()
+    for side in (LEFT, RIGHT):
+        changes = _PairChanges(events, side, rows)
+        if optional[side]:
+            yield from changes.unmatched(messages[side].rows)
+        turns = rows[side].turns() if optional[1 - side] else np.zeros(len(events), dtype=np.int64)
+        yield from changes.pairs(messages[side], turns)
+
+
+@dataclass(frozen=True)
+class _PairChanges:
+    """The messages of a side, and the results that they change: of pairs, and of rows that stand alone."""
+
+    events: Events
+    side: int
+    rows: tuple[Subscriptions, ...]
+
+    def unmatched(self, rows: Int64s) -> Iterator[pa.Table]:
+        """Results of those of the side's messages that meet no row of the other side."""
+        events = self.events
+        rows = rows[self.rows[1 - self.side].counts(len(rows)) == 0]
+        if len(rows):
+            order = np.where(events.present[rows], PUTS, 0)
+            yield from self._results(
+                rows, events.ts[rows], order, events.present[rows], {self.side: self._side_rows(rows)}
+            )
+
+    def pairs(self, messages: Rights, turns: Int64s) -> Iterator[pa.Table]:
+        """A result with each row of the other side; where the side's first row comes or its last one goes, two."""
+        events, subscriptions = self.events, self.rows[1 - self.side]
+        for piece in subscriptions.results_of_rights(messages, np.ones(len(messages.rows), dtype=np.bool_)):
+            rows, versions = piece.events, piece.subscribers
+            ts, present = np.maximum(events.ts[rows], subscriptions.ts[versions]), events.present[rows]
+            sides = {
+                self.side: self._side_rows(rows),
+                1 - self.side: (subscriptions.left_keys(versions), subscriptions.values(versions)),
+            }
+            # a row alone ends before its first pair begins, and begins when its last one has ended
+            order = 2 * piece.index + np.where(present, PUTS + 1, 0)
+            yield from self._results(rows, ts, order, present, sides)
+            turned = np.flatnonzero(turns[rows])
+            if len(turned):
+                begins = turns[rows[turned]] < 0
+                keys, values = (column.take(pa.array(turned)) for column in sides[1 - self.side])
+                at = order[turned] + np.where(begins, 1, -1)
+                yield from self._results(rows[turned], ts[turned], at, begins, {1 - self.side: (keys, values)})
+
+    def _side_rows(self, rows: Int64s) -> tuple[pa.Array, pa.Array | pa.ChunkedArray]:
+        table, indices = self.events.tables[self.side], self.events.own[rows]
+        return gather(table.column("left_key"), indices), gather(table.column("value"), indices)
+
+    def _results(
+        self, rows: Int64s, ts: Int64s, order: Int64s, is_joined: Bools, sides: Mapping[int, tuple[pa.Array, Any]]
+    ) -> Iterator[pa.Table]:
+        """Results under the keys of both sides, with their values; a side that is left out is null."""
+        context = self.events.context
+        keys = [sides[n][0] if n in sides else pa.nulls(len(rows), self.rows[n].key_type) for n in (LEFT, RIGHT)]
+        out = result(self.events, rows, ts, _combined(*keys), order)
+        for number, name in enumerate(("left", "right")):
+            values = sides[number][1] if number in sides else pa.nulls(len(rows), context.values[number])
+            out[name] = Picked(values, np.where(is_joined, np.arange(len(rows)), -1))
+        yield from context.in_pieces(out | {"joined": pa.array(is_joined)})

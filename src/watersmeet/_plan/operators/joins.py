@@ -666,6 +666,7 @@ class ForeignKeySend(OperatorDeclaration):
     node: ReferenceNode
 
     stem = "foreign_key_send"
+    first = True
     by_key = True
     recomputable = True
     cacheable = True
@@ -691,6 +692,145 @@ class ForeignKeySend(OperatorDeclaration):
     def results(self, plan: Plan, *, old: bool) -> ResultColumns:
         """Messages to the second operator, which go there directly."""
         return ResultColumns((("value", plan.by_name[self.node.referring].shape.value),))
+
+
+# many_to_many_send, many_to_many: the join of two tables by equal values of an expression of either (docs/semantics,
+# section 28). Each side has an operator that says which row stands under which value; the last one, by that value,
+# joins them.
+
+
+@dataclass(frozen=True)
+class ManyToManyNode(JoinNode):
+    """Join of two tables by any equality, keyed by both keys; its tables refer to values, not to each other.
+
+    Parameters
+    ----------
+    by : type of the values that are compared.
+    left_value, right_value : functions of key and value of either table that give them.
+    """
+
+    by: Any = field(kw_only=True)
+    left_value: Function = field(kw_only=True, compare=False, repr=False)
+    right_value: Function = field(kw_only=True, compare=False, repr=False)
+
+    stem = "many_to_many"
+    old_values = "remembered"
+    in_step = False
+    by_key = True
+    fans_out = True
+    subscribes = True
+    sees_lookups = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_generation(self.generation, "many-to-many join")
+
+    @property
+    def operators(self) -> tuple[OperatorDeclaration, ...]:
+        return ManyToManySend(self), RightManyToManySend(self), self
+
+    @property
+    def keyed_by(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def begins_table(self) -> bool:
+        return True
+
+    @property
+    def needs_old(self) -> tuple[str, ...]:
+        return self.inputs
+
+    def standing(self, side: int) -> bool:
+        """Whether each row of a side has a result, with or without a row of the other."""
+        return self.how == "outer" or (self.how == "left" and side == 0)
+
+    def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
+        left, right = above
+        operands = (("key", self.shape.key), ("left", left.value), ("right", right.value))
+        return (
+            of_key_and_value("left_value", self.left_value, left),
+            of_key_and_value("right_value", self.right_value, right),
+            of_operands("joiner", self.joiner, operands),
+        )
+
+    def side_of(self, input: int) -> int | None:
+        return None
+
+    def reads(self, plan: Plan) -> Reads:
+        sides = (
+            OperatorSide(
+                plan.shape(self, side).value,
+                (CarriedState("left_key", plan.shape(self, side).key),),
+                marks=("verb",),
+                ends=row_ends(null_key=False),
+                looked_up=False,
+            )
+            for side in (0, 1)
+        )
+        return Reads(self.by, tuple(sides))
+
+    def params(self, plan: Plan) -> JoinParams:
+        return JoinParams(self.how, self.generation.value)
+
+    def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
+        """The rows of both tables, by the value that is compared and their own key."""
+        return tuple(
+            TableSchema(
+                f"{self.name}.{name}",
+                (
+                    ("key", self.by),
+                    ("left_key", plan.shape(self, side).key),
+                    ("value", plan.shape(self, side).value),
+                    STAMP,
+                ),
+                identity=("key", "left_key"),
+            )
+            for side, name in enumerate(("left", "right"))
+        )
+
+    def lookups_see_results(self, plan: Plan) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class ManyToManySend(OperatorDeclaration):
+    """The operator of the left rows of a many-to-many join: it says which of them stands under which value."""
+
+    node: ManyToManyNode
+
+    stem = "many_to_many_send"
+    first = True
+    by_key = True
+
+    def side_of(self, input: int) -> int | None:
+        return 0 if input == self.target_side else None
+
+    def reads(self, plan: Plan) -> Reads:
+        node, shape = self.node, plan.shape(self.node, self.target_side)
+        reason = None if node.standing(self.target_side) else NULL_FOREIGN_KEY
+        function = (node.left_value, node.right_value)[self.target_side]
+        value = CarriedState("foreign_key", node.by, function, null_reason=reason)
+        return Reads(shape.key, (OperatorSide(shape.value, (value,), ends=row_ends(silent=True, late=True)),))
+
+    def params(self, plan: Plan) -> JoinParams:
+        return JoinParams("left" if self.node.standing(self.target_side) else "inner", self.node.generation.value)
+
+    def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
+        columns = (("key", plan.shape(self.node, self.target_side).key), ("foreign_key", self.node.by))
+        return (TableSchema(f"{self.node.name}.{('left', 'right')[self.target_side]}_values", columns),)
+
+    def results(self, plan: Plan, *, old: bool) -> ResultColumns:
+        """Messages to the operator that joins, which go there directly."""
+        return ResultColumns((("value", plan.shape(self.node, self.target_side).value),))
+
+
+@dataclass(frozen=True)
+class RightManyToManySend(ManyToManySend):
+    """The same for the right rows."""
+
+    operator_stem = "many_to_many_send"
+    target_side = 1
 
 
 # Views of global tables: joins of global tables that keep nothing and are resolved at each lookup.

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import filter as matching
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +27,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.session import (
     FILE_MANAGER,
-    defaults_to_this_machine,
     path_on_this_machine,
     temporary_folder,
 )
@@ -37,7 +37,7 @@ RESTORE = "Restore the whole checkpoint from one copy (its parts fit each other 
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 """Hadoop's option and capability (HADOOP-19256)."""
 _SUMS = struct.Struct(">4sI")
-"""What Hadoop's file of sums begins with: a mark, and the bytes that each sum is of."""
+"""The beginning of Hadoop's file of sums: a mark, and the bytes that each sum is of."""
 _READERS = 8
 
 
@@ -45,7 +45,7 @@ _READERS = 8
 class Folder:
     """A folder and the files below it, by their names; its users need no session besides.
 
-    What is made as a `Folder` is one of `LocalFiles`, where it lies on this machine, or of `HadoopFiles`.
+    `Folder(...)` makes one of `LocalFiles`, where it lies on this machine, or of `HadoopFiles`.
     """
 
     # the session that reads and writes it where it is not on this machine
@@ -355,6 +355,14 @@ class HadoopFiles(Folder):
         # with what the session has set, as Spark's own logs are written
         state: Any = self.spark
         return state._jsparkSession.sessionState().newHadoopConf()
+
+
+@lru_cache(maxsize=1)
+def defaults_to_this_machine(spark: SparkSession) -> bool:
+    """Whether a path without a scheme is one of this machine."""
+    inner: Any = spark
+    settings = inner._jsparkSession.sessionState().newHadoopConf()
+    return str(inner._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme()) == "file"
 
 
 def _fill(out: Any, text: str) -> None:

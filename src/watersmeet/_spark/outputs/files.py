@@ -45,9 +45,9 @@ from pyspark.sql.types import (
 
 from watersmeet._engine.rows import with_nulls
 from watersmeet._plan.nodes import SinkNode
-from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.folders import Folder, defaults_to_this_machine
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
-from watersmeet._spark.session import defaults_to_this_machine, path_on_this_machine
+from watersmeet._spark.session import path_on_this_machine
 from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.process import sync

@@ -289,7 +289,7 @@ def raised(reason: str) -> FunctionError:
 
 
 def of_run(failure: Exception) -> Exception:
-    """What a run in a test driver raises, as a query would end with it, and with the user's lines as its trace."""
+    """The error of a run in a test driver, as a query would end with it, with the user's lines as its trace."""
     cause: BaseException = failure
     while cause.__cause__ is not None:
         cause = cause.__cause__
