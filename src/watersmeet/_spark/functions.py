@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
+from inspect import getclosurevars
 from itertools import islice
-from types import CodeType, FrameType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -1045,6 +1047,19 @@ class ColumnFunctions(RecordFunctions):
             check_outlived(spark, physical)
 
     def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
+        """The plain Python function as one of Columns.
+
+        Raises
+        ------
+        FunctionError : it uses an object that cannot be pickled, or `returns` is no type.
+        """
+        written = unwrap(function)
+        error = pickling_error(written)
+        if error is not None:
+            raise FunctionError(
+                f"Spark sends the {role} to its workers, and cannot pickle {_unpicklable(written)}: {error}.",
+                hint="Make such an object within the function, or at its first call.",
+            )
         return of_columns(function, self.named_type(returns), pair=pair)
 
     def check_predicate(self, function: Function, arguments: Sequence[DataType], role: str) -> None:
@@ -1287,6 +1302,22 @@ def _failed(error: Exception, role: str, arguments: Arguments, function: Functio
         given=place,
         hint=f"It is called once, with Columns, when the topology is built. {arguments.hint}",
     )
+
+
+def pickling_error(value: object) -> Exception | None:
+    """Why an object cannot be sent to Spark's workers; None: it can."""
+    try:
+        cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever an object of the user's says of itself
+        return error
+    return None
+
+
+def _unpicklable(function: Any) -> str:
+    """The name of an object that a function uses and that cannot be pickled."""
+    used = getclosurevars(function) if isinstance(function, FunctionType) else None
+    names = {} if used is None else {**used.globals, **used.nonlocals}
+    return next((name for name, value in names.items() if pickling_error(value)), "it")
 
 
 def _said(place: SourcePlace | None, error: Exception) -> str:

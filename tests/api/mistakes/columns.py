@@ -280,4 +280,9 @@ ROWS: list[Row] = [
     ("clicks.map_values(lambda v: v['page', 'user'])", "joins a Column with a value of Python", "F.struct("),
     ("clicks.to('o').map_values(lambda v: v)", "to(...) ends a stream .. map_values", "stream.through('topic')"),
     ("users.to('o').to('p')", "to(...) ends a stream", "call both of it"),
+    (
+        "lock = __import__('threading').Lock()\nclicks.map_values(wm.python(lambda v: lock.locked(), 'boolean'))",
+        "cannot pickle lock .. _thread.lock",
+        "within the function",
+    ),
 ]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pyspark import cloudpickle
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,6 +21,7 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.checkpoint.fencing import always
 from watersmeet._spark.credentials import handed_over, unnamed
 from watersmeet._spark.dataflow.compile import CompiledFrame
+from watersmeet._spark.functions import pickling_error
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, older
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.writers.kafka import (
@@ -192,14 +192,13 @@ class OwnWriter(OutputWriter):
 
 
 def _check_pickled(output: Any) -> None:
-    try:
-        cloudpickle.dumps(output)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever an object of the user's says of itself
+    error = pickling_error(output)
+    if error is not None:
         raise ConfigError(
             f"The output {type(output).__name__} is written by tasks, and cannot be pickled to reach them.",
             given=f"{type(output).__name__}: {type(error).__name__}: {error}",
             hint='Open connections in write; or have the driver write: written_by = "driver".',
-        ) from None
+        )
 
 
 # Functions of batches as outputs: each is called on the driver with its rows as a DataFrame.
