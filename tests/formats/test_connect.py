@@ -28,7 +28,6 @@ from dev.debezium.captures import events_of
 from watersmeet._worker.formats.connect import AbsentColumns
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.serdes import Decoded
-from watersmeet._worker.wire import key_pieces, report_number, report_of
 from watersmeet.errors import TopologyError
 from watersmeet.io.formats import Format
 from watersmeet.testing.driver import TopologyTestDriver
@@ -261,7 +260,7 @@ def test_a_report_has_the_columns_that_no_record_has_and_the_names_that_are_ther
 def test_reports_of_many_tasks_are_one_warning_of_the_columns_that_all_of_them_lack() -> None:
     absent = AbsentColumns()
     for each in ((3, ["a", "b"], ["c"]), (0, [], []), (2, ["b", "d"], ["e"])):
-        absent.add(report_of(report_number(each)))
+        absent.add(each)
     what, cure = absent.warning("orders", "value") or ("", "")
     assert what.startswith("No value of the first 5 of 'orders' has 'b', which its format names. ")
     assert "c, e" in what
@@ -277,15 +276,6 @@ def test_no_warning_comes_where_a_column_is_there_later_or_no_other_name_is() ->
     later.add((5, [], []))
     bare.add((5, ["a"], []))
     assert later.warning("orders", "value") is bare.warning("orders", "value") is None
-
-
-def test_a_report_of_many_long_names_fits_into_the_counts_that_bring_it() -> None:
-    names = ["é𝄞" * 15 + str(n) for n in range(10)]
-    records, absent, _ = report_of(report_number((1_000, names, names)))
-    assert records == 1_000
-    assert absent == names[: len(absent)]
-    assert len(list(key_pieces(report_number((1_000, names, names))))) < 128
-    assert report_of(12345) == (0, (), ())
 
 
 def test_the_test_driver_warns_once_of_a_misspelt_column_of_the_bytes_that_it_is_given(spark: SparkSession) -> None:

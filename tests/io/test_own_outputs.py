@@ -22,7 +22,7 @@ from tests.io.wire_kit import Part, compiled_of, sinks_of
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OwnWriter
 from watersmeet._worker.writers.kafka import Written
-from watersmeet.errors import ConfigError, SinkError, TopologyError
+from watersmeet.errors import ConfigError, FunctionError, SinkError, TopologyError
 from watersmeet.io.endpoints import OwnOutput
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -222,8 +222,8 @@ def test_what_it_cannot_write_is_refused_on_the_line_that_writes_to_it(spark: Sp
         table.to(Rows(), name="rows", value="long")
     with pytest.raises(TopologyError, match=r"written_by='both'"):
         table.to(Has(1, "both"), name="rows")
-    with pytest.raises(TypeError, match="abstract method"):
-        type("Nothing", (wm.Output,), {})()
+    with pytest.raises(FunctionError, match="Nothing has no method write"):
+        table.to(type("Nothing", (wm.Output,), {})(), name="rows")
     table.to(Rows(), name="rows")
     with pytest.raises(ConfigError, match="It cannot be reached"):
         builder.build().start(spark, checkpoint=str(tmp_path / "cp"))

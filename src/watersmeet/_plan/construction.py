@@ -354,7 +354,8 @@ class Construction:
 
     def _refuse_store(self, name: str, declaration: object) -> None:
         subject, hint = f"Two tables have the store name {name!r}.", "Give one another store=..."
-        if name in self._stores and not any(isinstance(one, Node) for one in (declaration, self._stores[name])):
+        # a table is declared by its node
+        if name in self._stores and not any(hasattr(one, "shape") for one in (declaration, self._stores[name])):
             subject = f"Two processors have stores of one name, {name!r}, and do not share one."
             hint = "Give both the same object, once declared; or one of them another name."
         raise TopologyError(subject, hint=hint)

@@ -356,10 +356,12 @@ def with_recorded_stores(physical: Physical, addresses: Mapping[str, Mapping[str
 def _reader(physical: Physical, owner: Operator, operator: Operator, places: Places) -> StoreReader | None:
     """How the operator reads the owner's only table; None if its own differs in rows, level, columns or place."""
     side = operator.declaration.shared_side
-    if side is None or owner.declaration is not operator.declaration:
+    if side is None:
         return None
     pair = owner, operator
-    owner_facts, facts = ((each.level, each.shared_root, *(replace(t, name="") for t in each.tables)) for each in pair)
+    owner_facts, facts = (
+        (each.declaration, each.level, each.shared_root, *(replace(t, name="") for t in each.tables)) for each in pair
+    )
     owner_edges, edges = (_edges(physical, each, side) for each in pair)
     name, place = operator.tables[0].name, places.get((owner.node, owner.tables[0].name))
     if owner_facts != facts or not edges or list(map(_rows_of, owner_edges)) != list(map(_rows_of, edges)):

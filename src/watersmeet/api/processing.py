@@ -460,14 +460,7 @@ class Transforming:
 
     def process(self, record: Any, context: Any) -> None:
         """One change."""
-        sent = context.sent_count
-        value = self._transformer.transform(record, context)
-        if value is None and context.sent_count > sent:
-            raise FunctionError(
-                f"{type(self._transformer).__name__}.transform sends a record and returns None, which deletes the row.",
-                hint="return value gives the row its new value; context.forward sends earlier changes of it.",
-            )
-        context.forward(value=value)
+        context.forward(value=self._transformer.transform(record, context))
 
     def on_timer(self, key: Any, timestamp: int, context: Any) -> None:
         """A timer of stream time."""

@@ -55,15 +55,6 @@ ROWS: list[Row] = [
         "comes with init",
     ),
     (_method("s = wm.ValueStore('s', 'long')\n    def process(self, r, c): self.s.put(1)"), "'put'", "get_store("),
-    (_transformer("def transform(self, record, context): context.forward(value='x')"), "deletes", "return value"),
-    (
-        _transformer(
-            "def transform(self, record, context):\n        context.forward(value='x')\n"
-            "        return None if record.value else 'y'"
-        ),
-        "T.transform .. deletes the row",
-        "return value",
-    ),
     (_transformer("async def transform(self, record, context): return 'x'"), "'async def'", "def transform("),
     ("wm.python(lambda value: (yield value), 'long')", "'yield'", "array<long>"),
     ("async def shown(value): print(value)\nclicks.peek(shown)", "action .. 'async def'", "a function of"),

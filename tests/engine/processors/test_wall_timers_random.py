@@ -18,7 +18,7 @@ def test_what_the_wall_clock_lets_go_stands_where_the_oracle_has_it_however_reco
 
 
 def test_random_histories_have_results_that_the_wall_clock_has_let_go_in_partitions_and_behind_rests() -> None:
-    drawn = list(cases("wall/0", 24, goes_by_wall))
+    drawn = list(cases("wall/0", 48, goes_by_wall))
     values = [str(result.value) for case in drawn for step in run_oracle(case)[0] for result in step]
     assert sum(value.startswith("w") for value in values) > 20
     assert any(case.partitioned for case in drawn)

@@ -29,13 +29,13 @@ LABELS = Labels(shards=4, targets=2)
 def test_what_every_shard_is_told_is_encoded_once() -> None:
     rows = list(wire_rows([RoutedBatch(1, shard, 7, ROWS) for shard in range(4)], LABELS))
     assert [label for label, *_ in rows] == [LABELS.label(1, shard) for shard in range(4)]
-    assert len({id(content) for _, _, content, _ in rows}) == 1
+    assert len({id(content) for _, _, content in rows}) == 1
 
 
 def test_routed_batches_keep_their_own_rows_whatever_came_before() -> None:
     other = pa.table({"n": [4]})
     routed_batches = [RoutedBatch(0, shard, 0, rows) for shard, rows in enumerate([ROWS, ROWS, other, ROWS])]
-    contents = [row_sizes.decode(content or b"") for _, _, content, _ in wire_rows(routed_batches, LABELS)]
+    contents = [row_sizes.decode(content or b"") for _, _, content in wire_rows(routed_batches, LABELS)]
     assert contents == [ROWS, ROWS, other, ROWS]
 
 

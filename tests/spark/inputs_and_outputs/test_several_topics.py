@@ -40,8 +40,8 @@ def test_one_name_in_a_list_is_that_topic() -> None:
         (lambda b: b.stream([], **READ), r"needs a topic.*Hint: "),
         (lambda b: b.stream(["a", "a"], **READ), r"'a' is named twice.*Hint: "),
         (lambda b: b.stream({"b", "a"}, **READ), r"a set has none.*Hint: builder.stream\(\['a', 'b'\]"),
-        (lambda b: b.stream("a", **READ, starting_offsets="newest"), r"starting_offsets='newest'.*Hint: "),
-        (lambda b: b.stream("a", **READ, starting_offsets={0: -1}), r"starting_offsets=\{0: -1\}.*Hint: "),
+        (lambda b: b.stream("a", **READ, starting_offsets="newest"), r"starting_offsets .*not 'newest'.*Hint: "),
+        (lambda b: b.stream("a", **READ, starting_offsets={0: -1}), r"starting_offsets .*not \{0: -1\}.*Hint: "),
         (
             lambda b: b.global_table(wm.Topic("a", **READ, starting_offsets="latest")),
             r"every start reads it.*Hint: Leave",

@@ -734,7 +734,7 @@ def test_what_waits_to_be_applied_is_within_the_bound_of_the_replica() -> None:
     replica = standing(count=10_000)
     change = ServedChange("t", 0, (bytes(100_000),), None)
     reports: Any = None
-    place: Any = SimpleNamespace(here=Path)
+    place: Any = SimpleNamespace(local_path=lambda: Path())
     for room, waits in ((1 << 20, True), (50_000, False)):
         replica.waiting = 0
         replica.max_bytes = replica.bytes + room
@@ -756,7 +756,7 @@ def test_what_waits_is_counted_under_a_lock_by_both_threads(monkeypatch: pytest.
 
     replica = Counted(list(standing(count=1).stores.values()), 1 << 30)
     reports: Any = None
-    place: Any = SimpleNamespace(here=Path)
+    place: Any = SimpleNamespace(local_path=lambda: Path())
     follower = Follower(reports, place, replica, lambda: True)
     monkeypatch.setattr("watersmeet._spark.serving.follower.planned", lambda place: -1)
     monkeypatch.setattr(follower, "_load", lambda: None)

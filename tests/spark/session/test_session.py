@@ -82,7 +82,7 @@ def test_a_session_without_the_connector_cannot_be_given_one_later(spark: SparkS
 
 
 def test_speculation_is_refused_and_a_python_of_its_own_for_every_task_warned_of() -> None:
-    with pytest.raises(ConfigError, match=r"spark\.speculation = true\nHint: "):
+    with pytest.raises(ConfigError, match=r"spark\.speculation = true is .*\nHint: "):
         settings.check_running(lambda name, default: {"spark.speculation": "true"}.get(name, default))
     with pytest.warns(UserWarning, match=r"spark\.python\.worker\.reuse is off(.|\n)*Hint: "):
         settings.check_running(lambda name, default: {"spark.python.worker.reuse": "false"}.get(name, default))

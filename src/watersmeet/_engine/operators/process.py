@@ -258,11 +258,6 @@ class CallContext:
             )
         return self._wall
 
-    @property
-    def sent_count(self) -> int:
-        """How many records have been sent where the present one's go."""
-        return len(self._sent or ())
-
     def at(self, sent: Sent | None, place: Any, key: Any) -> None:
         """The origin of records sent from now on; None: nothing can be sent."""
         self._sent, self._place, self.key = sent, place, key

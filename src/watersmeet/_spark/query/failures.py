@@ -35,6 +35,8 @@ _SETTING = re.compile(
     r"|Missing required configuration \"(?P<two>[\w.]+)\"|[^\n]*?\b(?P<three>(?:sasl|ssl|security|[a-z]+)\.[\w.]+\w))?",
     re.DOTALL,
 )
+_CLASS_UNKNOWN = "A setting in consumer= names a class that Kafka's Java client does not find."
+_NO_CLASS = re.compile(r"KafkaException: \S+ ClassNotFoundException exception occurred")
 _GONE = re.compile(
     r"Some data may have been lost because they are not available in Kafka any more"
     r"|\[(?:KAFKA_DATA_LOSS|LOST_TOPIC_PARTITIONS|MISMATCHED_TOPIC_PARTITIONS"
@@ -69,6 +71,8 @@ _UNKNOWN = re.compile(r"errors\.UnknownTopicOrPartitionException|KAFKA_DATA_LOSS
 
 def kafka_failure(text: str) -> WatersmeetError | None:
     """The error that a text of Spark's means, if it speaks of a Kafka source."""
+    if _NO_CLASS.search(text):
+        return ConfigError(_CLASS_UNKNOWN, hint="Leave it out, or give Spark the jar that has the class: spark.jars.")
     setting = _SETTING.search(text)
     if setting:
         return _refused_setting(setting)

@@ -296,7 +296,7 @@ _MOST_BYTES, _MOST_SCALE = 1 << 16, 1 << 17
 """Of a decimal: PostgreSQL's have up to 147,455 digits, and 131,072 of them before the point."""
 _SCALE = re.compile(r"-?[0-9]{1,5}")
 _UNBOUNDED = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_NO_TEXT = "a binary is wanted where there is something else"
+_NO_TEXT = "a binary is wanted where there is a number"
 _VARIABLE_TYPE = StructType([StructField("scale", IntegerType()), StructField("value", BinaryType())])
 
 
