@@ -21,11 +21,12 @@ def given(call: PlainCall, *arrays: pa.Array) -> list[Any]:
 
 def test_an_error_is_a_value_for_spark_and_raised_in_the_level() -> None:
     call = PlainCall(lambda n: 6 // n, LONG, "share")
+    own_line = f"(line {call.function.__code__.co_firstlineno} of {__file__})"
     values = pa.array([3, 0, None])
     assert given(call, values.slice(0, 1)) == [(2, None)]
     assert given(call, values) == [
         (2, None),
-        (None, "share raises ZeroDivisionError: integer division or modulo by zero."),
+        (None, f"share raises ZeroDivisionError: integer division or modulo by zero. {own_line}"),
         (None, None),
     ]
     with pytest.raises(EvaluationError, match="share raises ZeroDivisionError"):

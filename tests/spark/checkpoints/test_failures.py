@@ -159,7 +159,7 @@ def test_what_kafkas_java_client_says_gets_a_name_and_no_value_of_a_setting(
         Exception(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {said}\n=== Query ==="), "/c"
     )
     assert type(found) is kind
-    assert given in (found.given or found.message)  # type: ignore[attr-defined]
+    assert given in str(found.given or found.message)  # type: ignore[attr-defined]
     assert found.hint  # type: ignore[attr-defined]
     assert "canary" not in str(found)
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.functions.test_flat_maps import functions_in
+from watersmeet.errors import FunctionError
 from watersmeet.testing.driver import TopologyTestDriver
 
 VALUE = wm.json("n long, at timestamp, tags array<string>, sums map<string, decimal(9,2)>, part struct<x: double>")
@@ -126,7 +127,7 @@ def test_an_error_is_raised_for_the_record_that_asks_for_it_and_names_function_a
         driver.pipe("in", "other", "bad", ts=0)
         assert driver.read("out") == []
         driver.pipe("in", "k", "bad", ts=2)
-        with pytest.raises(Exception, match="raises raises ValueError: no bad"):
+        with pytest.raises(FunctionError, match=r"ValueError: no bad\S* \(line \d+ of \S*plain_functions"):
             driver.read("out")
 
 

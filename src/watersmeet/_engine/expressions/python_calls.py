@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.expressions.texts import constant
 from watersmeet._engine.expressions.tree import Call, EvaluationError, Kernel, LazyKernel, plain, shaped
 from watersmeet._engine.rows import NOT_OF, python_values, stored_value_of
-from watersmeet.errors import FunctionError
+from watersmeet.errors import FunctionError, is_others, traces_of
 
 PLAIN = "PythonUDF"
 """The function of a call that is one: the name of Spark's class."""
@@ -56,7 +56,7 @@ class PlainCall:
         """The value of each row, or the error."""
         outcomes = list(self._outcomes(arrays))
         values = [None if isinstance(outcome, EvaluationError) else outcome for outcome in outcomes]
-        errors = [outcome.message if isinstance(outcome, EvaluationError) else None for outcome in outcomes]
+        errors = [_with_place(outcome) if isinstance(outcome, EvaluationError) else None for outcome in outcomes]
         return self._pack(values, errors)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
@@ -90,6 +90,14 @@ class PlainCall:
     def _pack(self, values: list[Any], errors: list[str | None]) -> pa.Array:
         parts = [pa.array(values, self.kind), pa.array(errors, pa.string())]
         return pa.StructArray.from_arrays(parts, fields=list(self.type))
+
+
+def _with_place(failure: EvaluationError) -> str:
+    """The message, and the user's own line, which Spark would not tell."""
+    traces = () if failure.__cause__ is None else reversed([*traces_of(failure.__cause__)])
+    places = ((trace.tb_lineno, trace.tb_frame.f_code.co_filename) for trace in traces)
+    place = next((f" (line {line} of {file})" for line, file in places if not is_others(file)), "")
+    return f"{failure.message}{place}"
 
 
 def _rows(arrays: Sequence[pa.Array]) -> Iterator[tuple[Any, ...] | Exception]:

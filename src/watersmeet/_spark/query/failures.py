@@ -183,6 +183,7 @@ _BROKEN_FILE = (
 # why a function of the user's raised, and whose it is, as `Program` and `placed` say it
 _RAISED = (
     re.compile(r"EvaluationError: (?P<why>\[\w+\] [^\n]*? In a function behind [^\n]+?\.)(?=['\")\s]|\Z)"),
+    re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<why>[^\n]+? raises \w+: [^\n]+?)(?= SQLSTATE|$)", re.MULTILINE),
     re.compile(r"^(?:[\w.]+\.EvaluationError: )?(?P<why>[^\n]+\n\s*In a function of [^\n]+\.)\s*$", re.MULTILINE),
 )
 _FRAME = re.compile(
