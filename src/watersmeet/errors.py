@@ -87,10 +87,15 @@ def traces_of(error: BaseException) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
+def user_traces(error: BaseException) -> list[TracebackType]:
+    """Those of the frames that are of the user's own code."""
+    return [trace for trace in traces_of(error) if not is_others(trace.tb_frame.f_code.co_filename)]
+
+
 def on_own_lines(error: Raised) -> Raised:
     """The error with the user's own lines alone in its trace, and in that of its cause."""
-    own, frames = None, [trace for trace in traces_of(error) if not is_others(trace.tb_frame.f_code.co_filename)]
-    for trace in reversed(frames):
+    own = None
+    for trace in reversed(user_traces(error)):
         own = TracebackType(own, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     if error.__cause__ is not None:
         on_own_lines(error.__cause__)

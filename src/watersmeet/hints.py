@@ -408,7 +408,7 @@ def missing(owner: str, has: Sequence[str], name: str) -> AttributeError:
 
 
 _MOST_NAMES = 40
-"""As many names of a class are told."""
+"""The names of a class that an error lists, at most."""
 
 
 def public(kind: type) -> list[str]:
@@ -929,7 +929,7 @@ class StreamEnd:
 
 
 def refusing(*operators: str) -> Callable[[C], C]:
-    """A class of objects that have none of these operators, and answer for them."""
+    """A class decorator: objects answer with an error for these operators, which they do not have."""
 
     def refusal(operator: str) -> Callable[..., NoReturn]:
         with_operand = operator.replace("...", "{!r:.60}", 1) if operator[0] == "[" else f"{operator} with {{!r:.60}}"

@@ -357,7 +357,7 @@ class Construction:
         # a table is declared by its node
         if name in self._stores and not any(hasattr(one, "shape") for one in (declaration, self._stores[name])):
             subject = f"Two processors have stores of one name, {name!r}, and do not share one."
-            hint = "Give both the same object, once declared; or one of them another name."
+            hint = "Declare the store once and give both that object, or give one of them another name."
         raise TopologyError(subject, hint=hint)
 
     @property

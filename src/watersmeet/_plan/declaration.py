@@ -247,6 +247,11 @@ class JoinParams(Params):
     generation: str = field(metadata=FOLLOWS)
     suppress: tuple[bool, ...] = field(default=(False, False), metadata=FOLLOWS)
 
+    @property
+    def optional(self) -> tuple[bool, bool]:
+        """Of each side, whether its rows have results without a row of the other."""
+        return self.how != "inner", self.how == "outer"
+
 
 @dataclass(frozen=True)
 class Timing:

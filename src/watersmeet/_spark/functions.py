@@ -64,7 +64,7 @@ from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json import nullable
 from watersmeet.aggregates.declaration import AnyAggregate
-from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, is_others, traces_of
+from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, is_others, user_traces
 from watersmeet.functions import Function, belonging, is_plain, names_of, unwrap
 from watersmeet.hints import answered
 from watersmeet.io.databases import TableTarget
@@ -283,11 +283,8 @@ class SourcePlace:
 
 def place_of(error: BaseException) -> SourcePlace | None:
     """Where the user's own code raised an error, or called what did."""
-    last = None
-    for trace in traces_of(error):
-        if not is_others(trace.tb_frame.f_code.co_filename):
-            last = trace
-    return None if last is None else _place(last.tb_frame, last.tb_lasti, last.tb_lineno)
+    traces = user_traces(error)
+    return _place(traces[-1].tb_frame, traces[-1].tb_lasti, traces[-1].tb_lineno) if traces else None
 
 
 def place_of_function(function: Callable[..., Any]) -> SourcePlace | None:

@@ -451,7 +451,7 @@ def setting_texts(owner: str, settings: Mapping[Any, Any]) -> dict[str, str]:
     for name, value in settings.items():
         if not isinstance(name, str) or not isinstance(value, str | int | float):
             kind = "None" if value is None else f"a {type(value).__name__}"
-            hint = "A setting is a name with a text, a number, True or False; leave out what is to be as usual."
+            hint = "A setting is a name with a text, a number, True or False; leave out a setting to keep its default."
             raise ConfigError(f"{owner} takes no setting {name!r:.80}: {kind}.", hint=hint)
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in settings.items()}
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from watersmeet._engine.expressions.texts import constant
 from watersmeet._engine.expressions.tree import Call, EvaluationError, Kernel, LazyKernel, plain, shaped
 from watersmeet._engine.rows import NOT_OF, python_values, stored_value_of
-from watersmeet.errors import FunctionError, is_others, traces_of
+from watersmeet.errors import FunctionError, user_traces
 
 PLAIN = "PythonUDF"
 """The function of a call that is one: the name of Spark's class."""
@@ -94,9 +94,8 @@ class PlainCall:
 
 def _with_place(failure: EvaluationError) -> str:
     """The message, and the user's own line, which Spark would not tell."""
-    traces = () if failure.__cause__ is None else reversed([*traces_of(failure.__cause__)])
-    places = ((trace.tb_lineno, trace.tb_frame.f_code.co_filename) for trace in traces)
-    place = next((f" (line {line} of {file})" for line, file in places if not is_others(file)), "")
+    traces = [] if failure.__cause__ is None else user_traces(failure.__cause__)
+    place = f" (line {traces[-1].tb_lineno} of {traces[-1].tb_frame.f_code.co_filename})" if traces else ""
     return f"{failure.message}{place}"
 
 

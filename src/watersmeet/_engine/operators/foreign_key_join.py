@@ -731,8 +731,7 @@ def run_many_to_many(context: OperatorContext, inputs: Mapping[int, pa.Table], s
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
-    join_type = context.params(JoinParams).how
-    optional = join_type != "inner", join_type == "outer"
+    optional = context.params(JoinParams).optional
     messages = tuple(Rights(events, None, side) for side in (LEFT, RIGHT))
     answered = np.ones(len(events), dtype=np.bool_)
     rows = tuple(

@@ -519,6 +519,18 @@ def _rows(
 # one, by the key that is referred to, joins them.
 
 
+def _messages_of(shape: Shape) -> OperatorSide:
+    """The side by which rows come as messages that put them under what they refer to, or remove them."""
+    left_key = CarriedState("left_key", shape.key)
+    return OperatorSide(shape.value, (left_key,), marks=("verb",), ends=row_ends(null_key=False), looked_up=False)
+
+
+def _subscriptions(name: str, key: Any, shape: Shape) -> TableSchema:
+    """The table of rows by what they refer to, of this type, and their own key."""
+    columns = (("key", key), ("left_key", shape.key), ("value", shape.value), STAMP)
+    return TableSchema(name, columns, identity=("key", "left_key"))
+
+
 @dataclass(frozen=True)
 class ReferenceNode(JoinNode):
     """Base of the joins by a foreign key: rows of one input refer to rows of the other.
@@ -592,15 +604,8 @@ class ReferenceNode(JoinNode):
 
     def reads(self, plan: Plan) -> Reads:
         referring, referred = plan.shape(self, self.referring_side), plan.shape(self, self.referred_side)
-        messages = OperatorSide(
-            referring.value,
-            (CarriedState("left_key", referring.key),),
-            marks=("verb",),
-            ends=row_ends(null_key=False),
-            looked_up=False,
-        )
         rows = OperatorSide(referred.value, stored_ts=True, ends=self.table_ends)
-        return Reads(referred.key, (messages, rows))
+        return Reads(referred.key, (_messages_of(referring), rows))
 
     def meets(self, plan: Plan) -> bool:
         return plan.meet_in_step(self.referring, self.referred)
@@ -612,10 +617,9 @@ class ReferenceNode(JoinNode):
         """The rows that refer, by both keys, and those that are referred to."""
         referring, referred = plan.shape(self, self.referring_side), plan.shape(self, self.referred_side)
         name = plan.store_name(self, self.referred_side, f"{self.name}.referred")
-        subscriptions = (("key", referred.key), ("left_key", referring.key), ("value", referring.value), STAMP)
         rows = (("key", referred.key), ("value", referred.value), STAMP)
         return (
-            TableSchema(f"{self.name}.subscriptions", subscriptions, identity=("key", "left_key")),
+            _subscriptions(f"{self.name}.subscriptions", referred.key, referring),
             TableSchema(name, rows, copies=self.referred),
         )
 
@@ -741,10 +745,6 @@ class ManyToManyNode(JoinNode):
     def needs_old(self) -> tuple[str, ...]:
         return self.inputs
 
-    def standing(self, side: int) -> bool:
-        """Whether each row of a side has a result, with or without a row of the other."""
-        return self.how == "outer" or (self.how == "left" and side == 0)
-
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         left, right = above
         operands = (("key", self.shape.key), ("left", left.value), ("right", right.value))
@@ -758,36 +758,15 @@ class ManyToManyNode(JoinNode):
         return None
 
     def reads(self, plan: Plan) -> Reads:
-        sides = (
-            OperatorSide(
-                plan.shape(self, side).value,
-                (CarriedState("left_key", plan.shape(self, side).key),),
-                marks=("verb",),
-                ends=row_ends(null_key=False),
-                looked_up=False,
-            )
-            for side in (0, 1)
-        )
-        return Reads(self.by, tuple(sides))
+        return Reads(self.by, tuple(_messages_of(plan.shape(self, side)) for side in (0, 1)))
 
     def params(self, plan: Plan) -> JoinParams:
         return JoinParams(self.how, self.generation.value)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The rows of both tables, by the value that is compared and their own key."""
-        return tuple(
-            TableSchema(
-                f"{self.name}.{name}",
-                (
-                    ("key", self.by),
-                    ("left_key", plan.shape(self, side).key),
-                    ("value", plan.shape(self, side).value),
-                    STAMP,
-                ),
-                identity=("key", "left_key"),
-            )
-            for side, name in enumerate(("left", "right"))
-        )
+        names = (f"{self.name}.left", f"{self.name}.right")
+        return tuple(_subscriptions(name, self.by, plan.shape(self, side)) for side, name in enumerate(names))
 
     def lookups_see_results(self, plan: Plan) -> bool:
         return True
@@ -808,13 +787,14 @@ class ManyToManySend(OperatorDeclaration):
 
     def reads(self, plan: Plan) -> Reads:
         node, shape = self.node, plan.shape(self.node, self.target_side)
-        reason = None if node.standing(self.target_side) else NULL_FOREIGN_KEY
+        reason = None if self.params(plan).how == "left" else NULL_FOREIGN_KEY
         function = (node.left_value, node.right_value)[self.target_side]
         value = CarriedState("foreign_key", node.by, function, null_reason=reason)
         return Reads(shape.key, (OperatorSide(shape.value, (value,), ends=row_ends(silent=True, late=True)),))
 
     def params(self, plan: Plan) -> JoinParams:
-        return JoinParams("left" if self.node.standing(self.target_side) else "inner", self.node.generation.value)
+        is_optional = self.node.params(plan).optional[self.target_side]
+        return JoinParams("left" if is_optional else "inner", self.node.generation.value)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         columns = (("key", plan.shape(self.node, self.target_side).key), ("foreign_key", self.node.by))

@@ -360,9 +360,8 @@ class HadoopFiles(Folder):
 @lru_cache(maxsize=1)
 def defaults_to_this_machine(spark: SparkSession) -> bool:
     """Whether a path without a scheme is one of this machine."""
-    inner: Any = spark
-    settings = inner._jsparkSession.sessionState().newHadoopConf()
-    return str(inner._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme()) == "file"
+    files = HadoopFiles(spark, "/")
+    return str(files._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(files._settings).getScheme()) == "file"
 
 
 def _fill(out: Any, text: str) -> None:

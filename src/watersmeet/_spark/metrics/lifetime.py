@@ -94,7 +94,7 @@ class BatchReports:
             reports[batch, *place[1:]] = reports.pop(place)
 
     def counts(self, batch: int | None) -> Counts:
-        """All that was counted in a batch; None: outside of any."""
+        """The counts of a batch; None: those outside of any batch."""
         total = Counts()
         for report in self._of(batch):
             total.add(report.counts)
