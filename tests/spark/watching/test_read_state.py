@@ -174,7 +174,7 @@ def test_an_older_batch_is_read_as_it_was(spark: SparkSession, ran: Ran) -> None
     for batch in (0, 1):
         for name in ("joined", "named"):
             assert rows_of(wm.read_state(spark, str(ran.checkpoint), name, batch=batch)) == ran.expected[batch][name]
-    with pytest.raises(ConfigError, match=r"batch=99\nHint: .* 0 to \d+"):
+    with pytest.raises(ConfigError, match=r"batch=99.*\nHint: .* 0 to \d+"):
         wm.read_state(spark, ran.checkpoint, "joined", batch=99)
 
 
@@ -210,7 +210,7 @@ def test_the_stores_of_a_checkpoint_are_listed_with_rows_bytes_and_columns(spark
 def test_a_store_that_is_not_there_is_answered_with_those_that_are(
     spark: SparkSession, ran: Ran, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"'gone'\nHint: Stores: {', '.join(STORES)}\."):
+    with pytest.raises(ConfigError, match=rf"'gone'.*\nHint: Stores: {', '.join(STORES)}\."):
         wm.read_state(spark, ran.checkpoint, "gone")
     with pytest.raises(ConfigError, match="No topology of watersmeet"):
         wm.stores(spark, tmp_path)
