@@ -21,8 +21,8 @@ SUBJECTS = {
 """Folders, and the headings of the page."""
 BEGINNING = """# Gallery
 
-{n} small programs. Each file has a function `topology`, the records that go in (`INPUTS`), and those that come out
-(`EXPECTED`). In italics: the tutorial of Confluent's (by its title) or the example to which it corresponds.
+{n} small programs: those of Kafka's and Confluent's tutorials and books, and others. Each file names its tutorial,
+and has a function `topology`, the records that go in (`INPUTS`), and those that come out (`EXPECTED`).
 
 ```
 python -m examples.gallery                          # lists the programs
@@ -46,13 +46,8 @@ def written() -> str:
 
 def _row(name: str) -> str:
     of, file = programs.program(name), name.replace(".", "/")
-    source = re.sub(
-        r"Confluent's (tutorials? )?|[Tt]he tutorial |How to | \([^()]*\)|, (with|where|as in|without) .*|\.$",
-        "",
-        programs.source(of).split("; ")[0],
-    )
     title = re.split("[:;] ", programs.title(of))[0].rstrip(".")
-    return f"* [{name.split('.')[1]}](../examples/gallery/{file}.py): {title}. *{source}*"
+    return f"* [{name.split('.')[1]}](../examples/gallery/{file}.py): {title}."
 
 
 if __name__ == "__main__":

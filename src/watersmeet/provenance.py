@@ -6,8 +6,9 @@ They stay columns, as the tasks have written them: only the few that an answer i
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -32,7 +33,8 @@ from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.pattern_topics import KnownTopics
-from watersmeet._spark.checkpoint.record import started_in
+from watersmeet._spark.checkpoint.record import Checkpoint, started_in
+from watersmeet._spark.dataflow.level import LevelProcessor
 from watersmeet._spark.journal import Journal
 from watersmeet._spark.session import check_session
 from watersmeet._spark.stores.read import read_state
@@ -408,23 +410,36 @@ class AskedRow:
         """Type of the table's keys."""
         return dict(self.table.schema.columns)["key"]
 
-    def of(self, run: LocalRun, case: int) -> TableRow:
-        """The row as a run has left it."""
-        return tuple((entry.times, entry.value) for entry in run.entries(self.table, case, self.order))
+    def of(self, run: LocalRun, cases: int = 1) -> list[TableRow]:
+        """The row as a run has left it in each of its cases."""
+        by_case = run.entries(self.table, range(cases), self.order)
+        return [tuple((entry.times, entry.value) for entry in entries) for entries in by_case]
 
 
-def rows_of(topology: Local, target: AskedRow, cases: Sequence[Sequence[Piped]]) -> list[TableRow]:
-    """The row in each of several histories."""
-    rows: list[TableRow] = []
+@dataclass(frozen=True)
+class Outcome:
+    """What a history leaves: the row, and what ended at operators, by (operator, reason)."""
+
+    row: TableRow
+    drops: Counter[tuple[str, str]]
+
+
+def outcomes_of(topology: Local, target: AskedRow, frame: pa.Table, cases: Sequence[Int64s]) -> Iterator[Outcome]:
+    """The outcome of each of several histories.
+
+    Parameters
+    ----------
+    frame : records as a replay takes them, in order.
+    cases : of each history the numbers of its records.
+    """
     for batch in _batch_cases(cases):
-        run = QuietRun(topology)
-        run.run(batch)
-        rows += [target.of(run, case) for case in range(len(batch))]
-    return rows
+        run = CasesRun(topology)
+        run.take(frame, batch)
+        yield from (Outcome(row, run.drops_by_case[case]) for case, row in enumerate(target.of(run, len(batch))))
 
 
-def _batch_cases(cases: Sequence[Sequence[Piped]]) -> Iterator[list[Sequence[Piped]]]:
-    batch: list[Sequence[Piped]] = []
+def _batch_cases(cases: Sequence[Int64s]) -> Iterator[list[Int64s]]:
+    batch: list[Int64s] = []
     for case in cases:
         if batch and sum(map(len, batch)) + len(case) > _CASE_ROWS:
             yield batch
@@ -432,11 +447,6 @@ def _batch_cases(cases: Sequence[Sequence[Piped]]) -> Iterator[list[Sequence[Pip
         batch.append(case)
     if batch:
         yield batch
-
-
-def in_steps(records: Sequence[Piped]) -> list[Piped]:
-    """Records of a history as one of its own."""
-    return [replace(piped, step=step) for step, piped in enumerate(records)]
 
 
 @dataclass(frozen=True)
@@ -476,6 +486,34 @@ class QuietRun(LocalRun):
         yield from ()
 
 
+class CasesRun(QuietRun):
+    """A run of several histories at once, all of some records.
+
+    Attributes
+    ----------
+    drops_by_case : what ended at operators, by the number of the history.
+    """
+
+    def __init__(self, topology: Local) -> None:
+        super().__init__(topology)
+        self.drops_by_case: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+
+    def take(self, frame: pa.Table, cases: Sequence[Int64s]) -> None:
+        """Run the histories; see `outcomes_of`."""
+        lengths = [len(case) for case in cases]
+        rows = frame.take(pa.array(np.concatenate(cases)))
+        number = pa.array(np.repeat(np.arange(len(cases)), lengths))
+        rows = rows.set_column(rows.schema.get_field_index("case"), "case", number)
+        if len(rows):
+            self._advance(partial(self._packed, rows), lengths)
+        self._ran = lengths
+
+    def _rows_of(self, level: LevelProcessor, label: int, blobs: Sequence[tuple[int, bytes]]) -> Iterator[WireRow]:
+        labels, previous = self.topology.pack.common.labels, Counter(level.counts.drops)
+        yield from super()._rows_of(level, label, blobs)
+        self.drops_by_case[labels.place(label)[1] // labels.shards].update(level.counts.drops - previous)
+
+
 class WatchedRun(QuietRun):
     """A run of one history that notes which rows each operator gets."""
 
@@ -495,7 +533,7 @@ class WatchedRun(QuietRun):
         drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
         wire = self.topology.pack.packed(frame, Clock(), drops, Counts())
         for label, blobs in by_label(list(wire)).items():
-            self._arrives(label, blobs)
+            self._note(label, blobs)
 
     def arrivals(self, operator: int) -> Arrivals:
         """The rows of an operator."""
@@ -506,7 +544,11 @@ class WatchedRun(QuietRun):
         kinds = frozenset().union(*(batch.kinds for batch in batches))
         return Arrivals(np.concatenate([batch.steps for batch in batches]), keys, kinds)
 
-    def _arrives(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
+    def _rows_of(self, level: LevelProcessor, label: int, blobs: Sequence[tuple[int, bytes]]) -> Iterator[WireRow]:
+        self._note(label, blobs)
+        return super()._rows_of(level, label, blobs)
+
+    def _note(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
         target = self.topology.pack.common.labels.place(label)[0]
         for port, content in blobs:
             if port in self._edges:
@@ -609,20 +651,24 @@ def causes_of(topology: Local, target: AskedRow, history: History, steps: Int64s
     replayed = np.arange(len(history)) if steps is None else np.union1d(steps, movers.before(steps))
     run = WatchedRun(topology)
     run.take(history.frame(replayed))
-    row, operator = target.of(run, 0), target.table.context.operator
+    (row,), operator = target.of(run), target.table.context.operator
     reaching = _Reaching(topology, run, target)
     came, related = reaching.by_its_key(operator), reaching.through(operator, by_key=True)
     related_steps = np.array(sorted(related), dtype=np.int64)
     tried = np.union1d(related_steps, movers.before(related_steps))
-    records = history.records(tried.tolist())
-    if rows_of(topology, target, [_history(records)]) != [row]:
+    frame = history.frame(tried)
+    (all_tried,) = outcomes_of(topology, target, frame, [np.arange(len(tried))])
+    if all_tried.row != row:
         # something has come by another way than keys say
-        records, related = history.records(replayed.tolist()), frozenset(replayed.tolist())
+        tried, frame, related = replayed, history.frame(replayed), frozenset(replayed.tolist())
+    records = history.records(tried.tolist())
     if len(records) > MOST_TRIED:
         return Explanation(
             row, tuple(Cause(entry.record, "may") for entry in records), one_by_one=False, tried=len(records)
         )
-    needed, effects = _needed(topology, target, records, row), _step_by_step(topology, target, records)
+    without, first = _outcomes_by_record(topology, target, frame)
+    needed = [outcome.row != row for outcome in without]
+    effects = _step_by_step(topology, frame, first, records)
     causes = (
         _cause(entry, step, needs, entry.piped.step in related)
         for entry, needs, step in zip(records, needed, effects, strict=True)
@@ -665,10 +711,6 @@ class _Movers:
         return np.unique(movers[movers >= 0])
 
 
-def _history(records: Sequence[JournaledRecord]) -> list[Piped]:
-    return in_steps([entry.piped for entry in records])
-
-
 @dataclass(frozen=True)
 class _Reaching:
     """The ways of records to a row, as a run has shown them."""
@@ -705,10 +747,12 @@ class _Reaching:
         return ((edge, above) for edge, above in edges if above is not None)
 
 
-def _needed(topology: Local, target: AskedRow, records: Sequence[JournaledRecord], row: TableRow) -> list[bool]:
-    """Of each record whether the row would be another one without it."""
-    cases = [_history([*records[:at], *records[at + 1 :]]) for at in range(len(records))]
-    return [without != row for without in rows_of(topology, target, cases)]
+def _outcomes_by_record(topology: Local, target: AskedRow, frame: pa.Table) -> tuple[list[Outcome], list[Outcome]]:
+    """Of each record the outcome of the history without it, and of the history up to it."""
+    steps = np.arange(len(frame))
+    cases = [*(np.delete(steps, step) for step in steps), *(steps[:end] for end in steps + 1)]
+    outcomes = list(outcomes_of(topology, target, frame, cases))
+    return outcomes[: len(steps)], outcomes[len(steps) :]
 
 
 @dataclass(frozen=True)
@@ -727,22 +771,35 @@ class _Step:
     next: InputRecord | None = None
 
 
-def _step_by_step(topology: Local, target: AskedRow, records: Sequence[JournaledRecord]) -> list[_Step]:
-    """The effect of each record."""
-    run, history = QuietRun(topology), _history(records)
-    previous: TableRow = ()
-    dropped, steps = dict(run.drops), list[_Step]()
-    for end in range(1, len(history) + 1):
-        run.run([history[:end]])
-        row = target.of(run, 0)
-        drops = tuple(reason for reason, count in run.drops.items() if count > dropped.get(reason, 0))
-        steps.append(_Step(row != previous, drops))
-        previous, dropped = row, dict(run.drops)
+def _step_by_step(
+    topology: Local, frame: pa.Table, outcomes: Sequence[Outcome], records: Sequence[JournaledRecord]
+) -> list[_Step]:
+    """The effect of each record, by the outcomes of the history up to it."""
+    previous, steps, order = Outcome((), Counter()), list[_Step](), dict[tuple[str, str], None]()
+    for outcome, at_source in zip(outcomes, _drops_at_sources(topology, frame), strict=True):
+        ended = at_source + (outcome.drops - previous.drops)
+        order |= dict.fromkeys(ended)
+        steps.append(_Step(outcome.row != previous.row, tuple(reason for reason in order if reason in ended)))
+        previous = outcome
     later: InputRecord | None = None
     for at in reversed(range(len(steps))):
         steps[at] = replace(steps[at], next=later)
         later = records[at].record if steps[at].changed else later
     return steps
+
+
+def _drops_at_sources(topology: Local, frame: pa.Table) -> list[Counter[tuple[str, str]]]:
+    """What ended of each record before the first operator, by (node, reason)."""
+    none = [Counter[tuple[str, str]]() for _ in range(len(frame))]
+    if not _dropped_at_sources(topology, frame):
+        return none
+    return [_dropped_at_sources(topology, frame.slice(step, 1)) for step in range(len(frame))]
+
+
+def _dropped_at_sources(topology: Local, frame: pa.Table) -> Counter[tuple[str, str]]:
+    drops = DeadLetterWriter(topology.pack.common.dead_letters)
+    deque(topology.pack.packed(frame, Clock(), drops, Counts()), maxlen=0)
+    return Counter(drops)
 
 
 def _cause(entry: JournaledRecord, step: _Step, needed: bool, related: bool) -> Cause:
@@ -1105,9 +1162,42 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
     if not start.facts.topology.startswith(explain(written)):
         raise ConfigError("The checkpoint belongs to another topology.", given=checkpoint, hint=_HINT)
     journal = Journal.of(start.place)
-    # of the same batch, while the query runs; an unknown table and a key of another type end here
-    frame = read_state(spark, checkpoint, table, batch=journal.committed, keys=[key])
-    state_rows = frame.collect()
+    # Spark reads the row of the same batch, while the query runs, beside the replay
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(_stored_row, spark, checkpoint, table, journal.committed, key)
+        try:
+            store, row, history, ready = _asked(spark, start, journal, physical, table, key)
+            steps = selected(ready, row, history)
+            explanation = causes_of(ready, row, history, steps)
+        finally:
+            # an unknown table and a key of another type are told by Spark's reader, before what the replay says
+            schema, rows = reading.result()
+    if steps is not None and not _is_same(explanation, rows):
+        explanation = causes_of(ready, row, history)
+    first = journal.batches[0]
+    notes = tuple(_notes(journal, explanation, rows))
+    answer = (table, key, journal.committed, rows, explanation.causes, first.number, first.ended_ms, notes)
+    return Why(*answer, schema, physical.plan, store.context.operator.node)
+
+
+def _stored_row(
+    spark: SparkSession, checkpoint: str, table: str, batch: int, key: Any
+) -> tuple[StructType, tuple[dict[str, Any], ...]]:
+    """What a table has of a key, less the key, and the table's columns."""
+    frame = read_state(spark, checkpoint, table, batch=batch, keys=[key])
+    rows = (row.asDict() for row in frame.collect())
+    return frame.schema, tuple({name: value for name, value in row.items() if name != "key"} for row in rows)
+
+
+def _asked(
+    spark: SparkSession, start: Checkpoint, journal: Journal, physical: Physical, table: str, key: Any
+) -> tuple[StoredTable, AskedRow, JournaledRows, Local]:
+    """The table, its row that is asked for, the records of the journal, and what they run through.
+
+    Raises
+    ------
+    ConfigError : the topology cannot be replayed, or the table not be explained.
+    """
     ready = replayable(spark, physical)
     if table not in ready.stores:
         raise ConfigError(
@@ -1117,16 +1207,7 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
     store = ready.stores[table]
     topics = KnownTopics.read(start).topics if physical.plan.patterns else {}
     history = in_sequence(journal, ready, inlets_of(physical.plan, topics))
-    rows = tuple({name: row[name] for name in row.asDict() if name != "key"} for row in state_rows)
-    row = AskedRow(store, store.order_of(key))
-    steps = selected(ready, row, history)
-    explanation = causes_of(ready, row, history, steps)
-    if steps is not None and not _is_same(explanation, rows):
-        explanation = causes_of(ready, row, history)
-    first = journal.batches[0]
-    notes = tuple(_notes(journal, explanation, rows))
-    answer = (table, key, journal.committed, rows, explanation.causes, first.number, first.ended_ms, notes)
-    return Why(*answer, frame.schema, physical.plan, store.context.operator.node)
+    return store, AskedRow(store, store.order_of(key)), history, ready
 
 
 def replayable(spark: SparkSession, physical: Physical) -> Local:

@@ -130,6 +130,32 @@ def middle_ms(bucket: int) -> float:
     return 0.0 if bucket == 0 else float(2.0 ** ((bucket - 0.5) / _STEPS))
 
 
+@dataclass(frozen=True)
+class AgeLimits:
+    """The times between which a record waits for its batch, in ms since 1970.
+
+    Kafka tells consumers when the broker appended a record only where that is its timestamp. A record from before the
+    query's start has waited for the start, or is history that is read again: its age would say nothing of the query.
+    So it counts from when its batch began to read.
+
+    Parameters
+    ----------
+    live_ms : when the query was started.
+    begun_ms : when the batch began.
+    """
+
+    live_ms: int
+    begun_ms: int
+
+    def ages(self, ts: Int64s) -> Int64s:
+        """How long records have waited, by their timestamps.
+
+        >>> AgeLimits(1_000, 5_000).ages(np.array([10, 4_000])).tolist()
+        [0, 1000]
+        """
+        return np.where(ts < self.live_ms, 0, self.begun_ms - ts)
+
+
 CONSUMED, PRODUCED = "consumed", "produced"
 """Records of a source; of a sink."""
 PROCESSED, FORWARDED = "processed", "forwarded"
@@ -308,7 +334,7 @@ def note_absent(reports: Iterable[tuple[Deserializer, Report]], roots: Mapping[i
 
 
 def count_source(
-    frame: pa.Table, roots: Mapping[int, str], letters: Mapping[int, str], begun_ms: int | None, counts: Counts
+    frame: pa.Table, roots: Mapping[int, str], letters: Mapping[int, str], limits: AgeLimits | None, counts: Counts
 ) -> None:
     """Count the rows that a source stage has read, and note their times.
 
@@ -317,12 +343,12 @@ def count_source(
     frame : its rows, stamped.
     roots : name of each source, by its number; none where the rows are an operator's.
     letters : of those that are dead letters the name of the source that has read them, which no longer has them.
-    begun_ms : when the batch began, ms since 1970; None: nobody says it.
+    limits : the times between which records wait for the batch; None: nobody says them.
     """
     if not roots or not len(frame):
         return
-    if begun_ms is not None:
-        counts.note_largest(Measure(BEGUN), begun_ms)
+    if limits is not None:
+        counts.note_largest(Measure(BEGUN), limits.begun_ms)
     root, order_ts, ts = ints(frame, "srcpart") >> PARTITION_BITS, ints(frame, "order_ts"), ints(frame, "ts")
     for number, name in roots.items():
         counts.sums[Measure(CONSUMED, letters.get(number, name))] += int((root == number).sum())
@@ -333,5 +359,5 @@ def count_source(
         counts.note_largest(Measure(STREAM_TIME, name), int(order_ts[timed].max()))
         counts.note_largest(Measure(LATENESS, name), int(delays.max()))
         counts.sums[Measure(LATE, name)] += int(delays.sum())
-        for bucket, count in buckets_of(begun_ms - ts[timed]).items() if begun_ms is not None else ():
+        for bucket, count in buckets_of(limits.ages(ts[timed])).items() if limits is not None else ():
             counts.sums[Measure(AGE, name, str(bucket))] += count

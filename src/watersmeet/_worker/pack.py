@@ -45,7 +45,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._plan.reasons import INVALID_TIMESTAMP, NEGATIVE_TIMESTAMP
 from watersmeet._worker import process
-from watersmeet._worker.counts import Counts, count_source, note_absent
+from watersmeet._worker.counts import AgeLimits, Counts, count_source, note_absent
 from watersmeet._worker.ended_rows import (
     DeadLetterWriter,
     OnError,
@@ -360,7 +360,9 @@ class Pack:
         )
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.counts))
         if self.sources:
-            count_source(frame, self.stage.roots, self.stage.dead_letters, BatchRequest.of_task().begun_ms, counts)
+            request = BatchRequest.of_task()
+            since = None if request.begun_ms is None else AgeLimits(request.live_ms, request.begun_ms)
+            count_source(frame, self.stage.roots, self.stage.dead_letters, since, counts)
         routed = self.common.measures.produced(routed, counts)
         yield from counting_bytes(wire_rows(routed, self.common.labels), counts)
         yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.counts), self.common.labels)

@@ -33,6 +33,7 @@ class BatchRequest:
 
     batch: int = -1  # its number; -1: it is no query's
     begun_ms: int | None = None  # when it began, in ms since 1970
+    live_ms: int = 0  # when the query was started: older records waited for the query, or are read again
     absent: bool = False  # whether tasks report the columns of formats that no record has
     topics: Mapping[int, Sequence[str]] | None = None  # of patterns, by the number of the source: others may join
     served: Mapping[str, Sequence[int]] = field(default_factory=dict)  # labels by table, whose changes are to come back

@@ -285,7 +285,7 @@ class TopologyTestDriver:
         def read() -> list[Entry]:
             self._check_open()
             self._all_results()
-            return run.entries(store, list(self._cases).index(case)) if case in self._cases else []
+            return run.entries(store, [list(self._cases).index(case)])[0] if case in self._cases else []
 
         if store.of_entries:
             return entries_of(store, read)

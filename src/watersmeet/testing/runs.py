@@ -491,12 +491,12 @@ class LocalRun:
                     clock_batches(operator.id, physical.time_port(operator), self._wall, shards, piped=True), labels
                 )
 
-    def entries(self, store: StoredTable, case: int, only: bytes | None = None) -> list[Entry]:
-        """The rows of a store, as the last run has left them; see `StoredTable.entries`."""
+    def entries(self, store: StoredTable, cases: Iterable[int], only: bytes | None = None) -> list[list[Entry]]:
+        """The rows of a store in each of some cases, as the last run has left them; see `StoredTable.entries`."""
         labels = self.topology.pack.common.labels
         target = self.topology.physical.host(store.context.operator.id)
-        shards = range(case * labels.shards, (case + 1) * labels.shards)
-        return store.entries((self._state(labels.label(target, shard)) for shard in shards), only)
+        shards = [range(case * labels.shards, (case + 1) * labels.shards) for case in cases]
+        return store.entries([[self._state(labels.label(target, shard)) for shard in each] for each in shards], only)
 
     def _restore(self, snapshots: dict[int, StoreSnapshot]) -> None:
         self.stores = defaultdict(MemoryChunkStore, {label: self.stores[label] for label in snapshots})
@@ -515,14 +515,14 @@ class LocalRun:
             rows: list[WireRow] = []
             level.begin_task()
             for label, blobs in by_label(wire).items():
-                self._arrives(label, blobs)
-                rows += level.ran(label, iter(blobs), partial(self._state, label))
+                rows += self._rows_of(level, label, blobs)
             drops.update(level.counts.drops)
             wire = rows
         return dict(self._collected(wire))
 
-    def _arrives(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
-        """Called with the blobs of a label before its operator runs."""
+    def _rows_of(self, level: LevelProcessor, label: int, blobs: Sequence[tuple[int, bytes]]) -> Iterator[WireRow]:
+        """The results of a label's operator."""
+        yield from level.ran(label, iter(blobs), partial(self._state, label))
 
     def _state(self, label: int) -> State:
         return State(self.stores[label], None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
@@ -130,37 +131,44 @@ class StoredTable:
         reached = (reach for state in states for reach in state.get_scalar(REACH, [{}])[-1].values())
         return max(reached, default=0) - params.history_ms
 
-    def entries(self, states: Iterable[State], only: bytes | None = None) -> list[Entry]:
-        """The rows of all shards, in order.
+    def entries(self, cases: Sequence[Iterable[State]], only: bytes | None = None) -> list[list[Entry]]:
+        """The rows of each of several cases, in order.
 
         Parameters
         ----------
+        cases : of each the states of its shards.
         only : the bytes of a key; None: the rows of all keys.
         """
-        shards = list(states)[: 1 if self.schema.everywhere else None]
-        rows = [lasting(state, part) for state in shards for part in state.table(self.schema).scan()]
-        known_from = self._known_from(shards)
-        if not rows:
-            return []
-        table = stacked(rows).combine_chunks()
+        shards = [list(states)[: 1 if self.schema.everywhere else None] for states in cases]
+        pairs = [(case, state) for case, states in enumerate(shards) for state in states]
+        parts = [(case, lasting(state, part)) for case, state in pairs for part in state.table(self.schema).scan()]
+        entries: list[list[Entry]] = [[] for _ in shards]
+        if not parts:
+            return entries
+        table = stacked([part for _, part in parts]).combine_chunks()
+        orders = encode_keys(table.column("key")).cast(pa.binary())
+        numbers = np.repeat([case for case, _ in parts], [len(part) for _, part in parts])
         if only is not None:
-            table = table.filter(pc.equal(encode_keys(table.column("key")).cast(pa.binary()), only)).combine_chunks()
-            if not len(table):
-                return []
+            mask = pc.equal(orders, only)
+            table, orders, numbers = (
+                table.filter(mask).combine_chunks(),
+                orders.filter(mask),
+                numbers[mask.to_numpy(False)],
+            )
+        if not len(table):
+            return entries
         values, params = table.column("value"), self.context.operator.params
         if isinstance(params, AggregateParams):
             values = fold_of(params.fold).finish(values.combine_chunks())
-        pairs = python_rows(
+        rows = python_rows(
             pa.table({"key": table.column("key"), "value": values}),
             (("key", self.key), ("value", spark_type(values.type))),
         )
-        order = encode_keys(table.column("key")).to_pylist()
-        times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(pairs)
-        entries = (
-            Entry((at, *when), key, when, value, known_from)
-            for at, when, (key, value) in zip(order, times, pairs, strict=True)
-        )
-        return sorted(entries, key=lambda entry: entry.order)
+        times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(rows)
+        known_from = [self._known_from(states) for states in shards]
+        for case, at, when, (key, value) in zip(numbers.tolist(), orders.to_pylist(), times, rows, strict=True):
+            entries[case].append(Entry((at, *when), key, when, value, known_from[case]))
+        return [sorted(of_case, key=lambda entry: entry.order) for of_case in entries]
 
     def order_of(self, key: Any) -> bytes:
         """The bytes of a key that was given.

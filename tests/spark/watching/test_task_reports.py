@@ -80,12 +80,12 @@ def test_two_queries_report_apart(spark: SparkSession, reports: BatchReports) ->
 
 
 def test_a_request_reaches_the_tasks_as_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = BatchRequest(7, 1_000, True, {2: ["a", "b"]}, {"t": [4, 5]}, "/journal/7")
+    made = BatchRequest(7, 1_000, 500, True, {2: ["a", "b"]}, {"t": [4, 5]}, "/journal/7")
     properties: dict[str, Any] = {task_reports.PROPERTY: made.to_json()}
     monkeypatch.setattr(task_reports, "job_property", properties.get)
     task = BatchRequest.of_task()
-    assert (task.batch, task.begun_ms, task.absent, task.served, task.journal) == (
-        (7, 1_000, True, {"t": [4, 5]}, "/journal/7")
+    assert (task.batch, task.begun_ms, task.live_ms, task.absent, task.served, task.journal) == (
+        (7, 1_000, 500, True, {"t": [4, 5]}, "/journal/7")
     )
     task.take_topics()
     assert task_reports.TOPICS.get() == {2: ["a", "b"]}

@@ -200,7 +200,7 @@ def _text(address: Address) -> str:
 _ENDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0)
 """Of the histogram's buckets, in seconds."""
 _TEXT = {
-    "latency": "From a record's timestamp to when all outputs had its batch.",
+    "latency": "To when all outputs had its batch, from a record's timestamp, or its read if older than the start.",
     "latency_of_batch": "The same of the records of the last batch: half of them, and 99 percent, took at most this.",
     "writes": "Seconds of the last batch for Kafka's longest transaction, the state of all tasks, and Spark's logs.",
     "takeovers": "How often a task of the last batch took a transactional id of Kafka over from another worker.",

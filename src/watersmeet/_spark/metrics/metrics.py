@@ -41,7 +41,10 @@ class HotKey:
 
 @dataclass(frozen=True)
 class LatencyMetrics:
-    """Times between a record's timestamp and the moment when all outputs had its batch."""
+    """Times from a record's timestamp to the moment when all outputs had its batch.
+
+    A record that is older than the query's start counts from when its batch began to read.
+    """
 
     # number of records by bucket, to 9 percent: an eighth of a doubling of milliseconds each
     buckets: Mapping[int, int] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class BatchMetrics:
     # how long its parts took, by Spark's names for them: triggerExecution is all of it, addBatch the running and
     # writing, latestOffset the question how far the sources reach
     seconds: Mapping[str, float]
-    # of the records of each source, from their timestamps to the outputs
+    # of the records of each source, from their timestamps, or the read of older ones, to the outputs
     latency: Mapping[str, LatencyMetrics] = field(default_factory=dict)
     # seconds of writing: `offsets` and `commits`, Spark's logs; `state`, the commits of all tasks together;
     # `transactions`, the longest of Kafka's transactions, where there was one

@@ -42,6 +42,7 @@ class StopBarrier:
         self.transactions: dict[int, float] = {}
         self.takeovers: dict[int, int] = {}
         self._stop: Callable[[], None] | None = None
+        self._start_ms = time.time_ns() // 1_000_000
         self._batch_start: float | None = None
 
     @property
@@ -53,7 +54,7 @@ class StopBarrier:
     def before_batch(self, batch: int) -> BatchRequest:
         """Begin a batch; what is asked of its tasks. The function that writes the batch calls it."""
         self._batch_start = time.monotonic()
-        request = BatchRequest(batch, begun_ms=time.time_ns() // 1_000_000)
+        request = BatchRequest(batch, begun_ms=time.time_ns() // 1_000_000, live_ms=self._start_ms)
         self.before(request)
         return request
 

@@ -98,7 +98,7 @@ export class Numbers {
       Object.entries(status.consumed).map(([name, records]) => [
         name, count(records), orDash(status.stream_time_lag_ms[name], (ms) => seconds(ms / 1000)),
       ]));
-    fill(this.#at("ages"), "Age at output, from the record's timestamp", ["source", "p50", "p99"],
+    fill(this.#at("ages"), "From record to outputs (older than the query: from its read)", ["source", "p50", "p99"],
       Object.entries(latency).map(([name, { p50, p99 }]) => [name, orDash(p50, seconds), orDash(p99, seconds)]));
     const lag = Object.entries(status.lag).flatMap(([topic, parts]) =>
       Object.entries(parts).map(([part, records]) => [`${topic}, partition ${part}`, count(records)]));
