@@ -41,6 +41,13 @@ here within
 """,
     )
 )
+# in `name.part`: objects that users have, settings, classes of Spark and Kafka Streams, the package itself
+ELSEWHERE = frozenset(
+    """
+wm watersmeet _engine query spark builder context value batch name json connect asyncio pyspark fetchOffset
+DataType StatefulProcessor Windowed
+""".split()
+)
 ROW_BY_ROW = frozenset({"to_pylist", "to_pydict", "tolist"})
 # Put together from pieces, so that this file does not break the rule that it checks.
 HOSTS = tuple(
@@ -262,6 +269,39 @@ def _base(base: ast.expr) -> str:
     return getattr(base, "id", "")
 
 
+def names_that_lead_to_nothing(source: str, modules: dict[str, set[str]]) -> list[str]:
+    """Of `module.name` in comments and docstrings those that no module or class of the package has.
+
+    Parameters
+    ----------
+    modules : the names in each module and class, and in modules of one name together.
+    """
+    code = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(tree_of(source))}
+    found = []
+    for line, text in _remarks(source):
+        for name, part in re.findall(r"(?<!`)`([A-Za-z_]\w*)\.(\w+)(?:\(\))?`", text):
+            if name not in ELSEWHERE and part not in modules.get(name, code):
+                found.append(f"{line}: `{name}.{part}` leads to nothing")
+    return found
+
+
+def _remarks(source: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.startswith('"""')):
+            yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def names_by_module(files: list[tuple[str, str]]) -> dict[str, set[str]]:
+    """The names that each module gives, by the module's name and by those of its classes."""
+    names: dict[str, set[str]] = {}
+    for file, text in files:
+        path, given = Path(file), set(names_given(text))
+        classes = [node.name for node in ast.walk(tree_of(text)) if isinstance(node, ast.ClassDef)]
+        for name in (path.parent.name if path.stem == "__init__" else path.stem, *classes):
+            names[name] = names.get(name, set()) | given
+    return names
+
+
 def places_named(text: str) -> list[str]:
     """Hosts of package registries, and paths that exist on one machine only."""
     found = []
@@ -346,6 +386,15 @@ def test_the_package_grows_in_no_figure_of_the_house():
     assert len(files) <= MOST_FILES_OF_SRC
     assert sum(len(text.splitlines()) for _, text in files) <= MOST_LINES_OF_SRC
     assert sum(len(vague_names(text)) for _, text in files) <= MOST_VAGUE_NAMES
+
+
+def test_each_name_that_a_remark_refers_to_is_there():
+    files = pythons("src/watersmeet/_")
+    modules = names_by_module(pythons("src/watersmeet/"))
+    assert [f"{name}:{breach}" for name, text in files for breach in names_that_lead_to_nothing(text, modules)] == []
+    sample = 'def f(a):\n    """See `a.b`, `one.y` and `One.x`."""\n    return a.b  # as `one.x`, `a.c` and `wm.sum`'
+    names = names_by_module([("src/watersmeet/_engine/one.py", "class One:\n    x = 1")])
+    assert names_that_lead_to_nothing(sample, names) == ["2: `one.y` leads to nothing", "3: `a.c` leads to nothing"]
 
 
 def test_a_vague_name_a_small_file_and_a_second_base_name_are_found():

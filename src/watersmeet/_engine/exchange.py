@@ -96,7 +96,7 @@ def lowest_of(shard: int, shards: int) -> int:
 def in_shards(shard: Int64s, hashes: Int64s | None) -> Int64s:
     """The order of rows by their shards; by their hashes where these are given, which is the same in finer steps.
 
-    Rows by hash are sliced without copies (`rows.slices`), but take ten times as long to put into order: 0.07 us each.
+    Rows by hash are sliced without copies (`row_sizes.slices`), but take ten times as long to put into order: 0.07 us each.
     """
     if hashes is not None:
         return np.argsort(hashes, kind="stable")
@@ -235,7 +235,7 @@ class Outlet:
     moves: tuple[Move, ...] = ()  # what it adds to the path
     seen: LookupOrigin | None = None  # from where lookups see its rows; None when that is not wanted
     stored_ts: bool = False  # whether its rows carry the timestamp that lookups see
-    # column that marks rows which only say what lookups see (`Operator.emits_views`); None: there are none
+    # column that marks rows which only say what lookups see (`Operator.emits`); None: there are none
     silent: str | None = None
     # (name on the edge, column) of what an operator needs beside key and value
     extras: tuple[tuple[str, str], ...] = ()
@@ -654,7 +654,7 @@ def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ..
 
 # Watermarks: the times of the sources, told to every shard of an operator, records or none.
 #
-# The latest of what was packed, or every record that moves time (`told`). Law 3.
+# The latest of what was packed, or every record that moves time (`Time.every`). Law 3.
 
 _UNKNOWN = np.iinfo(np.int64).min
 

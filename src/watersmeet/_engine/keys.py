@@ -47,8 +47,8 @@ __all__ = [
 
 # Arrow key arrays brought to a form that numpy can work on: flat, without extension types, as bits or bytes.
 #
-# Everything the key kernels know about Arrow's memory layout is here; `keys` and `keybytes` only see
-# integers, offsets and byte buffers.
+# Everything the key kernels know about Arrow's memory layout is here; those below only see integers, offsets and byte
+# buffers.
 
 # Java's doubleToLongBits and floatToIntBits know one NaN: Kafka's serializers write this one.
 _NAN_BITS = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}

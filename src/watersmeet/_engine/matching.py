@@ -98,7 +98,7 @@ class Versions:
     Parameters
     ----------
     events, side : the rows of the batch, and which of them are puts.
-    table : what state holds, declared by `versioned_table.versions`.
+    table : what state holds, declared by `tables.versions`.
     times : of the operator; it gets the time bounds of the side.
     history_ms : the history retention.
 

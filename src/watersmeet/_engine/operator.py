@@ -1,6 +1,6 @@
 """An operator in the engine: a function of (settings, input rows of one shard and batch, state).
 
-Owns the contract and the helpers that the operators share; `level.run_operator` calls them for every
+Owns the contract and the helpers that the operators share; `operators.run_operator` calls them for every
 (operator, shard) of a batch. An operator is pure but for its state: the same input and state give the same
 rows in the same order (laws 1 and 2), so a replayed batch produces the same bytes.
 """

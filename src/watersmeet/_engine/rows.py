@@ -7,7 +7,7 @@ order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; sou
                                         partition; offset; emission path
     v0..vN                              position from which lookups see the change, where it differs
     stored_ts                           timestamp that lookups see, where it differs
-    silent                              true for a row that only says what lookups see (`Operator.emits_views`)
+    silent                              true for a row that only says what lookups see (`Operator.emits`)
     ts, hash, key                       event time in ms, hash of the key, key
     value, old                          of a plain row
     left, right, joined                 of a join's result: what the joiner gets, and whether it is called
@@ -148,7 +148,7 @@ def partitions(position: Sequence[Int64s]) -> Int64s:
     """Partition of the source record of each row, by its position.
 
     Of results that time let go, where a partition has a time of its own, the second path slot says which one it was,
-    beside the operator (`released`): the wall clock's moment is in none.
+    beside the operator (`waiting_rows.in_order`): the wall clock's moment is in none.
     """
     numbers = position[1]
     if len(position) > len(ROOT_POSITION) + 1:
@@ -267,7 +267,7 @@ def _columns_chunks(part: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 # function gives is at once what it would be read back as (law 1): structs and maps are dictionaries, arrays are lists,
 # numbers are those of their type, times are in UTC.
 #
-# Compiled folds, which no user's function sees, have plainer values (`expressions.scalars.values`).
+# Compiled folds, which no user's function sees, have plainer values (`tree.plain`).
 
 Kept = Callable[[Any], Any]
 NOT_OF = "A plain Python function returned a value that is not of the aggregate's type."

@@ -2,7 +2,7 @@
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
 back; no shard needs to hear of another's records for it. A shard must get (`watermark`) the time at the end of the
-batch; where results are held back, or come that were, every record that moves time (`told`); and, since stored rows
+batch; where results are held back, or come that were, every record that moves time (`Time.every`); and, since stored rows
 disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side reach.
 """
 
@@ -190,7 +190,7 @@ def _updates_before(positions: Sequence[Int64s], asks: Int64s, last: Int64s) -> 
 #
 # A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
 # section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
-# is every millisecond that has a record: so positions travel as differences (`rows.narrow`), and are read only where a
+# is every millisecond that has a record: so positions travel as differences (`rows.packed`), and are read only where a
 # late record asks. Law 3: the result does not depend on the shards.
 # Written by `exchange.pack`, read by `times`.
 
@@ -509,7 +509,7 @@ class Times:
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only if the shard gets every record that moves time (`told`). Where the wall clock moves several domains, rows
+        Only if the shard gets every record that moves time (`Time.every`). Where the wall clock moves several domains, rows
         that an operator above has let go come at their own time in all of them.
         """
         # of rows that no operator has let go the bounds alone count
@@ -590,8 +590,8 @@ class Times:
 def moments(events: Events, times: Times) -> Int64s:
     """Twice the time that each row comes at; one more, where it stands behind what an operator lets go then.
 
-    That is where an operator above has let it go at that time: what goes at one time has its turn (`time.held`), and
-    what an operator lets go at a time t has the turn 2t.
+    What operators above let go at one time stands there in order of turns (`waiting_rows.in_order`), and what an
+    operator lets go at a time t has the turn 2t.
     """
     return moments_at(events, times, np.arange(len(events)), times.at_row)
 
@@ -608,9 +608,9 @@ def moments_at(events: Events, times: Times, rows: Int64s, time: Int64s) -> Int6
 
 # The wall clock as an operator knows it that has timers of it.
 #
-# It comes in rows of a source of the query (`idle`), with offsets in the checkpoint, and never from a worker's clock: a
-# replayed batch gives the same. A batch gets it at its beginning: rows due by it are at the time `AT_FIRST`, before all
-# records of the batch.
+# It comes in rows of a source of the query (`clock_row`), with offsets in the checkpoint, and never from a worker's
+# clock: a replayed batch gives the same. A batch gets it at its beginning: rows due by it are at the time `AT_FIRST`,
+# before all records of the batch.
 
 _WALL = "wall"
 TURN = -(2**62)

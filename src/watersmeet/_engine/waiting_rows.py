@@ -5,7 +5,7 @@ moment, in the order (time, turn, serialized key, arrival), the key being the on
 gives `release` its **sources**, each of which says which of its rows are due in this batch and how results are made of
 them:
 
-* a windowed join: its unmatched rows lie in the join's own tables, with a flag (`windowed_joins.unmatched_rows`);
+* a windowed join: its unmatched rows lie in the join's own tables, with a flag (`stream_join.UnmatchedRows`);
 * an aggregate that emits on close: its windows lie in its own table (key, window start), with `due` to find those that
   close; they are due at the window's end plus the grace;
 * suppress (until a time limit, until the window closes): `HeldRows` with a table of its own, one row of each key and
@@ -114,7 +114,7 @@ def _path(context: OperatorContext, part: Int64s, number: Int64s) -> list[Int64s
 def _partition(context: OperatorContext, rows: pa.Table) -> Int64s:
     """The second path slot, if it does not hold the results' number: the partition they belong to.
 
-    Operators below ask for it where partitions have times of their own (`partitions`).
+    Operators below ask for it where partitions have times of their own (`rows.partitions`).
     """
     operator = context.operator
     return ints(rows, "domain") if operator.slot > 1 else np.zeros(len(rows), dtype=np.int64)
@@ -320,7 +320,7 @@ def _column(values: Sequence[_Values], name: str, kind: pa.DataType, rows: Int64
     return gather(pa.chunked_array(parts, kind), pointers)
 
 
-# Rows that wait in a table of their own, declared by `held_schema`: a source of `time.held` for any operator.
+# Rows that wait in a table of their own, declared by `held_schema`: a `HeldSource` for any operator.
 #
 # A row is due at the last moment of its wait: it goes when the time of its domain is later. Rows that are due in the
 # batch that brings them are not stored. Released rows are not deleted row by row: its time is below the floor then.
@@ -329,7 +329,7 @@ _IDENTITY = ["key", "due", "domain"]
 
 
 class HeldRows:
-    """The rows of one operator that wait; see `held.Source`.
+    """The rows of one operator that wait; see `HeldSource`.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ class HeldRows:
         self._table.expire(self._times.by_domain(self._times.end))
 
     def waiting(self, bound: Bound) -> Iterator[WaitingRows]:
-        """See `held.Source`."""
+        """See `HeldSource`."""
         for hits in self._table.due(*self._times.passing()):
             yield self._due_rows(hits.batch, hits.rows)
         for batch in self._batches:

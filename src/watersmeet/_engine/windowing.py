@@ -172,7 +172,7 @@ def _packed(columns: Sequence[Int64s]) -> tuple[Int64s, int]:
 
 @dataclass(frozen=True)
 class Closing:
-    """The windows of a shard that close in a batch; a `Source` of what is released."""
+    """The windows of a shard that close in a batch; a `waiting_rows.HeldSource`."""
 
     # context, times: of the operator
     context: OperatorContext
@@ -205,7 +205,7 @@ class Closing:
             )
 
     def waiting(self, bound: Bound) -> Iterator[WaitingRows]:
-        """See `Source`."""
+        """See `waiting_rows.HeldSource`."""
         first, end = self.times.passing()
         for hits in self.table.due(first - self.wait + 1, end - self.wait + 1):
             rows = hits.rows[~self._stale(hits.batch, hits.rows)]

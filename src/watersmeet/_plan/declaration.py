@@ -300,7 +300,7 @@ class OperatorDeclaration:
     recomputable: ClassVar[bool] = False
     """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
     replaceable: ClassVar[bool] = False
-    """Whether it has each row that its results have, so that they can be compared with others (`change.replaced`)."""
+    """Whether it has each row that its results have, so that they can be compared with others."""
     subscribes: ClassVar[bool] = False
     """Whether the rows of its first side come as messages that put them, or remove them.
 

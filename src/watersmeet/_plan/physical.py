@@ -95,7 +95,7 @@ class Time:
 
     every: bool = False  # whether every shard gets every record that moves time; else the latest time of a batch
     # names of the sources that send it their times: all that reach it, or an operator that it has one time with
-    # (`timing`), as far as partitions have times of their own in both
+    # (`rewrite.settle_timing`), as far as partitions have times of their own in both
     told_by: tuple[str, ...] = ()
     together: tuple[str, ...] = ()  # the same without that restriction: told where all partitions have one time
     domains: bool = False  # whether source partitions have times of their own

@@ -93,7 +93,7 @@ PIECE = StructType(
 """A chunk and the label and level under which it lies from now on.
 
 A shard without chunks has a row without one. A manifest of a shard's part has no run; the number of its chunk gives the
-order of the parts (`rescaling`).
+order of the parts (`Rescales`).
 """
 
 
@@ -385,7 +385,7 @@ def replaced_rows(place: Checkpoint) -> list[DataFrame]:
 #
 # A task takes one old shard after the other. Its chunks go to the task's disk, its rows come back in order of hash, and
 # each new shard that overlaps it gets a part of its own: chunks, and a manifest (`_engine.state.carry`). The levels
-# that take state over put the parts together (`carrying`). Law 9: a task holds some megabytes at a time.
+# that take state over put the parts together (`TakesOver`). Law 9: a task holds some megabytes at a time.
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystem
 
 _ON_LINUX = {
     # The C library has it, as all else that a worker allocates: of two allocators each would keep what its largest part
-    # of a task has taken, and this one gives all of it back when it is asked to (`worker.give_back`).
+    # of a task has taken, and this one gives all of it back when it is asked to (`process.give_back`).
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     # on a cluster watersmeet may reach workers in archives that come after the daemon
     "spark.python.daemon.module": DAEMON,
@@ -648,8 +648,8 @@ def session_of_worker() -> SparkSession | None:
 
 # A Spark session that fits: interpreter, state store, Kafka connector.
 #
-# Settings that a streaming query takes from its session are set anew around every start
-# (`settings`); here are the settings that are fixed when the session is made.
+# Settings that a streaming query takes from its session are set anew around every start (`query_settings`); here are the
+# settings that are fixed when the session is made.
 
 LONGEST_FOLDER = 60
 """Of sockets, in bytes: a socket's own name has about 45, and the shortest limit there is, macOS's, is 104."""

@@ -1,7 +1,7 @@
 """Spark's Python daemon, which imports what watersmeet's workers need before it forks them.
 
 Each worker would import all of it for itself, PySpark from an archive without compiled code: 1.35 CPU-seconds, and a
-query of one join has six workers. The setting `spark.python.daemon.module` names it (`settings`): Spark then runs this
+query of one join has six workers. The setting `spark.python.daemon.module` names it (`session.DAEMON`): Spark then runs this
 module. On Linux alone: elsewhere what is imported may not outlive a fork. There it starts threads of jemalloc and
 OpenBLAS, which both start anew in the forked process.
 """

@@ -82,7 +82,7 @@ def _malloc_trim() -> ctypes._NamedFuncPointer | None:
 
 
 def say(kind: int, text: str) -> None:
-    """Warn, once for all workers of a daemon that has watersmeet imported (`daemon`), else once in each."""
+    """Warn, once for all workers of a daemon that has watersmeet imported (`worker_daemon`), else once in each."""
     if _SAID[kind] == 0:
         _SAID[kind] = 1
         warnings.warn(text, stacklevel=1)

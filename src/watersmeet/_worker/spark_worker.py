@@ -271,7 +271,7 @@ MAP = (CHUNKS, _CHUNK, _CONTENT)
 
 
 class Calls(Protocol):
-    """Calls to the state server, with answers that may come later (`state_calls`)."""
+    """Calls to the state server, with answers that may come later (`StateCalls`)."""
 
     def late(self, call: Callable[..., None], *arguments: Any) -> None: ...
 

@@ -224,7 +224,7 @@ def _deal(queues: Sequence[list[int]], total: int, shards: int, fixed: Mapping[i
 
 
 def encoded_parts(physical: Physical, *, failing: bool = False) -> dict[str, tuple[str, ...]]:
-    """By the name of an output, key or value, if they are written before the last exchange (`encoding`).
+    """By the name of an output, key or value, if they are written before the last exchange.
 
     That is where the format may refuse one, and a row that it refuses is not to fail the query. Keys of one topic are
     all written at one place, so that those of several outputs lie in one column.

@@ -494,7 +494,7 @@ def _deviate(columns: list[np.ndarray], values: np.ndarray, present: Bools, star
 # sum: added one after the other, or exactly where values are taken back.
 #
 # Doubles are added in Spark's own steps: so results are Spark's to the bit, and do not depend on how records are cut
-# into batches (law 1). Where values are taken back, sums are exact (`exact_sums`), since what one rounding has lost, or
+# into batches (law 1). Where values are taken back, sums are exact (`Total`), since what one rounding has lost, or
 # a NaN has spoilt, no later step would bring back: the result is that of the values left.
 
 

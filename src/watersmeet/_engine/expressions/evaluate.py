@@ -73,7 +73,7 @@ def unsupported(expression: Expression) -> str | None:
 
 
 class RowsOfArrays:
-    """See `kernel.Rows`.
+    """See `tree.EvaluatedRows`.
 
     Parameters
     ----------

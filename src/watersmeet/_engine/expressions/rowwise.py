@@ -1,4 +1,4 @@
-"""Kernels that are functions of plain values (`scalars.values`), called for each row without null arguments."""
+"""Kernels that are functions of plain values (`tree.plain`), called for each row without null arguments."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ from watersmeet._engine.expressions.tree import (
 
 # Writes an expression as statements of Python, one for each call, with Spark's rules for nulls and errors.
 #
-# A form writes one function of Spark's: it has the arguments evaluated, and gives the name of its value. `FORMS` has
-# them by the names of the kernels; a call without a form is evaluated by its kernel alone.
+# A form writes one function of Spark's: it has the arguments evaluated, and gives the name of its value. `STEPS_FORMS`
+# has them by the names of the kernels; a call without a form is evaluated by its kernel alone.
 
 INDENT = "    "
 
@@ -345,7 +345,7 @@ LOGIC_FORMS: Mapping[str, Form] = {
 }
 
 
-# Arithmetic and casts of numbers, a row at a time, as `functions.arithmetic` and `functions.casts` do of arrays.
+# Arithmetic and casts of numbers, a row at a time, as the kernels of `numbers` and `casts` do of arrays.
 
 _NUMBERS_SIGNS = {"Add": "+", "Subtract": "-", "Multiply": "*", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 _BY_ZERO = "Division by zero."

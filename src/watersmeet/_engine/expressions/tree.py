@@ -1,7 +1,7 @@
 """Expressions: what users' functions come to, as trees that Arrow evaluates (`evaluate`).
 
 A `Call` bears the name of Spark's expression class and its parameters; types are Arrow's, with all fields, elements and
-values nullable (`rows.types.with_nulls`) and timestamps in UTC.
+values nullable (`rows.with_nulls`) and timestamps in UTC.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Call:
     ansi: bool = True
     # the other parameters of Spark's class as (name, text), with true and false for booleans
     options: tuple[tuple[str, str], ...] = ()
-    called: Any = None  # of a call of a plain Python function, the function (`plain_calls`)
+    called: Any = None  # of a call of a plain Python function, the function (`columns.plain_call`)
 
     def option(self, name: str) -> str | None:
         """The text of an option; None where there is none of that name."""
@@ -200,10 +200,10 @@ def type_of(expression: Expression) -> pa.DataType:
 
 # A kernel: a function over Arrow arrays that returns, row by row, the result of Spark's expression class.
 #
-# A module of `functions` has kernels in two dicts, by the names of the classes: `KERNELS`, with arguments evaluated for
-# all rows, and `LAZY`, which evaluate an argument for those rows alone for which Spark would. `fits` says of a call of
-# one of them whether the kernel knows these types and options: then its result equals Spark's to the bit, errors
-# included.
+# A family of kernels (`KernelFamily`) lies in two dicts, by the names of the classes: kernels with arguments evaluated
+# for all rows, and lazy ones, which evaluate an argument for those rows alone for which Spark would. `fits` says of a
+# call of one of them whether the kernel knows these types and options: then its result equals Spark's to the bit,
+# errors included.
 
 
 class EvaluatedRows(Protocol):

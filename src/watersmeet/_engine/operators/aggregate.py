@@ -34,7 +34,7 @@ from watersmeet._plan.reasons import EXPIRED_VERSION
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped | Failed]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     history = context.params(AggregateParams).history_ms
     if history is not None:
         yield from _with_history(context, inputs, state, history)

@@ -63,7 +63,7 @@ class _KeyChanges:
 
 
 def run_foreign_key_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     yield from _send(context, inputs, state, _messages)
 
 
@@ -525,7 +525,7 @@ def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[SubscriberR
 def run_foreign_key_receive(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
@@ -626,7 +626,7 @@ MANY, ONE = 0, 1
 
 
 def run_one_to_many(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
@@ -711,7 +711,7 @@ PUTS = 1 << 40
 
 
 def run_many_to_many_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     yield from _send(context, inputs, state, _pair_messages)
 
 
@@ -727,7 +727,7 @@ def _pair_messages(context: OperatorContext, events: Events, changes: _KeyChange
 
 
 def run_many_to_many(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=2)
     if not len(events):
         return

@@ -111,7 +111,7 @@ def _joined(context: OperatorContext, founds: list[FoundKeys]) -> list[Bools]:
 
 
 def run_global_lookup(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     view = View(context, inputs, state)
     if LEFT not in inputs:
         return
@@ -143,7 +143,7 @@ def results(events: Events, rows: Int64s, view: View, is_joined: Bools) -> dict[
 def run_global_table_lookup(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     view = View(context, inputs, state)
     if LEFT not in inputs:
         return

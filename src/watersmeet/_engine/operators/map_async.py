@@ -28,7 +28,7 @@ Call = tuple[int, Any, Any]
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table | Failed]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events, params = Events(context, inputs, sides=1), context.params(MapAsyncParams)
     values = plain_values(events.tables[0].column("value").take(pa.array(events.own)))
     keys = plain_values(events.key)

@@ -59,7 +59,7 @@ from watersmeet.processors import Context, ListState, MapState, Record, ValueSta
 # The records that a processor sends in one slice, as results in order of position.
 #
 # Records sent for a record, and by timers that fire directly after it, are results of that record, numbered. Records of
-# timers that time lets go have the positions of these timers (`places`), as all released rows do (`time.released`).
+# timers that time lets go have the positions of these timers, as all rows have that wait (`waiting_rows.in_order`).
 
 Sent: TypeAlias = list[tuple[Any, Any, Any, int]]
 """Records that were sent, in the order in which they were: place, key, value and timestamp of each.
@@ -819,7 +819,7 @@ _ENDLESS = 1_000_000
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Failed | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(ProcessParams)
     # rows of global tables have keys of another type, and stand in no sequence of a key
     sides = len(params.members) + sum(not read.everywhere for read in params.reads)

@@ -360,7 +360,7 @@ class MapEntries(StoreEntries):
         """The value of one of the map's keys; None where there is none."""
         if type(key) is not self._key_type:
             key = self._own_key(key)
-        # as `_found`, without a call more: this is what a dedup does with each record
+        # as `_lookup`, without a call more: this is what a dedup does with each record
         slot = (self._overlay if self._open else self._load_key()).get(key)
         return None if slot is None else self._value_of(slot)
 

@@ -3,7 +3,7 @@
 Numbers alone: keys are group numbers, sessions are numbers of stored ones, then of the records that made them. A record
 that is the latest of its key meets its key's latest session, if any: all such keys are done at once. The records of
 the other keys are looked at one by one, since each may change what the next one meets; so are those of keys that lie in
-several partitions (`sessions_of_several`).
+several partitions (`SessionsOfSeveral`).
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ def _by_rank(merged: Merged, heads: Int64s) -> Iterator[tuple[int, Int64s]]:
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped | Failed]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
@@ -448,7 +448,7 @@ def _take_in(shard: Shard, first_row: int, end: int, close: Int64s, gap: int) ->
         ends = none.copy()
         ends[list(failed)] = True
         if (ends != records.ends).any():
-            # as of hopping windows (`contributions`): until the same is found
+            # as of hopping windows (see `windowed_aggregate`): until the same is found
             records = replace(records, ends=ends)
             continue
         null_rows = np.flatnonzero((states.pointer[merges.known :] < 0) & ~merges.late & ~records.vanishes & ~ends)

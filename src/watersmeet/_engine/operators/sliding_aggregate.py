@@ -58,7 +58,7 @@ class StoredWindows:
 
 @dataclass(frozen=True)
 class SlidingOfSeveral:
-    """Windows of keys that lie in several partitions (`partitions`)."""
+    """Windows of keys that lie in several partitions (`windowing.Partitions`)."""
 
     standing: Mapping[tuple[int, int], int]  # of those that stand, the time domain by key and start
     # those that had been let go and replaced by another one: key, start, timestamp, number of the state, time domain,
@@ -557,9 +557,8 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[Int64s]:
 
 # Sliding windows: which ones each record changes, makes, or is late for (docs/semantics, sections 13 and 14; KIP-450).
 #
-# Of keys with records in order all is known from their times (`sliding_in_order`); those of other keys are looked
-# at one after the other (`sliding_out_of_order`). Both give the same
-# where both can (tests/engine/aggregates/test_sliding.py).
+# Of keys with records in order all is known from their times (`changes_in_order`); those of other keys are looked at
+# one after the other (`out_of_order`). Both give the same where both can (tests/engine/aggregates/test_sliding.py).
 
 
 def slid(
@@ -612,7 +611,7 @@ def slid(
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped | Failed]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
     times = Times(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
@@ -648,7 +647,7 @@ def _take_in(
         changes = slid(key, events.ts[first_row:end], close, windows, length, voiding, owner)
         states, failed = _folded(shard.fold, changes, keys, values, standing.states, ends)
         if ends != failed.keys():
-            # as of hopping windows (`contributions`): until the same is found
+            # as of hopping windows (see `windowed_aggregate`): until the same is found
             ends = set(failed)
             continue
         nulls = np.flatnonzero(states.pointers(changes.state) < 0)

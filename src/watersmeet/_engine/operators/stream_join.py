@@ -1,8 +1,8 @@
 """Which records of a windowed join meet: pairs of an event and an earlier row of the other side.
 
-Semantics.md, section 6: equal keys, timestamps within the window, and the row still visible, which section A
-row 14 keeps true while an on-time partner may come. Pairs are integers, made a block at a time; one event's
-partners come in order of (ts, arrival).
+docs/semantics, section 6: equal keys, timestamps within the window, and the row still visible, which section A
+row 14 (docs/semantics/differences.md) keeps true while an on-time partner may come. Pairs are integers, made a block
+at a time; one event's partners come in order of (ts, arrival).
 """
 
 from __future__ import annotations
@@ -440,8 +440,8 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 # stream_match: windowed join of each left record with one right record (docs/semantics/stream_match.md).
 #
-# A left record waits until its window and the grace have passed, as all rows do that are held back (`time.held_rows`).
-# Then it is joined with the best of the right records that it can meet, of those that came before. Left records that
+# A left record waits until its window and the grace have passed, as all rows do that are held back
+# (`waiting_rows.HeldRows`). Then it is joined with the best of the right records that it can meet, of those that came before. Left records that
 # are let go are events again, beside the batch's right records: so what each can meet follows from its position.
 
 HELD = LEFT
@@ -451,7 +451,7 @@ HELD = LEFT
 def run_stream_match(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     log = WindowRows(context, state)
     join = _MatchJoin(context, inputs, state, log)
     buffer = HeldRows(
@@ -605,13 +605,13 @@ def _rules(params: MatchParams) -> Rules:
     )
 
 
-# Unmatched rows of a windowed join with a window that closes in a batch, as a source of `time.held`.
+# Unmatched rows of a windowed join with a window that closes in a batch, as a `waiting_rows.HeldSource`.
 #
 # They lie in the join's own tables, where a flag says which of them wait; those of the batch itself join them.
 
 
 class UnmatchedRows:
-    """The closing rows of one side in one batch; see `held.Source`.
+    """The closing rows of one side in one batch; see `waiting_rows.HeldSource`.
 
     Parameters
     ----------
@@ -645,7 +645,7 @@ class UnmatchedRows:
         return {"left" if self._side == LEFT else "right": ("value", self._context.values[self._side])} | headers
 
     def waiting(self, bound: Bound) -> Iterator[WaitingRows]:
-        """See `held.Source`: matched rows are still among them."""
+        """See `waiting_rows.HeldSource`: matched rows are still among them."""
         times = self._times
         first, last = times.passing()
         wait = int(self._rules.close(np.zeros(1, dtype=np.int64), self._side)[0])

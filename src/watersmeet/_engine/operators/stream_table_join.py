@@ -33,7 +33,7 @@ STREAM_VERSIONED_TABLE_STREAM = 0
 def run_stream_versioned_table(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     for part in slices_with_time(inputs):
         join = AsOfJoin(context, part, state)
         join.versions.write()
@@ -80,7 +80,7 @@ _ARRIVALS = "arrivals"
 def run_stream_table_grace(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=1)
     # the stream's time: changes of the table do not move it
     times = Times(context, inputs, events, state, sides=2)
@@ -132,7 +132,7 @@ STREAM_TABLE_STREAM, STREAM_TABLE_TABLE = 0, 1
 
 
 def run_stream_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=2)
     if not len(events):
         return

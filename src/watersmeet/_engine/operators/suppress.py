@@ -1,7 +1,7 @@
 """Changes that suppress holds back in a buffer with limits (docs/semantics, section 22; KIP-328).
 
 The limits hold for each time domain in each shard. State remembers how much waits at most; where a batch may bring more
-than there is room for, its rows are looked at one by one (`buffers`).
+than there is room for, its rows are looked at one by one (`fill`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OWN = -1
 class Judges:
     """The domains that end entries by their time."""
 
-    # the moment (`times.moments`) of each event, by the domain that decides: `OWN`, or for groups in several
+    # the moment (`time.moments`) of each event, by the domain that decides: `OWN`, or for groups in several
     # partitions the place of each of their domains
     moments: Mapping[int, Int64s]
     of_row: Int64s  # the domain that ends the entry that each event would begin
@@ -137,7 +137,7 @@ def _reached(starts: Int64s, following: Int64s) -> Bools:
 # Changes that suppress holds back: which rows of a batch fall into which entries (docs/semantics, section 22).
 #
 # A key has one entry at a time. The first change that it holds back says when it is due; later ones take that one's
-# place (`held_entries`). A change that comes when its wait is over goes at once.
+# place (`HeldEntries`). A change that comes when its wait is over goes at once.
 
 NEVER = -(2**62)
 
@@ -586,12 +586,12 @@ class _LimitedEntries:
 
 # suppress: of the changes of a key that are held back the last one is sent, when time lets it go (section 22).
 #
-# Results are those of the rows of the batch at which changes go (`held_changes`; those of a full buffer:
-# `limited_changes`), and of what time lets go (`HeldRows`), in order of position.
+# Results are those of the rows of the batch at which changes go (`HeldChanges`; those of a full buffer: `Limited`), and
+# of what time lets go (`HeldRows`), in order of position.
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(SuppressParams)
     events = Events(context, inputs, sides=1)
     times = Times(context, inputs, events, state, sides=1)

@@ -40,7 +40,7 @@ class _SideChanges:
 
 
 def run_table_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=2)
     if not len(events):
         return
@@ -188,7 +188,7 @@ def _old_rule(how: str, c: _SideChanges) -> tuple[Bools, Bools, Bools]:
 
 
 def run_multi_join(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     sides = range(len(context.values))
     events = Events(context, inputs, sides=len(sides))
     if not len(events):

@@ -28,7 +28,7 @@ from watersmeet._plan.reasons import DUPLICATE
 def run_distinct(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=1)
     table, duration = operator_table(context, state), context.params(DistinctParams).within_ms
     if duration is None:
@@ -144,11 +144,11 @@ def _reached(starts: Int64s, onwards: Int64s) -> Int64s:
 # expiry: rows that last for a while; then a tombstone deletes them (docs/semantics/expiry.md).
 #
 # Records pass as they come. A row waits for the moment at which it has lasted long enough, as all do that are held back
-# (`time.held_rows`), unless another record of its key comes before. So tombstones stand where time passes that moment.
+# (`waiting_rows.HeldRows`), unless another record of its key comes before. So tombstones stand where time passes that moment.
 
 
 def run_expiry(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(ExpiryParams)
     events = Events(context, inputs, sides=1)
     times = Times(context, inputs, events, state, sides=1)
@@ -249,7 +249,7 @@ class _Lasting:
 def run_versioned_table(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(VersionedParams)
     for part in slices_with_time(inputs):
         events = Events(context, part, sides=1)
@@ -276,12 +276,12 @@ def _changes(context: OperatorContext, events: Events, versions: Versions) -> It
 
 # table: keeps the latest value of each key and hands each change on with the value before it.
 #
-# Semantics.md, section 3: the last arrival wins, whatever its timestamp; a tombstone for a key that is not
+# docs/semantics, section 3: the last arrival wins, whatever its timestamp; a tombstone for a key that is not
 # there is handed on too, unless the node knows old values and suppresses null after null (section 5).
 
 
 def run_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     events = Events(context, inputs, sides=1)
     if not len(events):
         return

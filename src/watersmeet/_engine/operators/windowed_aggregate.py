@@ -1,6 +1,6 @@
 """Time windows of keys with records in several partitions: which records a window has, and which begin it anew.
 
-See `partitions`. A window that is begun anew is another aggregate, a further generation; all but the last one of a
+See `windowing.Partitions`. A window that is begun anew is another aggregate, a further generation; all but the last one of a
 window have been closed, and are let go by what closes in the batch. Whether a window stands depends on what functions
 make of the records before, as a null deletes it. So what has been found is taken for so, and folded anew, until the
 same is found: of each key one record more is right each time, and most often all are.
@@ -198,7 +198,7 @@ _FOREVER = 2**63 - 1
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped | Failed]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(WindowParams)
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
     windows = _WINDOWS[type(params.windows)](params.windows)

@@ -474,7 +474,7 @@ _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
 def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `level.run_operator`."""
+    """See `operators.run_operator`."""
     params = context.params(WindowJoinParams)
     events = Events(context, inputs, sides=2)
     times = Times(context, inputs, events, state, sides=2)

@@ -4,7 +4,7 @@ Runs are taken over as they are: their ids depend on their content alone, not on
 stored values are to be read as wider types, where rows begin or end to have headers, and where there are other numbers
 of shards (law 9: some megabytes at a time). Law 10: who gets what is said by names.
 
-Shards are contiguous ranges of the hash (`exchange.shards`), and runs are sorted by it. So each old shard gives each
+Shards are contiguous ranges of the hash (`exchange.shard_of`), and runs are sorted by it. So each old shard gives each
 new shard that overlaps it one stretch of its rows (`divide`), without a look at any other shard, and a new shard puts
 the stretches that it gets one behind the other (`put_together`). Law 1: results do not depend on the number of shards,
 so what a shard knows beside its rows (times, clocks) is the same in all of them, or the largest counts.

@@ -93,7 +93,7 @@ class TopicNumbers:
         removed = sorted(name for name in self._planned(batch - 1) if name not in present)
         ids = self._check_ids(dict.fromkeys(present, "") | self._record.ids)
         if removed:
-            # else Spark has failed the batch (`kafka_failures`): this was accepted
+            # else Spark has failed the batch (see `failures`): this was accepted
             warn(
                 f"Topics that this query reads are gone: {', '.join(removed)}.",
                 "records of them that were not read are lost. A new topic of that name is another one.",

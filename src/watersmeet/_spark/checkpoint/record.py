@@ -1,6 +1,6 @@
 """The records of watersmeet in a checkpoint: who wrote it, and everything that must not change under it.
 
-Rows lie under `<checkpoint>/watersmeet/topology`, on any file system that Spark knows (`files`); the last of them
+Rows lie under `<checkpoint>/watersmeet/topology`, on any file system that Spark knows (`folders`); the last of them
 holds. A restart with anything else is refused before the first batch. Records bind from the first batch on: a start
 without a batch leaves nothing behind.
 """
@@ -41,7 +41,7 @@ Ask = Callable[[], Mapping[str, str]]
 
 
 class TopicFacts(Protocol):
-    """The records of a checkpoint about topics (`checkpoint.facts`)."""
+    """The records of a checkpoint about topics."""
 
     @property
     def topics(self) -> Mapping[str, str]:

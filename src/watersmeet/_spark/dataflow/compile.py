@@ -78,7 +78,7 @@ class SparkLayout:
 
     labels: Labels  # labels of the shards
     tasks: int  # tasks of the exchanges
-    cache_root: str | None  # folder of a machine's run cache, or `processor.DEFAULT_CACHE`; None: no cache
+    cache_root: str | None  # folder of a machine's run cache, or `level.DEFAULT_CACHE`; None: no cache
     headers: bool  # whether records carry headers
     cases: bool  # whether rows carry a case number (test driver)
     reports: Reports | None = None  # takes what tasks report to the driver; None: nobody does

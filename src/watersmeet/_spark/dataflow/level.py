@@ -302,7 +302,7 @@ def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
 
         def __init__(self, content: bytes, takes_wire: bool) -> None:
             self._content = content
-            # `straight.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
+            # `spark_worker.TAKES_WIRE`, by its value: nothing of watersmeet's is imported for the variables
             self.takes_wire = takes_wire
             self._level: Any = None
             self._variables: dict[str, Any] = {}

@@ -205,7 +205,7 @@ def _presses() -> Iterator[Callable[[], int]]:
             signal.signal(signal.SIGINT, handler)
 
 
-# Checks for ending a query between two batches; `sinks/barrier.py` ends it there.
+# Checks for ending a query between two batches; `stop_barrier.StopBarrier` ends it there.
 
 DRAIN_LOOK_SECONDS = 0.1
 """Between two looks at a query that is to end."""

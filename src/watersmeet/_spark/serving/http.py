@@ -1,6 +1,6 @@
 """The replica over HTTP: JSON as topics have it, server-sent events, health, and the query's numbers.
 
-A question is `reads.TableQuestion`, as it is for Arrow Flight. One reader may take so much and no more: see `limits`.
+A question is a `questions.TableQuestion`, as it is for Arrow Flight. One reader may take so much and no more.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Values are read and written without logical types: dates, timestamps and decimals become columns by Arrow, exactly,
 where fastavro would round a decimal to its precision and make an object of each date. Whether a writer's logical types
-are the reader's is looked at elsewhere (`resolution`).
+are the reader's is another question (`other_meaning`).
 """
 
 from __future__ import annotations
@@ -443,7 +443,7 @@ def schema_is_empty(schema: Schema) -> bool:
 # than fastavro would write may be right: blocks with their size, numbers with more bytes than they need.
 #
 # Its code in C goes as deep as a value does, and makes as many elements as an array says that it has. Where a schema
-# bounds neither, bytes are looked at here before (`budgets`); so this keeps the levels in a list of its own.
+# bounds neither (`unbounded`), bytes are looked at here before; so this keeps the levels in a list of its own.
 
 _BITS = 64
 _WIDTHS = {"float": 4, "double": 8}

@@ -286,8 +286,8 @@ def _none(part: Decoded) -> np.ndarray:
 #
 # A library's code in C may end the process, and no `except` holds that. Spark then tries the task again, or the query
 # is started again, and dies at the same record for ever. So a task that is tried again, and one that finds the note of
-# a dead process about its records, first tries them in other processes (`trial`). A record that ends those has a
-# reason.
+# a dead process about its records, first tries them in other processes (`_elsewhere`). A record that ends those
+# has a reason.
 
 _PLAIN = (BooleanSerde, BytesSerde, DecimalSerde, NumberSerde, TextSerde, UuidSerde)
 """Arrow's kernels over the bytes: there is nothing to look out for."""

@@ -584,7 +584,7 @@ class _Names:
 
 # Many JSON objects at once, by Arrow's parser: their columns, or nothing where a text could be anything else.
 #
-# Who gets nothing reads the texts one by one (`json_decode`), which also says what is wrong with which; so this may
+# Who gets nothing reads the texts one by one (`one_by_one`), which also says what is wrong with which; so this may
 # refuse what is fine, and must never accept what is not (law 6). Names outside of the type are checked, too, as long as
 # the first texts have the same names: Arrow gets them, and never finds out by itself, which would take a column for
 # each name that any text has. Texts are put together with line ends. Since each begins with `{` and ends with `}`, one
@@ -749,7 +749,7 @@ def _json_blocks_column(kind: DataType, read: pa.Array) -> pa.Array:
 # JSON text to Arrow columns, in the workers: one value and nothing else, or a reason.
 #
 # Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. Arrow's parser reads many texts
-# at once where all of them are plainly fine (`json_blocks`); else the standard library's reads each text whole, which
+# at once where all of them are plainly fine (`read`); else the standard library's reads each text whole, which
 # is slower and says what is wrong (docs/decisions/formats.md has the measurement). Then columns are
 # built type by type, and one with only values of the wanted Python type costs one look at the set of their types.
 
@@ -992,7 +992,7 @@ def _leaf(kind: DataType, values: Sequence[Any], rows: Sequence[int], flaws: Fla
 
 # Which types JSON has values of, and what of them a text can leave out.
 #
-# Reading is the workers' (`json_decode`): Spark's own reader swallows or changes much of what is not of the type (law
+# Reading is the workers' (`decode`): Spark's own reader swallows or changes much of what is not of the type (law
 # 6).
 
 _PLAIN = (BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType)

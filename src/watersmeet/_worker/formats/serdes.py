@@ -193,7 +193,7 @@ class JsonSerde:
         return NOT_TEXT if bad[0] else decoded(self.kind, documents, missing=self.missing)[1][0]
 
     def write(self, values: pa.Array) -> pa.Array:
-        """Their text (`json_encode`)."""
+        """Their text (`json.encoded`)."""
         return encoded(values, self.kind)
 
 

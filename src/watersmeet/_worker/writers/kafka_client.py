@@ -607,7 +607,7 @@ def _refused(error: Any, topic: str, value: bytes | None, key: bytes | None, *_:
 #
 # Records of an aborted transaction are gone with it, so they are kept until the transaction is in: in memory if they
 # are few, else in a file (law 9). If the answer to a commit was lost, the batch's marker shows whether it is in: so
-# each record is in once, however often it is sent (`producers`).
+# each record is in once, however often it is sent.
 
 PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before the second attempt, and twice as many before each further one, up to the longest."""
