@@ -43,10 +43,11 @@ here within
 )
 # in `name.part`: objects that users have, settings, classes of Spark and Kafka Streams, the package itself
 ELSEWHERE = frozenset(
-    """
-wm watersmeet _engine query spark builder context value batch name json connect asyncio pyspark fetchOffset
-DataType StatefulProcessor Windowed
-""".split()
+    re.findall(
+        r"\w+",
+        "wm watersmeet _engine query spark builder context value batch name json connect asyncio pyspark fetchOffset "
+        "DataType StatefulProcessor Windowed",
+    )
 )
 ROW_BY_ROW = frozenset({"to_pylist", "to_pydict", "tolist"})
 # Put together from pieces, so that this file does not break the rule that it checks.

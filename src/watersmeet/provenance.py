@@ -1,4 +1,4 @@
-"""The records of a journal, in the order in which the query has processed them.
+"""Why a result is as it is: the records of a journal, processed again, and those that the result depends on.
 
 They stay columns, as the tasks have written them: only the few that an answer is about become records of Python's.
 """

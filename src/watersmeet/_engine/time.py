@@ -1,9 +1,10 @@
 """Stream time inside an operator: per time domain, at each row, at the start and at the end of the batch.
 
-Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold
-back; no shard needs to hear of another's records for it. A shard must get (`watermark`) the time at the end of the
-batch; where results are held back, or come that were, every record that moves time (`Time.every`); and, since stored rows
-disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each side reach.
+Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold back; no
+shard needs to hear of another's records for it. A shard must get the time at the end of the batch
+(`exchange.Watermark`); where results are held back, or come that were, every record that moves time (`Time.every`);
+and, since stored rows disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each
+side reach.
 """
 
 from __future__ import annotations
@@ -509,8 +510,8 @@ class Times:
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only if the shard gets every record that moves time (`Time.every`). Where the wall clock moves several domains, rows
-        that an operator above has let go come at their own time in all of them.
+        Only if the shard gets every record that moves time (`Time.every`). Where the wall clock moves several domains,
+        rows that an operator above has let go come at their own time in all of them.
         """
         # of rows that no operator has let go the bounds alone count
         released = let_go(self._events.position)[rows]

@@ -1,7 +1,7 @@
-"""Windows of the batch's keys that stand: read before the first record, carried from stretch to stretch, written last.
+"""What aggregates by window share: contributions, results, closing windows, partitions with their own times, calendars.
 
-The common part of sliding and session windows: records make the windows, so state is looked up by ranges of time, and
-the windows after a batch are compared with those before it.
+Where records make the windows (sliding, sessions), those of the batch's keys that stand are read before the first
+record, carried from stretch to stretch, and written last. Law 3: windows close by the time of their domain.
 """
 
 from __future__ import annotations

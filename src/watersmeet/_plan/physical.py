@@ -63,7 +63,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Edge:
-    """A flow's way into one side of an operator, or into a sink."""
+    """A flow's way into one side of an operator."""
 
     id: int  # its number in the plan
     flow: int  # the flow that it carries

@@ -648,8 +648,8 @@ def session_of_worker() -> SparkSession | None:
 
 # A Spark session that fits: interpreter, state store, Kafka connector.
 #
-# Settings that a streaming query takes from its session are set anew around every start (`query_settings`); here are the
-# settings that are fixed when the session is made.
+# Settings that a streaming query takes from its session are set anew around every start (`query_settings`); here are
+# the settings that are fixed when the session is made.
 
 LONGEST_FOLDER = 60
 """Of sockets, in bytes: a socket's own name has about 45, and the shortest limit there is, macOS's, is 104."""

@@ -1,9 +1,9 @@
 """Spark's Python daemon, which imports what watersmeet's workers need before it forks them.
 
 Each worker would import all of it for itself, PySpark from an archive without compiled code: 1.35 CPU-seconds, and a
-query of one join has six workers. The setting `spark.python.daemon.module` names it (`session.DAEMON`): Spark then runs this
-module. On Linux alone: elsewhere what is imported may not outlive a fork. There it starts threads of jemalloc and
-OpenBLAS, which both start anew in the forked process.
+query of one join has six workers. The setting `spark.python.daemon.module` names it: Spark then runs this module
+(`session.DAEMON`). On Linux alone: elsewhere what is imported may not outlive a fork. There it starts threads of
+jemalloc and OpenBLAS, which both start anew in the forked process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code that runs in Spark's Python workers and needs no session: packing, formats, dead letters, the wire, writers.
+"""Code for Spark's Python workers that needs no session: packing, formats, ended rows, the wire, writers.
 
-`_spark` makes the frames and columns, on the driver. Law 7: nothing here imports from `_spark`.
+Law 7: nothing here imports from `_spark`, which makes frames and columns on the driver, and calls some of this there.
 """

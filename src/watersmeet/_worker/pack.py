@@ -1,6 +1,7 @@
-"""Into and out of the exchange: wide frames to blobs and back, in the Python workers (mapInArrow).
+"""Into and out of the exchange: frames of a stage's rows to blobs and back, in the Python workers (mapInArrow).
 
-The callables are plain picklable dataclasses; the work is `_engine.exchange`'s.
+The callables are plain picklable dataclasses, which run what is fused into a stage and write the journal; rows are
+packed and unpacked by `_engine.exchange`.
 """
 
 from __future__ import annotations
@@ -638,7 +639,7 @@ class Fused:
 # of a row or two each. Held together until the task's end, or until they are large (law 9), they are as many as a stage
 # would make that packs a task's rows. Nothing depends on it but speed: a shard's rows stay in order.
 
-HELD_BYTES = 16 << 20
+GATHERED_BYTES = 16 << 20
 """Of one operator's results, held together at most."""
 SMALL = 256 << 10
 """Bytes of results that are held at most: larger ones gain nothing, and are views of what else would be let go."""
@@ -657,7 +658,7 @@ class Gathered:
         tables = self._pending.setdefault(target, [])
         tables.append(results)
         self._sizes[target] = self._sizes.get(target, 0) + size
-        if size <= SMALL and self._sizes[target] < HELD_BYTES:
+        if size <= SMALL and self._sizes[target] < GATHERED_BYTES:
             return None
         return self._take(target)
 

@@ -126,8 +126,6 @@ def call_with_timeout(seconds: float, call: Callable[[], T], name: str) -> T:
 
 
 # The Spark task that this process runs; the test driver's own process runs none.
-#
-# Only this file of `_worker` calls Spark.
 
 
 def in_task() -> bool:

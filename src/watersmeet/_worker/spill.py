@@ -1,8 +1,8 @@
 """The rows that one label gets in a batch, as its operator reads them: beyond a size they lie in a file, not in memory.
 
 Law 9. An operator that goes by key takes a large batch slice by slice, but its blobs come in any order, so all of them
-must have come before the first slice. Rows beyond `HELD_BYTES` are written as they are decoded, uncompressed, into a
-file, and are read as it is mapped: the system can take these pages at any time.
+must have come before the first slice. Rows beyond `INPUTS_HELD_BYTES` are written as they are decoded, uncompressed,
+into a file, and are read as it is mapped: the system can take these pages at any time.
 """
 
 from __future__ import annotations

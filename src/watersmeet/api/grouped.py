@@ -1,7 +1,7 @@
-"""TimeWindowedKStream, SessionWindowedKStream: grouped records by window, on the way to a table of aggregates.
+"""Grouped streams and tables, cogroups, and their windows, on the way to a table of aggregates. Handle layer.
 
-Handle layer. `KGroupedStream.windowed_by` makes them. The WTables that they give have structs of the key and of the
-window's start and end, in ms since 1970, as keys (docs/semantics, sections 13, 14 and 20).
+WTables have structs of the key and of the window's start and end, in ms since 1970, as keys (docs/semantics, sections
+13, 14 and 20).
 """
 
 from __future__ import annotations

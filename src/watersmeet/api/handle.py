@@ -1,6 +1,6 @@
-"""A handle as an operator reads it: its node, in the topology under construction; and what is asked of two of them.
+"""What all handles share: the topology under construction, their node, options, and what is asked of two of them.
 
-Handle layer. Joins, merges, groups and outputs are made of the sides of their handles.
+Handle layer. Operators and outputs are made of the nodes of their handles.
 """
 
 from __future__ import annotations

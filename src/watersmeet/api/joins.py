@@ -1,4 +1,4 @@
-"""The joins of a table: part of `KTable`. Handle layer."""
+"""The joins of streams, tables, windowed tables and several tables, as methods of their handles. Handle layer."""
 
 from __future__ import annotations
 

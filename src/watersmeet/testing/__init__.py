@@ -1,6 +1,6 @@
 """Testing a topology without a broker: `from watersmeet.testing import TopologyTestDriver`.
 
-Beside it stand the aids of watersmeet's own proof: the oracle, recordings and conformance.
+Beside it stands the runner of topologies in this process, which also answers why a result is as it is.
 """
 
 from __future__ import annotations

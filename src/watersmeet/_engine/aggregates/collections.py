@@ -1,4 +1,4 @@
-"""How often each value is there: pairs of a value and a number, in the order in which they first came."""
+"""Aggregates that keep values: collected, counted, or distinct, in the order in which they first came."""
 
 from __future__ import annotations
 

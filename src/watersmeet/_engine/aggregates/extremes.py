@@ -1,4 +1,4 @@
-"""min_by and max_by: of equal ones the last, as Spark's own."""
+"""min, max, min_by and max_by, and what is kept so that values can be taken back; of equal ones the last, as Spark."""
 
 from __future__ import annotations
 

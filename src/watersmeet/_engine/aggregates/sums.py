@@ -1,8 +1,9 @@
-"""Exact sums of doubles, from which a value can be taken back and leaves nothing behind.
+"""count, sum, avg and stddev, in Spark's own steps, or exactly where values are taken back.
 
-A sum is an integer that counts units of 2**-2176, in digits of 32 bits: every double, and every square of one, is a
-multiple of that. Its state has the digits that are not zero, and how many NaN and infinities there are: it follows from
-the values alone, whatever has come and gone. Rows are added in columns, a digit each.
+An exact sum of doubles leaves nothing behind of a value that is taken back: it is an integer that counts units of
+2**-2176, in digits of 32 bits: every double, and every square of one, is a multiple of that. Its state has the digits
+that are not zero, and how many NaN and infinities there are: it follows from the values alone, whatever has come and
+gone. Rows are added in columns, a digit each.
 """
 
 from __future__ import annotations

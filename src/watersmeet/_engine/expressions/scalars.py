@@ -1,4 +1,4 @@
-"""Conditions and comparisons, a row at a time: NaN equals NaN and is the greatest, and/or know three values."""
+"""Expressions as functions of plain Python values, compiled and called a row at a time: steps of folds, and filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""global_view: lookup of a global table, or through the tables behind a view, one after the other.
+"""global_lookup, global_table_lookup: rows of a global table, or through the tables behind a view, one after the other.
 
 Each shard keeps a copy of every table. A row of a table that is not the last carries the key of its row in the
 next one. The tables' updates are stored here; they give no results.

@@ -24,9 +24,9 @@ from watersmeet._engine.time import TURN_BYTES, Times, WallClock, with_turns
 
 # Where timers stand in the sequence of a batch's records, and what time it is at each record.
 #
-# A timer of the moment T is held until the last moment before it, T - 1, and stands where `waiting_rows.release` puts
-# what waits so long: directly before the record that moves the time of its domain to T, in the order (time that operators see,
-# turn, serialized key). A timer goes before those records of its key that stand behind that place. Law 3.
+# A timer of the moment T waits until the last moment before it, T - 1, and stands where `waiting_rows.release` puts
+# what waits so long: directly before the record that moves its domain's time to T, in the order (time that operators
+# see, turn, serialized key). A timer goes before those records of its key that stand behind that place. Law 3.
 
 Place: TypeAlias = tuple[int | bytes, ...]
 """Number of the record that it stands before, the time that operators see, turn, serialized key; a record of the

@@ -1,8 +1,8 @@
-"""Sliding windows of keys with records in order: all changes at once, from the records' times alone.
+"""sliding_window_aggregate: aggregates by key and sliding window (docs/semantics, sections 13 to 15; KIP-450).
 
 A record that is later than all before it of its key changes the windows that hold it, makes the one that begins
 behind the record before it, and the one that ends with it. The latter gets no further record, and begins with what the
-latest window holds that ends before the record.
+latest window holds that ends before the record. So records in order are processed at once, from their times alone.
 """
 
 from __future__ import annotations

@@ -440,9 +440,9 @@ _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 # stream_match: windowed join of each left record with one right record (docs/semantics/stream_match.md).
 #
-# A left record waits until its window and the grace have passed, as all rows do that are held back
-# (`waiting_rows.HeldRows`). Then it is joined with the best of the right records that it can meet, of those that came before. Left records that
-# are let go are events again, beside the batch's right records: so what each can meet follows from its position.
+# A left record waits until its window and the grace have passed (`waiting_rows.HeldRows`). Then it is joined with the
+# best of the right records that it can meet, of those that came before. Left records that are let go are events again,
+# beside the batch's right records: so what each can meet follows from its position.
 
 HELD = LEFT
 """Left records that wait are in the table of the left side."""

@@ -1,8 +1,9 @@
-"""stream_table_grace: join of a stream with a versioned table, a grace later (KIP-923; docs/semantics, section 8).
+"""Joins of a stream with a table: the row of now, the version of the record's time, or that a grace later (section 8).
 
-Records of the stream are held back until its time has passed them by the grace, so that changes of the table that come
-late are still seen; then they are joined, in the order of their timestamps. A record that comes later than that is
-joined at once, as is one without a key.
+Each record gives one result at most, by the table's row as the record finds it (law 2). With a grace (KIP-923), records
+of the stream are held back until its time has passed them by the grace, so that changes of the table that come late are
+still seen; then they are joined, in the order of their timestamps. A record that comes later than that is joined at
+once, as is one without a key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""distinct: the first record of each key within a while (docs/semantics/distinct.md).
+"""Operators on one input that keep a row of each key: table, versioned_table, distinct and expiry.
 
-A record that passes says until which moment records of its key are duplicates: by the time of its own domain, as it is
-when the record is processed. So of a key's records each one that passes leads to the next that does, the first one for
-which that moment is over; and those that pass are what is reached from the first.
+Rows of a key are processed in order of position (law 2), those of a batch like those of state (law 1).
 """
 
 from __future__ import annotations
@@ -23,6 +21,12 @@ from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._engine.windowing import time_of
 from watersmeet._plan.operators.tables import UNTIL, DistinctParams, ExpiryParams, TableParams, VersionedParams
 from watersmeet._plan.reasons import DUPLICATE
+
+# distinct: the first record of each key within a while (docs/semantics/distinct.md).
+#
+# A record that passes says until which moment records of its key are duplicates: by the time of its own domain, as it
+# is when the record is processed. So of a key's records each one that passes leads to the next that does, the first one
+# for which that moment is over; and those that pass are what is reached from the first.
 
 
 def run_distinct(
@@ -143,8 +147,8 @@ def _reached(starts: Int64s, onwards: Int64s) -> Int64s:
 
 # expiry: rows that last for a while; then a tombstone deletes them (docs/semantics/expiry.md).
 #
-# Records pass as they come. A row waits for the moment at which it has lasted long enough, as all do that are held back
-# (`waiting_rows.HeldRows`), unless another record of its key comes before. So tombstones stand where time passes that moment.
+# Records pass as they come. A row waits for the moment at which it has lasted long enough (`waiting_rows.HeldRows`),
+# unless another record of its key comes before. So tombstones stand where time passes that moment.
 
 
 def run_expiry(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

@@ -1,9 +1,9 @@
-"""Time windows of keys with records in several partitions: which records a window has, and which begin it anew.
+"""time_window_aggregate: aggregates by key and time window (docs/semantics, sections 13 and 14).
 
-See `windowing.Partitions`. A window that is begun anew is another aggregate, a further generation; all but the last one of a
-window have been closed, and are let go by what closes in the batch. Whether a window stands depends on what functions
-make of the records before, as a null deletes it. So what has been found is taken for so, and folded anew, until the
-same is found: of each key one record more is right each time, and most often all are.
+Of keys with records in several partitions (`windowing.Partitions`) a window may begin anew after it has closed: as
+another aggregate, a further generation; all but the last one are let go by what closes in the batch. Whether a window
+stands depends on what functions make of the records before, as a null deletes it. So what has been found is taken for
+so, and folded anew, until the same is found: of each key one record more is right each time, and most often all are.
 """
 
 from __future__ import annotations

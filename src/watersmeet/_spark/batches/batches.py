@@ -1,9 +1,9 @@
-"""Inputs that are kept together: a query's batches end at times that all partitions have reached (`max_task_idle`).
+"""Where a query's batches end in its topics: `max_task_idle`, `transactions` and limits of records and bytes.
 
-Kafka Streams' tasks take the earliest record of all partitions, and wait for a partition without any (KIP-353,
-KIP-695). Here a thread reads the times of the records that lie ahead and says to Spark's source where the next batch
-ends. Where batches end decides nothing about results, so other ends would do as well; Spark records those that it has
-planned, and runs an unfinished batch again with them.
+With `max_task_idle` they end at times that all partitions have reached. Kafka Streams' tasks take the earliest record
+of all partitions, and wait for a partition without any (KIP-353, KIP-695). Here a thread reads the times of the records
+that lie ahead and says to Spark's source where the next batch ends. Where batches end decides nothing about results, so
+other ends would do as well; Spark records those that it has planned, and runs an unfinished batch again with them.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class BatchOrder(Protocol):
         """How many records of each topic are known and in no batch, and are not those of a batch before."""
 
 
-class TimeOrder:
+class TimeOrder(BatchOrder):
     """The order of a batch: by time, input and partition.
 
     Parameters
@@ -262,19 +262,17 @@ class TimeOrder:
         return any(map(len, self._partitions.values()))
 
     def add(self, place: Place, records: Sequence[Any], end: int) -> None:
-        """As each order."""
         pairs = [(record.offset(), record.timestamp()[1]) for record in records]
         offsets, times = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         self._partitions[place].add(offsets, times, end)
 
     def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
-        """As each order."""
         most = reached_by_all(self._partitions[place] for place in awaited)
         cut = next_cut([*self._partitions.values()], most, limit)
         return None if cut is None else {place: times.take(cut) for place, times in self._partitions.items()}
 
     def waiting(self) -> dict[str, str]:
-        """As each order: partitions are waited for as long as `max_task_idle` says."""
+        """Partitions are waited for as long as `max_task_idle` says."""
         return {}
 
     def left(self) -> dict[str, int]:
@@ -652,7 +650,7 @@ class _Database:
         return offset
 
 
-class TransactionOrder:
+class TransactionOrder(BatchOrder):
     """The order of events by the ends of their transactions.
 
     Parameters
@@ -683,7 +681,7 @@ class TransactionOrder:
                 self._databases[place[0]].looked_back = self.since(place) == begins[place]
 
     def since(self, place: Place) -> int:
-        """As each order: a start goes on in the middle of transactions, and looks back for what was before."""
+        """A start goes on in the middle of transactions, and looks back for what was before."""
         start = self.begins[place]
         if place in self._groups.get(None, ()):
             return start
@@ -694,15 +692,14 @@ class TransactionOrder:
         return len(self._tables[place]) + len(self._unknown[place]) if place in self._tables else 0
 
     def wanted(self, usual: int) -> int:
-        """As each order: more where that many are not a whole transaction."""
+        """More where that many are not a whole transaction."""
         return usual * self._times
 
     def waits(self) -> bool:
-        """As each order: what is left belongs to transactions that have not ended."""
+        """What is left belongs to transactions that have not ended."""
         return False
 
     def add(self, place: Place, records: Sequence[Any], end: int) -> None:
-        """As each order."""
         if (database := self._databases.get(place[0])) is not None:
             for record in records:
                 database.note(record.value(), record.offset(), self._begins[place], self._groups.get(place[0], ()))
@@ -742,7 +739,6 @@ class TransactionOrder:
         return _Event(identity_of(name, topic), position, order if isinstance(order, int) else -1 - record.offset())
 
     def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
-        """As each order."""
         ends = dict[Place, int]()
         for unread in [partitions for db in self._databases.values() for partitions in db.unread.values()]:
             unread.intersection_update(awaited)
@@ -806,7 +802,6 @@ class TransactionOrder:
         return False
 
     def waiting(self) -> dict[str, str]:
-        """As each order."""
         reasons = dict[str, str]()
         for log, database in self._databases.items():
             places = self._groups.get(log, [])
@@ -831,7 +826,6 @@ class TransactionOrder:
         return reasons
 
     def left(self) -> dict[str, int]:
-        """As each order."""
         counts = Counter[str]()
         for log, places in self._groups.items():
             numbers = {} if log is None else self._databases[log].numbers

@@ -90,7 +90,7 @@ _PARTS = ("group", "value")
 
 @dataclass(frozen=True)
 class _Live:
-    """Columns of a flow, and the condition that marks its rows (None: a root's, by number)."""
+    """Columns of a flow, and the number of its root."""
 
     columns: FlowColumns
     root: int

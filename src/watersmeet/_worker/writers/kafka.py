@@ -1,9 +1,9 @@
-"""Small output of a batch, written by the driver: one transaction, by one producer that lives as long as the query.
+"""Records of a batch for Kafka's topics: written by tasks, or where they are few by the driver, exactly once.
 
-A task with records of at most `limit` bytes hands them back. When the job has succeeded, the driver
-writes those of all tasks in order of position; so tasks that ran twice or that nobody waits for any more have no
-effect, and no transactional id wanders from worker to worker. Larger output is written by its task, in a transaction of
-its own.
+The driver has one producer, which lives as long as the query. A task with records of at most `limit` bytes hands them
+back. When the job has succeeded, the driver writes those of all tasks in order of position; so tasks that ran twice or
+that nobody waits for any more have no effect, and no transactional id wanders from worker to worker. Larger output is
+written by its task, in a transaction of its own.
 
 Exactly once, whichever way a task took: the driver's transaction is the last of a batch, so its marker says that the
 whole batch is in, and tasks that run again only read. A batch that may have been run before (one that was planned
@@ -93,9 +93,7 @@ PLACED_ROWS = 1_024
 class KafkaWrite:
     """Writes the records of a task, or hands them back where they are few."""
 
-    client: bytes = field(
-        repr=False
-    )  # how to reach Kafka, one half of it (see `credentials`): no secret may be pickled
+    client: bytes = field(repr=False)  # how to reach Kafka, half of it (see `credentials`): no secret may be pickled
     topics: tuple[str, ...]  # names of the topics that the rows' column `topic` counts
     group: str | None  # what transactional ids and groups begin with; None: at least once
     batch: int  # number of the batch
