@@ -143,6 +143,14 @@ class ArrowFunctions:
         """A field of structs."""
         return pc.struct_field(record, name)
 
+    def where_null(self, operand: pa.Array, value: pa.Array, default: pa.Array | None = None) -> pa.Array:
+        """See `FunctionBackend`."""
+        return pc.if_else(pc.is_null(operand), value, pa.nulls(len(value), value.type) if default is None else default)
+
+    def is_positive(self, number: pa.Array) -> pa.Array:
+        """See `FunctionBackend`."""
+        return pc.greater(number, 0)
+
     def initial(self, initializer: Function, kind: pa.DataType | None = None) -> tuple[pa.DataType, Any]:
         """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
         given = initializer()

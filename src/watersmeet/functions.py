@@ -132,6 +132,14 @@ class FunctionBackend(Protocol):
         """A field of structs."""
         ...
 
+    def where_null(self, operand: Any, value: Any, default: Any = None) -> Any:
+        """`value` where `operand` is null, else `default`; None is null."""
+        ...
+
+    def is_positive(self, number: Any) -> Any:
+        """Whether a number is more than 0."""
+        ...
+
     def initial(self, initializer: Function, kind: Any = None) -> tuple[Any, Any]:
         """(type, plain value) of what an initializer gives; null is None.
 

@@ -539,7 +539,7 @@ _SHAPES: dict[Kind, tuple[str, str]] = {
     "step": ('["', '"]'),
     "operator": ('["', '"]'),
 }
-_ESCAPES = {ord(each): f"#{ord(each)};" for each in '#&"<>`\\'} | {ord("\n"): " "}
+_ESCAPES = {ord(sign): f"#{ord(sign)};" for sign in '#&"<>`\\'} | {ord("\n"): " "}
 """What has a meaning in Mermaid's quoted texts, by its number as Mermaid writes it."""
 
 

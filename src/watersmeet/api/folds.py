@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 Roles = Mapping[str, tuple[str, Function | None]]
 """The arguments of an aggregate, by name: what errors call each, and its function; None: true for each record."""
-_CALLED: dict[Any, type[AnyAggregate]] = {each.name: each for each in reversed(AGGREGATES.values())}
+_CALLED: dict[Any, type[AnyAggregate]] = {aggregate.name: aggregate for aggregate in reversed(AGGREGATES.values())}
 """The aggregates by name, by what the functions are called that make them."""
 
 

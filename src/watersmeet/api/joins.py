@@ -592,7 +592,13 @@ def _by_foreign_key(left: Side, right: Side, join: Join, foreign_key: Function) 
 _ON = "on=(lambda left: left['city'], lambda right: right['city']), or on='city' where both have it."
 
 
-def _by_equality(left: Side, right: Side, join: Join) -> Node:
+def values_of_on(left: Side, right: Side, join: Join) -> tuple[list[Function], Any]:
+    """What `on=` says is equal: (functions of key and value of either side, the type of what they give).
+
+    Raises
+    ------
+    TopologyError : it says nothing, or gives values of two types.
+    """
     if join.foreign_key is not None:
         raise TopologyError("on= and foreign_key= are two ways to say what joins.", hint="Leave one of them out.")
     require_same_builder(left, right, "join")
@@ -606,6 +612,11 @@ def _by_equality(left: Side, right: Side, join: Join) -> Node:
             f"{type_text(kinds[1])} of {right.name!r}.",
             hint=f"Cast one of them: lambda right: right['city'].cast('{type_text(kinds[0])}').",
         )
+    return values, kinds[0]
+
+
+def _by_equality(left: Side, right: Side, join: Join) -> Node:
+    values, kind = values_of_on(left, right, join)
     functions = left.functions
     combined = functions.combined_type(left.key_type, right.key_type)
     joiner = adapt(join.joiner, ("key", "left", "right"), "joiner", functions)
@@ -615,7 +626,7 @@ def _by_equality(left: Side, right: Side, join: Join) -> Node:
         Shape("table", combined, functions.value_type(joiner, (combined, left.value_type, right.value_type), "joiner")),
         how=join.how,
         joiner=joiner,
-        by=kinds[0],
+        by=kind,
         left_value=values[0],
         right_value=values[1],
         generation=left.construction.generation,

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.nodes import Node, SelectKeyNode
+from watersmeet._plan.nodes import Node, SelectKeyNode, type_text
 from watersmeet.api import handle
 from watersmeet.api.grouped import KGroupedTable, regrouped
-from watersmeet.api.handle import Handle, Side, made_as, parameters_of, suppress_node
-from watersmeet.api.joins import Join, TableJoins, WindowJoins, joined
+from watersmeet.api.handle import Handle, Side, made_as, parameters_of, same_type, side_of, suppress_node
+from watersmeet.api.joins import Join, TableJoins, WindowJoins, joined, values_of_on
 from watersmeet.api.outputs import TableOutputs, changes_of, keeps_rows, written
 from watersmeet.api.processing import TablesRead, transformed
 from watersmeet.errors import TopologyError
-from watersmeet.functions import Function
+from watersmeet.functions import Function, belonging
 from watersmeet.hints import answering
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.endpoints import Output
@@ -345,6 +345,167 @@ class KTable(TableJoins, TableOutputs):
         [('FR', 1), ('DE', 1), ('FR', 0), ('DE', 2)]
         """
         return regrouped(self._side, selector, name)
+
+    def semi_join(
+        self,
+        other: KTable | GlobalKTable,
+        *,
+        foreign_key: Function | None = None,
+        on: Any = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """The rows that meet one of another table, as they are: SQL's `EXISTS`.
+
+        Parameters
+        ----------
+        other : a table with the same type of key; with `foreign_key` or `on`, of any key; or a global table, which is
+            only looked up.
+        foreign_key : Column function of (value) or (key, value) that gives the key of the other table that a row refers
+            to; null: none.
+        on : what must be equal in rows of both tables, as for `KTable.join`; null equals nothing.
+        name, store : names of the operator and of its queryable table.
+
+        Raises
+        ------
+        TopologyError : the types of what is compared differ, or an option does not belong to `other`.
+
+        Examples
+        --------
+        >>> results(customers.semi_join(discounts).map_values(lambda customer: customer["name"]))
+        [('ann', 'Ann'), ('ann', 'Ann')]
+        """
+        return self._rows_by(
+            other, Join("inner", lambda left, right: left, name, store, foreign_key=foreign_key, on=on)
+        )
+
+    @parameters_of(semi_join)
+    def anti_join(
+        self,
+        other: KTable | GlobalKTable,
+        *,
+        foreign_key: Function | None = None,
+        on: Any = None,
+        name: str | None = None,
+        store: str | None = None,
+    ) -> KTable:
+        """The rows that meet none of another table: SQL's `NOT EXISTS`.
+
+        Parameters as for `KTable.semi_join`.
+
+        Examples
+        --------
+        >>> results(customers.anti_join(discounts).map_values(lambda customer: customer["name"]))
+        [('ann', 'Ann'), ('bob', 'Bob'), ('ann', None), ('ann', None)]
+        """
+        where_null = self._construction.functions.where_null
+        join = Join("left", lambda left, right: where_null(right, left), name, store, foreign_key=foreign_key, on=on)
+        return self._rows_by(other, join)
+
+    def union(self, other: KTable, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The rows of both tables; of a key that both have, this one's.
+
+        A key stands for one row, so this is `UNION` by key. `distinct` makes values keys: `one.distinct().union(
+        other.distinct())` is SQL's.
+
+        Parameters
+        ----------
+        other : a table with the same types of key and value.
+        name, store : names of the operator and of its queryable table.
+
+        Raises
+        ------
+        TopologyError : it is no such table.
+
+        Examples
+        --------
+        >>> results(discounts.union(customers.map_values(lambda customer: F.lit(0))))
+        [('ann', 0), ('bob', 0), ('ann', 20), ('ann', 20), ('carl', 5)]
+        """
+        where_null = self._construction.functions.where_null
+        self._check_rows(other, "union")
+        return self._rows_by(other, Join("outer", lambda left, right: where_null(left, right, left), name, store))
+
+    @parameters_of(union)
+    def intersect(self, other: KTable, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The rows of this table with a key that the other one has, too.
+
+        Parameters as for `KTable.union`.
+
+        Examples
+        --------
+        >>> results(discounts.intersect(customers.map_values(lambda customer: F.lit(0))))
+        [('ann', 20), ('ann', 20)]
+        """
+        self._check_rows(other, "intersect")
+        return self.semi_join(other, name=name, store=store)
+
+    @parameters_of(union)
+    def subtract(self, other: KTable, *, name: str | None = None, store: str | None = None) -> KTable:
+        """The rows of this table with a key that the other one does not have: SQL's `EXCEPT`, by key.
+
+        Parameters as for `KTable.union`.
+
+        Examples
+        --------
+        >>> results(discounts.subtract(customers.map_values(lambda customer: F.lit(0))))
+        [('ann', None), ('ann', None), ('carl', 5)]
+        """
+        self._check_rows(other, "subtract")
+        return self.anti_join(other, name=name, store=store)
+
+    def distinct(self, *, name: str | None = None, store: str | None = None) -> KTable:
+        """A row for each value that rows of the table have, under itself as its key.
+
+        It stands until the last row with the value has gone.
+
+        Parameters
+        ----------
+        name, store : names of the operator and of its queryable table.
+
+        Examples
+        --------
+        >>> results(customers.map_values(lambda customer: customer["country"]).distinct())
+        [('FR', 'FR'), ('DE', 'DE'), ('FR', None), ('DE', 'DE')]
+        """
+        name = self._construction.name(name, "distinct", self.name)
+        values = self._values(lambda key, value: value, name)
+        return values.map_values(lambda value, rows: value, name=name, store=store)
+
+    def _rows_by(self, table: Any, join: Join) -> KTable:
+        """A join of which the joiner gives rows of this table alone; by `on`, with the values of the other one."""
+        right, construction = side_of(table), self._construction
+        if join.on is not None and right is not None and right.kind == "table":
+            stem = "anti_join" if join.how == "left" else "semi_join"
+            name = construction.name(join.name, stem, self.name, right.name)
+            (left_value, right_value), _ = values_of_on(self._side, right, join)
+            table = KTable(construction, right.node)._values(right_value, name)
+            reference = belonging(lambda key, value: left_value(key, value), left_value, ("key", "value"))
+            join = replace(join, name=name, on=None, foreign_key=reference)
+        elif not join.options and right is not None and right.kind == "table":
+            # a record that changes both tables gives what stands behind it, which a join of two does not promise
+            return self.multi_join([table], join.joiner, how=join.how, name=join.name, store=join.store)
+        result: KTable = joined(self._side, table, join)
+        return result
+
+    def _values(self, function: Function, name: str) -> KTable:
+        """The values that a function of key and value gives of the rows, as keys, with the number of rows of each."""
+        functions = self._construction.functions
+
+        def by_value(key: Any, value: Any) -> tuple[Any, Any]:
+            return function(key, value), functions.record(key, {"row": None})
+
+        rows = regrouped(self._side, by_value, f"{name}-values").count(name=f"{name}-rows")
+        return rows.filter(lambda count: functions.is_positive(count), name=f"{name}-present")
+
+    def _check_rows(self, table: Any, operation: str) -> None:
+        right = side_of(table)
+        if right is not None and right.kind == "table" and not same_type(right.value_type, self.value_type):
+            raise TopologyError(
+                f"The two tables of {operation} have values of different types: {self.name!r} has "
+                f"{type_text(self.value_type)}, {right.name!r} has {type_text(right.value_type)}.",
+                hint=f"Make them alike: {operation}(other.map_values(lambda value: ...)).",
+            )
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
         """The table with changes held back, of each key the last one sent (KIP-328; docs/semantics, section 22).

@@ -187,7 +187,7 @@ class _SchemaResolver:
 
 
 def _check_union(branches: Sequence[Schema]) -> None:
-    kinds = [record_name(each) or kind_of(each) for each in branches]
+    kinds = [record_name(branch) or kind_of(branch) for branch in branches]
     twice = next((kind for n, kind in enumerate(kinds) if kind == "union" or kind in kinds[:n]), None)
     if twice is not None:
         raise BadSchema(f"a union has {'another one within it' if twice == 'union' else f'{twice} twice'}")
@@ -313,7 +313,7 @@ def _in_connect(schema: Mapping[str, Any]) -> connect.Schema:
 def _without_connect(schema: Schema) -> Schema:
     """The schema as values are written by it: what they mean to Connect is no matter of Avro's."""
     if isinstance(schema, list):
-        return [_without_connect(each) for each in schema]
+        return [_without_connect(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     return {name: _without_connect(each) for name, each in schema.items() if name != _CONNECT_NAME}
@@ -954,7 +954,7 @@ def _map_default(schema: Any, value: Any, names: Mapping[str, Any]) -> Any:
 _RESOLUTION_WITHIN: dict[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
     "record": _record_default,
     "error": _record_default,
-    "array": lambda schema, given, names: [_default(schema["items"], each, names) for each in given],
+    "array": lambda schema, given, names: [_default(schema["items"], item, names) for item in given],
     "map": _map_default,
 }
 _DEFAULTS: dict[str, tuple[type, ...]] = {
@@ -998,7 +998,7 @@ class WriterSchema:
         self._schema = without_logical(written)
         self._names = names_of(self._schema)
         # fastavro writes any number that it has read for an int, and where it is not read as one nobody looks at it
-        ints = written != read and any(kind_of(each) == "int" for each in _inner_schemas(self._schema))
+        ints = written != read and any(kind_of(schema) == "int" for schema in _inner_schemas(self._schema))
         self._checked = ints or unbounded(self._schema, self._names)
         self._written = avro.parse_schema(self._schema)
         self._read = None if written == read else avro.parse_schema(_of_any_record(read, self._names))

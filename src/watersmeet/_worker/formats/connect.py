@@ -233,7 +233,7 @@ def _missing(kind: DataType, schema: Schema, place: str) -> Iterator[tuple[list[
     """Of each struct within a type the names that the schema has not, and those that it has."""
     form = schema.get("type")
     if isinstance(kind, StructType) and form == "struct" and isinstance(schema.get("fields"), list):
-        fields = {str(each.get("field")): each for each in schema["fields"] if isinstance(each, dict)}
+        fields = {str(part.get("field")): part for part in schema["fields"] if isinstance(part, dict)}
         names = [f"{place}{name}" for name in kind.names if name not in fields]
         if names:
             yield names, list(fields)
@@ -376,7 +376,7 @@ def _placed(convert: Convert, place: str) -> Convert:
 
 
 def _of_fields(kind: StructType, inner: list[Reading]) -> Convert | None:
-    if all(each.convert is None for each in inner):
+    if all(part.convert is None for part in inner):
         return None
 
     def made(column: pa.StructArray) -> tuple[pa.Array, Bad]:

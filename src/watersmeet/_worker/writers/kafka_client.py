@@ -184,7 +184,7 @@ def largest_batch(kafka: Kafka, topics: Collection[str]) -> int:
     try:
         asking = admin(kafka)  # which has to live until it is answered
         found = asking.describe_configs(wanted, request_timeout=_SOON).values()
-        return max(int(each.result()["max.message.bytes"].value) for each in found)
+        return max(int(answer.result()["max.message.bytes"].value) for answer in found)
     except (client().KafkaException, ConfigError):
         return _LARGEST
 
