@@ -89,7 +89,8 @@ class PlanLayout:
 
     @staticmethod
     def _exits_of(physical: Physical, stage: int) -> list[tuple[int, str, Outlet | None]]:
-        sinks = physical.stage_sinks(stage)
+        flows = ((physical.flows[number], sink) for number, sink in physical.sink_edges)
+        sinks = [(flow, sink) for flow, sink in flows if flow.stage == stage]
         if not physical.ordered_exit:
             return [(flow.id, sink, None) for flow, sink in sinks]
         outlets = exit_outlets(physical, stage, _naming)

@@ -234,7 +234,7 @@ def check_feedback(node: Node, nodes: Mapping[str, Node], functions: FunctionBac
                     hint="Write to another topic. To continue with the written records, use the stream that through() "
                     "returns. To read them in a later batch: to(topic, feedback=True).",
                 )
-            _check_types(topic, sink, source, nodes, functions)
+            _check_types(topic, sink, source, functions)
 
 
 def check_fed_back(nodes: Iterable[Node]) -> None:
@@ -248,7 +248,7 @@ def check_fed_back(nodes: Iterable[Node]) -> None:
             )
 
 
-def _check_types(topic: str, sink: Node, source: Node, nodes: Mapping[str, Node], functions: FunctionBackend) -> None:
+def _check_types(topic: str, sink: Node, source: Node, functions: FunctionBackend) -> None:
     shape = sink.shape
     for part in ("key", "value"):  # the parts of a record
         written, read = getattr(shape, part), getattr(source.shape, part)

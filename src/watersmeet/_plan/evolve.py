@@ -930,7 +930,7 @@ def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list
     for (node, kind), operator in places.items():
         for table in operator["tables"]:
             if table["shown"] and node not in met and (node, table["name"]) not in used:
-                items.append(_dropped(node, kind, operator, table, started, new))
+                items.append(_dropped(node, kind, table, started, new))
     return items, carried
 
 
@@ -1093,14 +1093,7 @@ def _continue_by_name(
     carried.append(TakenTable(node, name, place[0], former["name"], scalars=False, widened=bool(wider)))
 
 
-def _dropped(
-    node: str,
-    kind: str,
-    operator: Mapping[str, Any],
-    table: Mapping[str, Any],
-    started: list[Item],
-    new: Described,
-) -> Item:
+def _dropped(node: str, kind: str, table: Mapping[str, Any], started: list[Item], new: Described) -> Item:
     """A store that is gone; where one like it starts empty, that it could go on under its name."""
     kinds = {entry["node"]: entry["operator"] for entry in new["operators"]}
     alike = [item.node for item in started if kinds[item.node] == kind]

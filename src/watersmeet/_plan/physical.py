@@ -208,10 +208,6 @@ class Physical:
         sides = {(reader.operator, reader.side) for reader in self.readers.values()}
         return tuple(e for e in edges if (e.target, e.side) not in sides)
 
-    def stage_sinks(self, stage: int) -> tuple[tuple[Flow, str], ...]:
-        pairs = ((self.flows[f], sink) for f, sink in self.sink_edges)
-        return tuple((flow, sink) for flow, sink in pairs if flow.stage == stage)
-
     @cached_property
     def readers(self) -> dict[int, StoreReader]:
         """How operators read the stores of others, by the reader's id."""

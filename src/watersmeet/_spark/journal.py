@@ -139,7 +139,7 @@ class JournalWriter:
 
 # The journal, read: the batches that count, and the records in them as tasks have written them.
 
-_HINT = 'Start the topology with explain="1 day" (or True), unless it is: the journal begins with its next batch.'
+_HINT = 'Start the topology with explain="1 day". If it was: the journal begins with the next batch.'
 _DAMAGED = "Remove this folder of the journal; the query does not need it."
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -270,14 +270,6 @@ MAP = (CHUNKS, _CHUNK, _CONTENT)
 """The variables as they are declared: in each task of a level, and schemas in words the JVM would parse each time."""
 
 
-class Calls(Protocol):
-    """Calls to the state server, with answers that may come later (`StateCalls`)."""
-
-    def late(self, call: Callable[..., None], *arguments: Any) -> None: ...
-
-    def manifest(self, label: int, ask: Callable[[], bytes | None]) -> bytes | None: ...
-
-
 class SparkChunkStore:
     """A ChunkStore in the state store of a running query.
 
@@ -290,9 +282,9 @@ class SparkChunkStore:
         self._manifest = handle.getValueState(*VALUE)
         self._chunks = handle.getMapState(*MAP)
         self._label = 0
-        self._calls: Calls | None = None
+        self._calls: StateCalls | None = None
 
-    def begin(self, label: int, calls: Calls | None) -> None:
+    def begin(self, label: int, calls: StateCalls | None) -> None:
         """Spark handles this label from now on; `calls` may know its manifest, and does not wait for writes."""
         self._label, self._calls = label, calls
 

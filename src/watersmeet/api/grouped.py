@@ -152,7 +152,7 @@ class WindowedStream(Windowing):
 
 @answering
 class TimeWindowedKStream(WindowedStream):
-    """Records by key and by tumbling, hopping, sliding or unlimited windows."""
+    """Records by key and by tumbling, hopping, sliding, calendar or unlimited windows."""
 
     def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each key and window made into one; see `KGroupedStream.reduce`.
@@ -245,7 +245,7 @@ class CogroupedWindowing(Windowing):
 
 @answering
 class TimeWindowedCogroupedKStream(CogroupedWindowing):
-    """Cogrouped records by key and by tumbling, hopping, sliding or unlimited windows."""
+    """Cogrouped records by key and by tumbling, hopping, sliding, calendar or unlimited windows."""
 
     def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> WTable:
         """The records of each key and window, folded; see `CogroupedKStream.aggregate`.
@@ -305,7 +305,7 @@ def check_windows(windows: Windows) -> None:
     if type(windows) not in NODES:
         raise TopologyError(
             f"windowed_by takes the windows of aggregates, and not {windows!r:.120}.",
-            hint="Take wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), wm.SlidingWindows, wm.SessionWindows "
+            hint="Take wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'), wm.SlidingWindows, wm.SessionWindows, "
             "wm.CalendarWindows or wm.UnlimitedWindows.",
         )
 
@@ -484,7 +484,7 @@ class KGroupedStream(Grouped):
         return stepped(self._group, init, step, state=state, returns=returns, name=name, store=store)
 
     def windowed_by(self, windows: Windows) -> TimeWindowedKStream | SessionWindowedKStream:
-        """The records by key and window: tumbling, hopping, sliding, session or unlimited windows.
+        """The records by key and window: tumbling, hopping, sliding, session, calendar or unlimited windows.
 
         Examples
         --------

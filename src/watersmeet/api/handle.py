@@ -37,7 +37,7 @@ from watersmeet.windows import Suppressed, Windows
 
 if TYPE_CHECKING:
     from watersmeet.api.streams import KStream
-    from watersmeet.api.tables import GlobalKTable, KTable, WTable
+    from watersmeet.api.tables import KTable, WTable
 
 
 HandleKind = Literal["stream", "table", "global", "wtable"]
@@ -455,11 +455,6 @@ def stream(construction: Construction, node: Node) -> KStream:
 def table(construction: Construction, node: Node) -> KTable:
     """The handle of a table."""
     return cast("KTable", _CLASSES["table"](construction, node))
-
-
-def global_table(construction: Construction, node: Node) -> GlobalKTable:
-    """The handle of a global table, or of a view of some."""
-    return cast("GlobalKTable", _CLASSES["global"](construction, node))
 
 
 def wtable(construction: Construction, node: Node, windows: Windows, wait_ms: int) -> WTable:

@@ -163,7 +163,7 @@ def test_a_spark_that_cannot_be_told_ends_the_query_with_the_option_in_its_error
     monkeypatch.setattr(batches.QuerySources, "_limits", no_such)
     topics, out = {name: new_topic(broker, name) for name in ("prices", "orders")}, new_topic(broker)
     query = started(spark, broker, topology(topics, out), tmp_path, max_task_idle="0 seconds")
-    with pytest.raises(ConfigError, match="max_task_idle has no effect on this Spark"):
+    with pytest.raises(ConfigError, match="max_task_idle and transactions have no effect on this Spark"):
         query.awaitTermination()
 
 

@@ -338,12 +338,12 @@ class Subscriptions:
         if self._events.context.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
             outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
-            unanswered = self._unanswered(rights, np.flatnonzero(ends), following[ends], low, high[ends])
+            unanswered = self._unanswered(rights, following[ends], low, high[ends])
             high[ends] = np.where(self._answered[enders], outlived, unanswered)
         high[self._state_count :][(self._verbs & PUT) == 0] = 0
         return low, np.maximum(high, low)
 
-    def _unanswered(self, rights: Rights, versions: Int64s, following: Int64s, low: Int64s, high: Int64s) -> Int64s:
+    def _unanswered(self, rights: Rights, following: Int64s, low: Int64s, high: Int64s) -> Int64s:
         """The ends of versions with followers that give no result, since they see that the right row has gone.
 
         The follower hears of the rest of that record, so of the deletion the version does: its row must go. Not where

@@ -676,7 +676,7 @@ def in_bulk(
     }
     try:
         output = member.processor.process_batch(pa.table(records), states)
-        sent = None if output is None else _sent(params, output, events.ts[rows], records["key"])
+        sent = None if output is None else _sent(params, output, events.ts[rows])
     except Exception as error:
         raise member.raised(error, "process_batch") from None
     if sent is not None:
@@ -687,7 +687,7 @@ def in_bulk(
             yield Dropped(reason, events.tables[0], np.sort(events.own[np.delete(rows, record)]))
 
 
-def _sent(params: ProcessorSettings, output: Any, stamps: Int64s, keys: pa.Array) -> tuple[Int64s, pa.Array, Int64s]:
+def _sent(params: ProcessorSettings, output: Any, stamps: Int64s) -> tuple[Int64s, pa.Array, Int64s]:
     """Record, value and timestamp of each result."""
     processor, names = params.called, {"record", "value"} | ({"key"} if params.sent_key is not None else set())
     if not isinstance(output, pa.Table) or not names <= set(output.column_names) <= names | {"timestamp"}:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,26 +30,6 @@ PlaceOf = Callable[[], Place]
 """Where the present timer, or what follows it at once, stands."""
 _PLAIN = (str, bytes, int)
 """Types in Python of which two keys are one where they are equal."""
-
-
-class KeyedTable(Protocol):
-    """A table that processors read by the present key: its part in each batch."""
-
-    def load(self, hashes: Int64s, keys: pa.Array) -> None: ...
-
-    def enter(self, group: int) -> None:
-        """The next key."""
-        ...
-
-    def change(self, row: int, value: Any, stamp: int) -> None:
-        """One of the key's changes, an event."""
-        ...
-
-    def store(self) -> None: ...
-
-    def dropped(self) -> Iterator[Dropped]:
-        """Changes that end here."""
-        ...
 
 
 class CurrentRows:
@@ -103,7 +83,7 @@ class PastRows:
         self._key_versions: list[tuple[int, Any, int]] = []
 
     def load(self, hashes: Int64s, keys: pa.Array) -> None:
-        """See `KeyedTable`."""
+        """The versions in state of these keys."""
         lookup = self._table.rows(hashes, keys)
         rows = lookup.take(["ts", "value", "domain", "deleted"])
         order = np.lexsort((ints(rows, "ts"), lookup.query))
@@ -122,7 +102,7 @@ class PastRows:
         self._stamps = [ts for ts, _, _ in self._key_versions]
 
     def change(self, row: int, value: Any, stamp: int) -> None:
-        """See `KeyedTable`; one that is older than the history is none."""
+        """One of the present key's changes; one that is older than the history is none."""
         if row not in self._puts:
             return
         at = bisect_right(self._stamps, stamp)

@@ -8,7 +8,6 @@ other ends would do as well; Spark records those that it has planned, and runs a
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import re
@@ -33,7 +32,7 @@ from watersmeet._spark.checkpoint.record import Checkpoint
 from watersmeet._spark.metrics import lifetime
 from watersmeet._worker.counts import CONSUMED, SENT, Counts, Measure
 from watersmeet._worker.writers import kafka_client
-from watersmeet.errors import ChangedTopology, ConfigError, SinkError, SourceError, installing
+from watersmeet.errors import ChangedTopology, ConfigError, SourceError, installing
 from watersmeet.io.kafka import Kafka
 
 # Where a batch ends if inputs are kept together: at a time that all partitions have reached (KIP-353, KIP-695).
@@ -371,11 +370,11 @@ class ReadAhead:
                 self.order.add(place, by_place.pop(place, []), message.offset())
                 self._at_end.setdefault(place, self._clock())
             elif not error.retriable() and place in self.order.begins:
-                raise SinkError(
+                raise SourceError(
                     "Kafka refuses to be read.",
                     given=f"partition {place[1]} of {place[0]}: {error.name()}: {error.str()}",
-                    hint="max_task_idle reads topics a second time, with the settings of wm.Kafka(...) that are not "
-                    "under consumer=.",
+                    hint="max_task_idle and transactions read topics a second time, with the settings of "
+                    "wm.Kafka(...) that are not under consumer=.",
                 )
         for place, records in by_place.items():
             self.order.add(place, records, records[-1].offset() + 1)
@@ -1020,7 +1019,8 @@ class QuerySources:
 
 def _unknown(reason: str) -> ConfigError:
     return ConfigError(
-        "max_task_idle has no effect on this Spark: it is not known how its Kafka source ends a batch.",
+        "max_task_idle and transactions have no effect on this Spark: it is not known how its Kafka source ends a "
+        "batch.",
         given=reason,
         hint=f"Take one of PySpark {', '.join(KNOWN_SPARKS)}, or leave max_task_idle and transactions out of "
         "wm.Kafka(...).",
@@ -1029,7 +1029,6 @@ def _unknown(reason: str) -> ConfigError:
 
 LOG = logging.getLogger("watersmeet.query")
 _SYNCHRONIZED_INPUTS_LOOK_SECONDS = 0.05
-_LEAST = 1_000
 _SHARES = 4
 """Of each partition so many times its share of a batch is looked at: partitions are not equally full."""
 
@@ -1304,7 +1303,7 @@ class BatchEndPlanner:
 
     def _record_count(self) -> int:
         partitions = max(1, len(self._planned))
-        return max(_LEAST, min(self._limit(), _SHARES * self._limit() // partitions))
+        return max(LEAST, min(self._limit(), _SHARES * self._limit() // partitions))
 
     def _go_on(self, ahead: ReadAhead) -> bool:
         """Whether the next batch may be planned."""
@@ -1370,7 +1369,7 @@ def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     metrics = None if kafka is None else lifetime.read(place)
     if kafka is None or metrics is None or metrics.records_limit is None:
         return kafka
-    settings = copy.copy(kafka)
+    settings = shallow_copy(kafka)
     least = min(LEAST, kafka.max_records_per_batch)
     limit = min(max(metrics.records_limit, least), kafka.max_records_per_batch)
     object.__setattr__(settings, "max_records_per_batch", limit)
@@ -1406,7 +1405,7 @@ class _PlannedBatches:
             return self._limit
         most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
         limit = planned(records, counts.sums[Measure(SENT)], self._limit, *most)
-        if limit != self._limit and (self._gated or _limited(self._spark, self._limit, limit)):
+        if limit != self._limit and (self._gated or _limit_source(self._spark, self._limit, limit)):
             self._limit = limit
         return self._limit
 
@@ -1417,7 +1416,7 @@ def streaming_execution(spark: SparkSession) -> Any:
     return query._jsq.streamingQuery()
 
 
-def _limited(spark: SparkSession, previous: int, records: int) -> bool:
+def _limit_source(spark: SparkSession, previous: int, records: int) -> bool:
     """Whether the query of this thread reads at most so many records a batch now, where it read `previous` at most."""
     try:
         return QuerySources(spark, streaming_execution(spark)).limit_records(previous, records)

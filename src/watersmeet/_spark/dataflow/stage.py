@@ -364,9 +364,8 @@ class Stage:
         actives = {live.columns.active for live in self._live.values() if live.columns.active}
         for name in sorted(n for n in actives if not n.startswith("root:")):
             self._with(name, F.col(name) & first)
-        for name in ("blob",):
-            if name in self.frame.columns:
-                self._with(name, F.when(first, F.col(name)))
+        if "blob" in self.frame.columns:
+            self._with("blob", F.when(first, F.col("blob")))
 
     def _regroup(self, flow: Flow, parent: Flow, node: RegroupNode) -> None:
         active, columns = self.condition(parent), self.naming(parent)

@@ -61,6 +61,7 @@ from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import Query, is_unfinished
 from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
+from watersmeet._spark.sources.topics import partition_counts
 from watersmeet._spark.stores.table_columns import placement_facts, with_placement
 from watersmeet._worker.batch_plan import OLDER
 from watersmeet._worker.task_reports import BatchRequest
@@ -700,4 +701,4 @@ class _Start:
         read = self.topology.plan.sources
         if not (topics := sorted(self._topics.read)):
             return {}
-        return sources.partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))
+        return partition_counts(self.spark, topics, sources.connected(read, self.options.kafka))

@@ -26,7 +26,7 @@ from watersmeet._spark.session import warn
 from watersmeet._spark.sources import bootstrap
 from watersmeet._spark.sources.bootstrap import Begins, Recorded, begin_of
 from watersmeet._spark.sources.rows import Scan, row_types, rows_of
-from watersmeet._spark.sources.topics import Numbered, matching_topics, partition_counts, read_topics
+from watersmeet._spark.sources.topics import Numbered, matching_topics, read_topics
 from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.json import nullable
@@ -37,9 +37,6 @@ from watersmeet.io.endpoints import Origin, Rows
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka, matches
 from watersmeet.io.topics import Backfill, Bootstrap, PatternTopics, Snapshot, Topic
-
-__all__ = ["Scan", "describe_origin", "matching_topics", "partition_counts", "row_types", "scan"]
-
 
 # From where topics are read at the first start, where an input that lies elsewhere says from where its topic goes on.
 #
