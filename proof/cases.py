@@ -85,10 +85,10 @@ def read(text: str) -> tuple[dict[str, str], list[RecordedStep]]:
         elif record := _RECORD.match(line):
             key, value = _value(record["key"]), _value(record["value"])
             if int(record["ts"]) > _LATEST:
-                raise CaseError(f"line {number}: the time {record['ts']} is out of the range. Hint: 0 to {_LATEST}")
+                raise CaseError(f"Case, line {number}: the time {record['ts']} is out of range. Hint: 0 to {_LATEST}")
             steps.append(RecordedStep(record["topic"], key, value, int(record["ts"]), None))
         elif line and not line.startswith("#"):
-            raise CaseError(f"line {number} is {line!r}. Hint: a record is 'left a 1 @10', a fact 'type: inner'")
+            raise CaseError(f"Case, line {number}: {line!r} is no record. Hint: write it as 'left a 1 @10'")
     return facts, steps
 
 
@@ -139,12 +139,33 @@ def history_of_case(facts: Mapping[str, str], steps: list[RecordedStep]) -> Hist
     CaseError : a fact is missing or unknown.
     """
     if "operator" not in facts:
-        raise CaseError("the case does not tell its operator. Hint: it begins like 'operator: table-table'")
+        raise CaseError("Join: none is chosen. Hint: choose one, or begin the case with 'operator: table-table'")
     joined = {} if "fold" in facts else {"joiner": _JOINER}
     try:
         return history_of("the case", facts["operator"], joined | dict(facts) | {"generation": "current"}, steps)
     except (RecordingError, ValueError) as problem:
-        raise CaseError(str(problem)) from problem
+        raise CaseError(_in_words_of_the_form(str(problem))) from problem
+
+
+_COMPLAINTS = (
+    (r"unknown join type (.*)", "Type: this join has no type {}. Hint: choose one under Type"),
+    (r"no topology for vectors of (.*)", "Join: there is no join {}. Hint: choose one under Join"),
+    (r"a step's input (.*) is none of the topology's", "Case: this join has no input {}. Hint: see the Example"),
+    (r"unknown joiner (.*)", "Case: there is no joiner {}. Hint: joiner: L + '-' + R"),
+    (r".* a window is '.*', not '(.*)'", "ms before, ms after, Grace: {!r} is no window. Hint: type three numbers"),
+    (r".* does not say its \['(.*)'\]", "Case: the line '{}: ...' is missing. Hint: see the Example"),
+)
+"""What the oracle complains of, and the same by the fields of the form."""
+
+
+def _in_words_of_the_form(complaint: str) -> str:
+    """A complaint by the fields of the page's form.
+
+    >>> _in_words_of_the_form("unknown join type 'middle'")
+    "Type: this join has no type 'middle'. Hint: choose one under Type"
+    """
+    matches = ((re.fullmatch(pattern, complaint), text) for pattern, text in _COMPLAINTS)
+    return next((text.format(match[1]) for match, text in matches if match), f"Case: it cannot be run: {complaint}")
 
 
 def run(text: str) -> dict[str, Any]:
@@ -166,7 +187,7 @@ def run(text: str) -> dict[str, Any]:
     try:
         runs = [list(_steps(history, Semantics(each.version, faithful=each.faithful))) for each in chosen]
     except NotBuildableError as problem:
-        raise CaseError(f"this cannot be run: {problem}") from problem
+        raise CaseError(_in_words_of_the_form(str(problem))) from problem
     columns: dict[str, list[int]] = {}
     for number, ran in enumerate(runs):
         columns.setdefault(json.dumps([results for results, _ in ran]), []).append(number)

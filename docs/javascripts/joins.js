@@ -163,14 +163,21 @@ function resultCell(results, latest) {
   return made("td", [...mark, ...content], { className: names.join(" ") });
 }
 
+// On a phone the column of watersmeet comes first: of the others only one has room beside it.
+function ordered(cells) {
+  const own = shown.columns.findIndex((name) => name.includes("watersmeet"));
+  if (own < 0 || !matchMedia("(max-width: 30em)").matches) return cells;
+  return [cells[own], ...cells.filter((_, number) => number !== own)];
+}
+
 function showTable() {
-  const heads = ["Step", "Record", ...shown.columns].map((name) => made("th", name, { scope: "col" }));
+  const heads = ["Step", "Record", ...ordered(shown.columns)].map((name) => made("th", name, { scope: "col" }));
   const rows = shown.steps.map(({ record: [topic, key, value, ts], results }, number) => {
     const button = made("button", String(number + 1), { type: "button", tabIndex: -1 });
     button.setAttribute("aria-label", `Step ${number + 1}: show the state after it`);
     const latest = shown.latest === null ? undefined : results[shown.latest];
     const cells = results.map((each) => resultCell(each, latest));
-    const row = made("tr", [made("th", button, { scope: "row" }), made("td", `${topic} ${key} ${value} @${ts}`), ...cells]);
+    const row = made("tr", [made("th", button, { scope: "row" }), made("td", `${topic} ${key} ${value} @${ts}`), ...ordered(cells)]);
     row.addEventListener("click", () => choose(number));
     return row;
   });

@@ -125,16 +125,19 @@ def test_a_join_is_shown_from_the_release_that_brought_it() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("operator: table-table\ntype: inner\nleft a 1", "line 3 is 'left a 1'. Hint: a record is"),
-        ("left a 1 @1", "does not tell its operator. Hint:"),
-        ("operator: nope\ntype: inner\nleft a 1 @1", "no topology for vectors of 'nope'"),
-        ("operator: table-table\ntype: full\nleft a 1 @1", "unknown join type 'full'"),
-        ("operator: table-table\nleft a 1 @1", "does not say its ['type']"),
-        ("operator: table-table\ntype: inner\nmiddle a 1 @1", "input 'middle' is none"),
-        (WINDOWED.replace("5 ms before, ", ""), "a window is '1 ms before"),
+        ("operator: table-table\ntype: inner\nleft a 1", "Case, line 3: 'left a 1' is no record. Hint: write it as"),
+        ("left a 1 @1", "Join: none is chosen. Hint:"),
+        ("operator: nope\ntype: inner\nleft a 1 @1", "Join: there is no join 'nope'. Hint: choose one under Join"),
+        (
+            "operator: table-table\ntype: full\nleft a 1 @1",
+            "Type: this join has no type 'full'. Hint: choose one under Type",
+        ),
+        ("operator: table-table\nleft a 1 @1", "Case: the line 'type: ...' is missing"),
+        ("operator: table-table\ntype: inner\nmiddle a 1 @1", "Case: this join has no input 'middle'"),
+        (WINDOWED.replace("5 ms before, ", ""), "ms before, ms after, Grace: '"),
         ("operator: expiry\nttl: soon\nsince: record\ninput a 1 @1", "soon"),
-        ("operator: three-way\ntype: inner\nleft a 1 @1", "does not say its ['then']"),
-        (f"{WINDOWED}left a 2 @{2**63}", "is out of the range"),
+        ("operator: three-way\ntype: inner\nleft a 1 @1", "Case: the line 'then: ...' is missing"),
+        (f"{WINDOWED}left a 2 @{2**63}", "is out of range"),
     ],
 )
 def test_what_does_not_read_is_refused_and_named(text: str, said: str) -> None:
