@@ -37,6 +37,8 @@ FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 NOTES = "Engineering notes"
 """The section of the menu with proofs, measurements and decisions: the search ranks its pages behind all others."""
 LAST = {"boost": 0.01}
+BEHIND = {"boost": 0.2}
+"""Whole programs and figures, in which most words stand: the search ranks them behind the pages of tasks."""
 
 
 def outside() -> dict[str, str]:
@@ -82,6 +84,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if NOTES in [section.title for section in page.ancestors]:
         page.meta["search"] = LAST
     here = page.file.src_uri
+    if here.startswith("examples/") or here == "performance.md":
+        page.meta["search"] = BEHIND
     origin = next((path for path, name in outside().items() if name == here), f"docs/{here}")
 
     def linked(found: re.Match[str]) -> str:

@@ -418,7 +418,7 @@ class AskedRow:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a history leaves: the row, and what ended at operators, by (operator, reason)."""
+    """The end of a history: the row, and the drops of operators, by (operator, reason)."""
 
     row: TableRow
     drops: Counter[tuple[str, str]]
@@ -491,7 +491,7 @@ class CasesRun(QuietRun):
 
     Attributes
     ----------
-    drops_by_case : what ended at operators, by the number of the history.
+    drops_by_case : drops of operators, by the number of the history.
     """
 
     def __init__(self, topology: Local) -> None:
@@ -789,7 +789,7 @@ def _step_by_step(
 
 
 def _drops_at_sources(topology: Local, frame: pa.Table) -> list[Counter[tuple[str, str]]]:
-    """What ended of each record before the first operator, by (node, reason)."""
+    """The drops of each record before the first operator, by (node, reason)."""
     none = [Counter[tuple[str, str]]() for _ in range(len(frame))]
     if not _dropped_at_sources(topology, frame):
         return none
@@ -1183,7 +1183,7 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
 def _stored_row(
     spark: SparkSession, checkpoint: str, table: str, batch: int, key: Any
 ) -> tuple[StructType, tuple[dict[str, Any], ...]]:
-    """What a table has of a key, less the key, and the table's columns."""
+    """The table's columns, and its rows of a key, less the key."""
     frame = read_state(spark, checkpoint, table, batch=batch, keys=[key])
     rows = (row.asDict() for row in frame.collect())
     return frame.schema, tuple({name: value for name, value in row.items() if name != "key"} for row in rows)

@@ -81,11 +81,19 @@ def test_a_name_is_found_by_search_where_it_stands_in_code():
     assert re.split(separator, "Kafka 4.3 has KIP-213") == ["Kafka", "4.3", "has", "KIP", "213"]
 
 
-@pytest.mark.parametrize(("section", "rank"), [("How to", None), (hooks.NOTES, hooks.LAST)])
-def test_the_search_ranks_engineering_notes_behind_all_other_pages(section, rank):
+@pytest.mark.parametrize(
+    ("section", "file", "rank"),
+    [
+        ("How to", "soak.md", None),
+        ("Start", "performance.md", hooks.BEHIND),
+        ("Examples", "examples/orders_in_avro.md", hooks.BEHIND),
+        (hooks.NOTES, "soak.md", hooks.LAST),
+    ],
+)
+def test_the_search_ranks_programs_behind_tasks_and_engineering_notes_behind_all_other_pages(section, file, rank):
     config = load_config(str(ROOT / "mkdocs.yml"), plugins=[], hooks=[])
     assert any(hooks.NOTES in part for part in config.nav)
-    page = Page("Soak", File("soak.md", config.docs_dir, config.site_dir, use_directory_urls=False), config)
+    page = Page("Soak", File(file, config.docs_dir, config.site_dir, use_directory_urls=False), config)
     page.parent = Section(section, [page])
     hooks.on_page_markdown("# Soak", page, config, Files([]))
     assert page.meta.get("search") == rank
