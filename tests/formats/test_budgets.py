@@ -19,9 +19,8 @@ import watersmeet as wm
 from tests.formats.fuzz.draws import MIN, zigzag
 from tests.formats.fuzz.registered import DEEP, EMPTIES, LIST, READ, WITHIN, _list, doubled, framed
 from watersmeet._worker.formats import formats, registry, schemas
-from watersmeet._worker.formats import json as json_blocks
-from watersmeet._worker.formats import json as json_decode
 from watersmeet._worker.formats.avro import WriterSchema, columns_of, schema_of, written_schema
+from watersmeet._worker.formats.json import decode
 from watersmeet._worker.formats.json_schema import JsonSchema, refused, validator
 from watersmeet._worker.formats.limits import AVRO_LEVELS, JSON_LEVELS, SCHEMA_LEVELS, VALIDATED_LEVELS
 from watersmeet._worker.formats.protobuf import columns_of as messages_of
@@ -79,43 +78,23 @@ def test_the_first_and_the_last_millisecond_are_no_others(logical: str) -> None:
 A = StructType([StructField("a", LongType())])
 
 
-def test_names_that_the_type_has_not_are_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = pa.array([f'{{"a":{n},"seen":{{"u{n}":1,"v{n}":{{"w{n}":[1]}}}}}}' for n in range(4_096)])
-    widest = []
-    parse = json_blocks._json_blocks_parsed
-
-    def parsed(together: pa.Buffer, schema: pa.Schema) -> Any:
-        widest.append(str(schema).count(":"))
-        return parse(together, schema)
-
-    monkeypatch.setattr(json_blocks, "_json_blocks_parsed", parsed)
-    values, flaws = json_decode.decode(A, texts)
-    assert flaws == {}
-    assert values.field("a").to_pylist() == list(range(4_096))
-    assert max(widest) < 200
-
-
-def test_names_that_all_texts_have_are_read_at_once_and_looked_at() -> None:
-    texts = [f'{{"a":{n},"b":{{"c":[{{"d":"x{n}"}}],"e":1.5}},"f":null,"g":true}}' for n in range(100)]
-    assert json_blocks.read(A, pa.array(texts)) is not None
-    twice = '{"a":1,"b":{"c":[{"d":"x","d":"y"}],"e":1},"f":null,"g":true}'
-    for other in (twice, twice.replace('"d":"x",', "").replace("1},", "NaN},"), '{"A":1,"b":null}'):
-        values, flaws = json_decode.decode(A, pa.array([*texts, other]))
-        assert list(flaws) == [100]
-        assert values.field("a").to_pylist()[:100] == list(range(100))
+def test_names_that_the_type_has_not_are_checked_as_json_and_left() -> None:
+    texts = [f'{{"a":{n},"b{n}":{{"c":[{{"d":"x{n}"}}],"e":1.5}},"f":null,"a{n}":true}}' for n in range(4_097)]
+    for other in ("NaN", "01", '"\\ud800"', "[1,]", "{", "tru"):
+        values, flaws = decode(A, pa.array([*texts, f'{{"a":1,"g":{{"h":[{other}]}}}}', "{}"]))
+        assert list(flaws) == [4_097]
+        assert values.field("a").to_pylist() == [*range(4_097), None, None]
 
 
 def test_a_text_of_too_many_levels_has_a_reason_also_where_nobody_looks() -> None:
     texts = ['{"a":1,"x":' + "[" * n + "]" * n + "}" for n in (1, JSON_LEVELS - 1, JSON_LEVELS, 5_000)]
-    assert json_decode.decode(A, pa.array(texts))[1] == dict.fromkeys((2, 3), f"it has more than {JSON_LEVELS} levels")
+    assert decode(A, pa.array(texts))[1] == dict.fromkeys((2, 3), f"it has more than {JSON_LEVELS} levels")
 
 
 @pytest.mark.parametrize("digits", ["9" * 28 + "." + "9" * 10, "-" + "9" * 28 + "." + "9" * 10])
 def test_the_largest_decimal_of_a_type_fits_it(digits: str) -> None:
     kind = StructType([StructField("a", DecimalType(38, 10))])
-    values, flaws = json_decode.decode(
-        kind, pa.array([f'{{"a":{digits}}}', f'{{"a":"{digits}"}}', f'{{"a":{digits}9}}'])
-    )
+    values, flaws = decode(kind, pa.array([f'{{"a":{digits}}}', f'{{"a":"{digits}"}}', f'{{"a":{digits}9}}']))
     assert values.field("a").to_pylist() == [Decimal(digits), Decimal(digits), None]
     assert list(flaws) == [2]
 

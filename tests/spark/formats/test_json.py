@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 import watersmeet as wm
 from watersmeet._spark import formats as columns
@@ -143,9 +143,8 @@ def test_nothing_put_behind_or_around_a_value_makes_it_another(kind: str) -> Non
         ([b'{"d":1e400}', b'{"d":-1e400}', b'{"f":1e39}'], "a number is beyond the range"),
         ([b'{"d":NaN}', b'{"u":Infinity}', b'{"d":-Infinity}', b'{"x":1e99999999999999999999}'], ""),
         ([b'{"t":"\xff"}'], "not valid UTF-8"),
-        ([b'{"t":"\\ud800"}', b'{"m":{"\\udc00x":1}}'], "half of a character"),
-        ([b'{"l":1,"l":1}', b'{"u":{"v":1,"v":2}}', b'{"m":{"k":1,"k":2}}'], "an object has a name twice"),
-        ([b'{"L":1}', b'{"n":{"V":1}}'], "there is no field '"),
+        ([b'{"t":"\\ud800"}', b'{"m":{"\\udc00x":1}}', b'{"u":"\\ud800"}'], "not JSON of the type"),
+        ([b'{"L":1}', b'{"n":{"V":1}}', b'{"\\u004c":1}', b'{"n":{"v":1},"L":{"l":1}}'], "there is no field '"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
@@ -161,6 +160,33 @@ def test_a_text_that_is_null_is_null_and_sends_no_other_another_way() -> None:
     values = formats.serde_of(wm.json("id long")).read(pa.array(raws, pa.binary()))
     assert values.values.to_pylist() == [None, {"id": 1}, None, None]
     assert not values.bad.any()
+
+
+def test_of_a_name_that_stands_twice_the_last_value_counts() -> None:
+    raws = [b'{"l":1,"l":2}', b'{"l":1,"\\u006c":null}', b'{"u":{"v":1,"v":2},"l":3}', b'{"m":{"k":1,"k":2}}']
+    assert [(row["l"], row["m"]) for row, _ in decoded(wm.json("l long, m map<string,int>"), list(raws))] == [
+        *((2, None), (None, None), (3, None), (None, {"k": 2})),
+    ]
+    assert reasons(wm.json("l long"), [b'{"l":"1","l":1}']) != [FINE]
+
+
+def test_a_name_of_any_characters_is_found() -> None:
+    names = ['a"b', "a\\b", "a\nb", "", "a.b", "ä", "class", "f0"]
+    kind = StructType([StructField(name, StructType([StructField(name, LongType())])) for name in names])
+    raws = [json.dumps({name: {name: n}}).encode() for n, name in enumerate(names)]
+    found = decoded(wm.json(kind), list(raws))
+    assert [row[name] for (row, _), name in zip(found, names, strict=True)] == [{n: i} for i, n in enumerate(names)]
+    assert reasons(wm.json(kind), [b'{"a.b":{"a.b":"x"}}']) == ["a.b.a.b: a bigint is wanted where there is a string"]
+
+
+def test_a_text_that_is_refused_refuses_no_other() -> None:
+    form = wm.json("l long, a array<struct<t:timestamp,x:decimal(4,1)>>, m map<string,double>")
+    fine = b'{"l":1,"a":[{"t":"2020-01-01","x":1.5},{"x":"2.5"}],"m":{"k":"NaN","j":1}}'
+    wrong = [b'{"l":"1"}', b'{"a":[{"t":"x"}]}', b'{"a":[{},{"x":1.25}]}', b'{"m":{"k":"one"}}', b"{", b'{"L":1}']
+    raws = [raw for each in wrong for raw in (fine, each)]
+    found = decoded(form, [*raws, None, fine])
+    assert [reason is None for _, reason in found] == [True, False] * len(wrong) + [True, True]
+    assert len({str(value) for value, reason in found if reason is None and value}) == 1
 
 
 def test_names_are_told_apart_by_case_where_both_are_there() -> None:

@@ -14,16 +14,18 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
-from itertools import accumulate
-from typing import Any
+from functools import lru_cache
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Annotated, Any, TypedDict
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -46,7 +48,7 @@ from pyspark.sql.types import (
 )
 
 from watersmeet._engine import keys
-from watersmeet._engine.rows import Bools
+from watersmeet._engine.rows import Bools, Int64s
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.limits import JSON_LEVELS, nests_beyond
 
@@ -73,6 +75,7 @@ _LOCAL = rf"^{_DAY}(?:[T ]{_TIME})?$"
 _INSTANT = rf"^{_DAY}(?:[T ]{_TIME}{_ZONE}?)?$"
 _FAR = re.compile(r"(\+[1-9][0-9]{4,6}|-(?:0[0-9]{3}|[1-9][0-9]{3,6}))(-.*)", re.ASCII | re.DOTALL)
 """A year before 0 or beyond 9999, which has a sign (ISO 8601), and the rest."""
+_LENGTH_TO_MICROS = len("2020-01-01T00:00:00.123456")
 ERA_YEARS, ERA_DAYS = 400, 146_097
 """After which the calendar begins anew."""
 DAY_MICROS = 86_400_000_000
@@ -242,7 +245,8 @@ def _near_times(texts: pa.Array, kind: DataType) -> tuple[pa.Array, list[int]]:
     """The same of years with four digits."""
     pattern = _DATE if isinstance(kind, DateType) else _INSTANT if isinstance(kind, TimestampType) else _LOCAL
     shaped = pc.if_else(pc.match_substring_regex(texts, pattern), texts, None)
-    if not isinstance(kind, DateType):
+    # texts of the usual length have no digits behind the microseconds
+    if not isinstance(kind, DateType) and (pc.max(pc.binary_length(shaped)).as_py() or 0) > _LENGTH_TO_MICROS:
         shaped = pc.replace_substring_regex(shaped, r"(\.[0-9]{6})[0-9]+", r"\1")
     if isinstance(kind, TimestampType):
         shaped = _zoned(shaped)
@@ -495,271 +499,28 @@ _JSON_ENCODE_LEAVES: tuple[tuple[Callable[[pa.DataType], bool], bool, Callable[[
 """(which types, whether between quotes, how)."""
 
 
-# Fields of JSON objects that a type does not name, for Arrow's parser: from a few of the texts, bounded.
-#
-# The parser could find out by itself; then each name that one text of thousands has becomes a column of thousands of
-# rows, and the writers of the texts choose the names. So they are taken from the first texts, as long as they are few.
-
-_TEXTS = 8
-"""So many are looked at."""
-_MOST_NAMES = 128
-"""With more of them, or of arrays in them, the texts are read one by one."""
-_MOST_BYTES = 1 << 16
-"""Of one of the texts that are looked at."""
-
-
-class _Unlike(Exception):
-    """The texts are too different, or have too many names."""
-
-
-def widened(schema: pa.Schema, texts: pa.Array) -> pa.Schema | None:
-    """A schema with the names that the first texts have and it has not, behind its own; None if it is unknown.
-
-    Parameters
-    ----------
-    texts : UTF-8, none null.
-    """
-    sample = texts[:_TEXTS].to_pylist()
-    if any(len(text) > _MOST_BYTES for text in sample):
-        return None
-    try:
-        objects = [json.loads(text) for text in sample]
-        struct = _Names().struct(pa.struct(list(schema)), objects)
-    except (_Unlike, ValueError, RecursionError):
-        return None
-    return pa.schema(list(struct))
-
-
-class _Names:
-    """Types of what is there, as long as the names are few."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_NAMES
-
-    def struct(self, base: pa.StructType, objects: list[Any]) -> pa.StructType:
-        """A type of objects, wider by what they have."""
-        fields = []
-        for member in base:
-            samples = [obj[member.name] for obj in objects if obj.get(member.name) is not None]
-            fields.append(pa.field(member.name, self._widen(member.type, samples), member.nullable))
-        extra = dict.fromkeys(name for obj in objects for name in obj if base.get_field_index(name) < 0)
-        self._count(len(extra))
-        return pa.struct([*fields, *(pa.field(n, self._type([e[n] for e in objects if n in e])) for n in extra)])
-
-    def _widen(self, kind: pa.DataType, samples: list[Any]) -> pa.DataType:
-        """A type that the schema has, where it is one of objects wider by what they have."""
-        if pa.types.is_struct(kind):
-            return self.struct(kind, self._all(dict, samples))
-        if pa.types.is_list(kind):
-            return pa.list_(self._widen(kind.value_type, self._elements(samples)))
-        return kind
-
-    def _type(self, samples: list[Any]) -> pa.DataType:
-        """A type of values that no schema names; a number is any, since nothing but its being one is looked at."""
-        values = [sample for sample in samples if sample is not None]
-        if not values:
-            return pa.null()
-        if isinstance(values[0], dict):
-            return self.struct(pa.struct([]), self._all(dict, values))
-        if isinstance(values[0], list):
-            self._count(1)
-            return pa.list_(self._type(self._elements(values)))
-        if isinstance(values[0], bool):
-            return pa.bool_()
-        return pa.string() if isinstance(values[0], str) else pa.float64()
-
-    def _count(self, types: int) -> None:
-        self._left -= types
-        if self._left < 0:
-            raise _Unlike
-
-    def _elements(self, samples: list[Any]) -> list[Any]:
-        return [element for value in self._all(list, samples) for element in value if element is not None]
-
-    def _all(self, expected: type, samples: list[Any]) -> list[Any]:
-        if any(type(sample) is not expected for sample in samples):
-            raise _Unlike
-        return samples
-
-
-# Many JSON objects at once, by Arrow's parser: their columns, or nothing where a text could be anything else.
-#
-# Who gets nothing reads the texts one by one (`one_by_one`), which also says what is wrong with which; so this may
-# refuse what is fine, and must never accept what is not (law 6). Names outside of the type are checked, too, as long as
-# the first texts have the same names: Arrow gets them, and never finds out by itself, which would take a column for
-# each name that any text has. Texts are put together with line ends. Since each begins with `{` and ends with `}`, one
-# that is broken cannot be mended by its neighbour: behind a `}` outside of a string no `{` may come, and within a
-# string no line end. As many rows as texts then means that each is one object.
-
-_AS_THEY_ARE = (BooleanType, ByteType, ShortType, IntegerType, LongType, DoubleType, StringType)
-_OPEN, _CLOSE = ord("{"), ord("}")
-
-
-def read(kind: DataType, texts: pa.Array) -> pa.Array | None:
-    """The values of JSON objects; null for null. Those that name fields that the type has not take longer.
-
-    Parameters
-    ----------
-    texts : UTF-8, a few MB at most.
-
-    Returns
-    -------
-    None where one of the texts is something else, or may be, and where the type has no such way.
-    """
-    schema = _schema(kind)
-    present = texts.drop_null() if texts.null_count else texts
-    if schema is None or not len(present):
-        return None
-    starts, lengths, content = keys.spans(present)
-    if not _are_objects(starts, lengths, content):
-        return None
-    (block,) = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(present)], pa.int32()), present), "\n")
-    rows, has_extras = _json_blocks_parsed(block.as_buffer(), schema), False
-    if rows is None:
-        wider = widened(schema, present)
-        if wider is not None:
-            rows, has_extras = _json_blocks_parsed(block.as_buffer(), wider), True
-    if rows is None or len(rows) != len(present):
-        return None
-    try:
-        if has_extras:
-            wide_columns = [_single_chunk(rows.column(number)) for number in range(rows.num_columns)]
-            _check_others(kind, pa.StructArray.from_arrays(wide_columns, rows.column_names))
-        columns = [_single_chunk(rows.column(number)) for number in range(len(schema))]
-        values = _json_blocks_column(kind, pa.StructArray.from_arrays(columns, schema.names))
-    except _Doubtful:
-        return None
-    if not texts.null_count:
-        return values
-    valid = texts.is_valid().to_numpy(zero_copy_only=False)
-    places = pa.array(np.where(valid, np.cumsum(valid) - 1, 0), mask=~valid)
-    return values.take(places)
-
-
-class _Doubtful(Exception):
-    """A value that only the other way can judge."""
-
-
-def _single_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
-def _are_objects(starts: np.ndarray, lengths: np.ndarray, content: np.ndarray) -> bool:
-    if (lengths < 2).any():
-        return False
-    ends = starts + lengths - 1
-    begin_and_end = (content[starts] == _OPEN).all() and (content[ends] == _CLOSE).all()
-    # behind a zero byte the parser sees nothing
-    return bool(begin_and_end and content[starts[0] : ends[-1]].all())
-
-
-def _json_blocks_parsed(block: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """The rows; None where a text has a name that the schema has not, or is none."""
-    read = pj.ReadOptions(use_threads=False, block_size=block.size + 1)
-    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    try:
-        return pj.read_json(pa.BufferReader(block), read_options=read, parse_options=parse)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _check_others(kind: DataType, read: pa.Array) -> None:
-    """Look at what was read that the type does not name."""
-    if isinstance(kind, ArrayType):
-        _check_others(kind.elementType, read.values)
-    elif isinstance(kind, StructType):
-        names, count, lower_names = (
-            [member.name for member in read.type],
-            len(kind.names),
-            {name.lower() for name in kind.names},
-        )
-        if names[:count] != kind.names or any(name.lower() in lower_names for name in names[count:]):
-            raise _Doubtful
-        for number, member in enumerate(kind.fields):
-            _check_others(member.dataType, read.field(number))
-        for number in range(count, len(names)):
-            _check_finite(read.field(number))
-
-
-def _check_finite(read: pa.Array) -> None:
-    """The parser takes NaN and Infinity without quotes, which are no JSON."""
-    if pa.types.is_floating(read.type):
-        if pc.any(pc.invert(pc.is_finite(read))).as_py():
-            raise _Doubtful
-    elif pa.types.is_list(read.type):
-        _check_finite(read.values)
-    elif pa.types.is_struct(read.type):
-        for number in range(read.type.num_fields):
-            _check_finite(read.field(number))
-
-
-# -- types -------------------------------------------------------------------------------------------------
-
-
-def _schema(kind: DataType) -> pa.Schema | None:
-    """What Arrow's parser is to read objects of a type as; None where it cannot."""
-    if not isinstance(kind, StructType) or not kind.fields or len(set(kind.names)) < len(kind.names):
-        return None
-    types = [_read_as(member.dataType) for member in kind.fields]
-    if any(column_type is None for column_type in types):
-        return None
-    return pa.schema(list(zip(kind.names, types, strict=True)))
-
-
-def _read_as(kind: DataType) -> pa.DataType | None:
-    if isinstance(kind, StructType):
-        schema = _schema(kind)
-        return None if schema is None else pa.struct(list(schema))
-    if isinstance(kind, ArrayType):
-        element = _read_as(kind.elementType)
-        return None if element is None else pa.list_(element)
-    if isinstance(kind, FloatType):
-        return pa.float64()
-    if isinstance(kind, (*TIMES, BinaryType)):
-        return pa.string()
-    return arrow_type(kind) if type(kind) in _AS_THEY_ARE else None
-
-
-def _json_blocks_column(kind: DataType, read: pa.Array) -> pa.Array:
-    """The values read as the type's own column."""
-    target, absent = arrow_type(kind), read.is_null() if read.null_count else None
-    if isinstance(kind, StructType):
-        columns = [_json_blocks_column(f.dataType, read.field(n)) for n, f in enumerate(kind.fields)]
-        return pa.StructArray.from_arrays(columns, fields=list(target), mask=absent)
-    if isinstance(kind, ArrayType):
-        elements = _json_blocks_column(kind.elementType, read.values)
-        return pa.ListArray.from_arrays(read.offsets, elements, mask=absent).cast(target)
-    if isinstance(kind, FloatType | DoubleType):
-        array = read.cast(target, safe=False)
-        _check_finite(array)
-        return array
-    if isinstance(kind, TIMES):
-        array, lost = times(read, kind)
-        if lost:
-            raise _Doubtful
-        return array
-    if isinstance(kind, BinaryType):
-        array, bad = _bytes(read.to_pylist(), kind)
-        if bad:
-            raise _Doubtful
-        return array
-    return read
-
-
 # JSON text to Arrow columns, in the workers: one value and nothing else, or a reason.
 #
-# Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. Arrow's parser reads many texts
-# at once where all of them are plainly fine (`read`); else the standard library's reads each text whole, which
-# is slower and says what is wrong (docs/decisions/formats.md has the measurement). Then columns are
-# built type by type, and one with only values of the wanted Python type costs one look at the set of their types.
+# Law 6: what is not exactly a value of the type never becomes a value, nor a tombstone. msgspec reads each text whole
+# as a class made of the type: it refuses other types, numbers beyond their range, and what is no JSON, and skips fields
+# that the type has not. Of a name that stands twice the last value counts (docs/decisions/formats.md). The objects
+# become columns a field at a time; a text that is refused costs its own time.
 
 _SHOWN = 200
 _BLOCK_ROWS = 4_096
-"""Texts that are read at once: one that is not plainly fine sends all of them the other way."""
-_BLOCK_BYTES = 1 << 28
+"""Texts whose objects are in memory at once."""
 NULL_TEXT = "the JSON text null (a tombstone has no bytes at all)"
 """The reason for a text that is null as a whole."""
-_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+_ACTUAL_TYPES = {"str": "a string", "bool": "a boolean", "array": "an array", "object": "an object", "null": "null"}
+"""What is there, as msgspec calls it; all else is a number."""
+_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+_REFUSAL = re.compile(r"Expected `[^`]*`( [<>]=)?(?:.*, got `(\w+)`)?.*?(?: - at `\$(.*)`)?", re.DOTALL)
+_UNFIT_NAME = re.compile(r'["\\\x00-\x1f]')
+"""What no name of a class of msgspec's may have; objects with such names are read as dictionaries."""
+_AS_THEY_ARE = (BooleanType, ByteType, ShortType, IntegerType, LongType, DoubleType, StringType)
+_DECIMAL_TEXTS = r'^(?:[^"]|"-?[0-9]+(?:\.[0-9]+)?"$)'
+_SEARCHED_NAMES = 64
+"""So many names are searched for by one pattern."""
 
 
 @dataclass
@@ -768,10 +529,12 @@ class Flaws:
 
     found: dict[int, str] = field(default_factory=dict)
     path: list[str] = field(default_factory=list)
+    # the rows of objects without some field, by its name
+    missing: dict[str, list[Int64s]] = field(default_factory=dict)
 
     def add(self, row: int, reason: str) -> None:
         """A row's reason, if it has none yet, behind the names of the fields around it."""
-        self.found.setdefault(row, f"{'.'.join(self.path)}: {reason}" if self.path else reason)
+        self.found.setdefault(int(row), f"{'.'.join(self.path)}: {reason}" if self.path else reason)
 
     @contextmanager
     def in_field(self, name: str) -> Iterator[None]:
@@ -789,93 +552,167 @@ def decode(kind: DataType, texts: pa.Array, *, whole_numbers: bool = False) -> t
     texts : each of a record.
     whole_numbers : whether 5.0 is an integer, as in JSON Schema; there are no decimals then.
     """
+    reader = _json_reader(kind, whole_numbers)
     flaws: dict[int, str] = {}
     columns = []
     for start in range(0, max(1, len(texts)), _BLOCK_ROWS):
-        block = texts.slice(start, _BLOCK_ROWS)
-        values = read(kind, block) if block.nbytes <= _BLOCK_BYTES else None
-        if values is None and pc.any(absent := pc.equal(block, "null")).as_py():
-            # the others may still be read at once
-            values = read(kind, pc.if_else(absent, pa.scalar(None, block.type), block))
-            nulls = np.flatnonzero(absent.fill_null(False).to_numpy(zero_copy_only=False))
-            flaws |= {start + row: NULL_TEXT for row in nulls.tolist()}
-        if values is None:
-            values, block_flaws = one_by_one(kind, block.to_pylist(), whole_numbers=whole_numbers)
-            flaws |= {start + row: reason for row, reason in block_flaws.items()}
+        values, reasons = reader.read(texts.slice(start, _BLOCK_ROWS))
+        flaws |= {start + row: reason for row, reason in reasons.items()}
         columns.append(values)
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns), flaws
 
 
-def one_by_one(
-    kind: DataType, texts: Sequence[str | None], *, whole_numbers: bool = False
-) -> tuple[pa.Array, dict[int, str]]:
-    """The same, a text after the other.
+class _JsonReader:
+    """Reads texts of one type."""
 
-    Parameters
-    ----------
-    kind : what the texts are to be, with all that lies within nullable.
-    texts : each of a record.
-    whole_numbers : as of `decode`.
-    """
-    flaws = Flaws()
-    decoder = _WHOLE if whole_numbers else _EXACT if has_decimals(kind) else _FAST
-    values = _json_decode_parsed(kind, decoder, texts, flaws)
-    column = _json_decode_column(kind, values, range(len(values)), flaws)
-    if flaws.found:
-        # what was found deep within a value takes all of it
-        survivors = [None if row in flaws.found else value for row, value in enumerate(values)]
-        column = _json_decode_column(kind, survivors, range(len(survivors)), Flaws())
-    return column, flaws.found
+    def __init__(self, kind: DataType, whole_numbers: bool) -> None:
+        self._kind, self._whole_numbers = kind, whole_numbers
+        self._decode = msgspec.json.Decoder(self._type(kind)).decode
 
+    def _type(self, kind: DataType) -> Any:
+        """The type that msgspec reads a value as. A field that is not there has UNSET."""
+        if isinstance(kind, StructType):
+            names = dict.fromkeys(kind.names)
+            types = {member.name: self._type(member.dataType) for member in kind.fields}
+            if any(map(_UNFIT_NAME.search, names)):
+                return TypedDict("Object", types, total=False) | None  # type: ignore[operator]
+            labels = {f"f{number}": name for number, name in enumerate(names)}
+            fields = [(label, types[name], msgspec.UNSET) for label, name in labels.items()]
+            return msgspec.defstruct("Object", fields, rename=labels, gc=False) | None
+        if isinstance(kind, ArrayType):
+            return list[self._type(kind.elementType)] | None  # type: ignore[misc]
+        if isinstance(kind, MapType):
+            return dict[str, self._type(kind.valueType)] | None  # type: ignore[misc]
+        if self._is_raw(kind):
+            return msgspec.Raw
+        if isinstance(kind, _INTEGERS):
+            limit = 1 << (arrow_type(kind).bit_width - 1)
+            return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)] | None
+        if isinstance(kind, FloatType | DoubleType):
+            return float | str | None
+        return (bool if isinstance(kind, BooleanType) else str) | None
 
-def _json_decode_parsed(
-    kind: DataType, decoder: json.JSONDecoder, texts: Sequence[str | None], flaws: Flaws
-) -> list[Any]:
-    raw, parse = decoder.raw_decode, decoder.decode
-    values: list[Any] = []
-    for row, text in enumerate(texts):
-        value = None
-        if text is not None:
+    def _is_raw(self, kind: DataType) -> bool:
+        """Whether the digits are looked at here as they are written."""
+        return isinstance(kind, DecimalType) or (self._whole_numbers and isinstance(kind, _INTEGERS))
+
+    def read(self, texts: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+        """The values, and the reasons of rows without one."""
+        rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+        raw = texts.cast(pa.binary()).drop_null().to_pylist()
+        flaws = Flaws()
+        values = self._column(self._kind, self._objects(raw, rows, flaws), rows, flaws)
+        if flaws.missing:
+            _find_other_case(self._kind, raw, rows, flaws)
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        for row in rows[~valid].tolist():
+            flaws.add(row, NULL_TEXT)
+        if len(rows) == len(texts) and not flaws.found:
+            return values, {}
+        places = np.full(len(texts), -1)
+        places[rows] = np.arange(len(rows))
+        places[list(flaws.found)] = -1
+        return values.take(pa.array(places, mask=places < 0)), flaws.found
+
+    def _objects(self, texts: list[bytes], rows: Int64s, flaws: Flaws) -> list[Any]:
+        """The object of each text; None of those that are refused."""
+        for place, text in enumerate(texts):
+            if len(text) > 2 * JSON_LEVELS and nests_beyond(text.decode(), JSON_LEVELS):
+                flaws.add(rows[place], f"it has more than {JSON_LEVELS} levels")
+                texts[place] = b"null"
+        values: list[Any] = []
+        remaining_texts = iter(texts)
+        while True:
             try:
-                _check_levels(text)
-                value, end = raw(text) if text[:1] in _BEGINS else (parse(text), len(text))
-                if end < len(text):
-                    # white space may follow, nothing else
-                    value = parse(text)
-                if value is None:
-                    flaws.add(row, NULL_TEXT)
-            except _RefusedJson as error:
-                flaws.add(row, str(error))
-            except (ValueError, ArithmeticError, RecursionError):
-                type_name = kind.simpleString()
-                flaws.add(
-                    row, f"not JSON of the type {type_name if len(type_name) <= _SHOWN else type_name[:_SHOWN] + '...'}"
-                )
-        values.append(value)
-    return values
+                # where one is refused, those before it are in the list, and those behind it are left
+                values.extend(map(self._decode, remaining_texts))
+                return values
+            except msgspec.DecodeError as error:
+                flaws.add(rows[len(values)], _refusal(self._kind, error))
+                values.append(None)
+
+    def _column(self, kind: DataType, values: Sequence[Any], rows: Int64s, flaws: Flaws) -> pa.Array:
+        """Objects as an Arrow column; of those that are no value of the type, null, and a flaw of their row."""
+        if isinstance(kind, StructType):
+            return self._struct(kind, values, rows, flaws)
+        if isinstance(kind, ArrayType):
+            elements = chain.from_iterable(filter(None, values))
+            inner = self._column(kind.elementType, list(elements), _owners(values, rows), flaws)
+            return pa.ListArray.from_arrays(_offsets(values), inner).cast(arrow_type(kind))
+        if isinstance(kind, MapType):
+            names = pa.array(chain.from_iterable(filter(None, values)), pa.string())
+            elements = chain.from_iterable(value.values() for value in values if value)
+            inner = self._column(kind.valueType, list(elements), _owners(values, rows), flaws)
+            return pa.MapArray.from_arrays(_offsets(values), names, inner).cast(arrow_type(kind))
+        if self._is_raw(kind):
+            return _raw_leaf(kind, values, rows, flaws)
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a word in place of a number
+            if isinstance(kind, _AS_THEY_ARE):
+                return pa.array(values, arrow_type(kind))
+        return _leaf(kind, values, rows, flaws)
+
+    def _struct(self, kind: StructType, values: Sequence[Any], rows: Int64s, flaws: Flaws) -> pa.Array:
+        present = [value for value in values if value is not None]
+        valid = None
+        if len(present) < len(values):
+            valid = np.fromiter((value is not None for value in values), np.bool_, len(values))
+            rows = rows[valid]
+        columns = []
+        labels = {name: f"f{number}" for number, name in enumerate(dict.fromkeys(kind.names))}
+        for member in kind.fields:
+            if present and type(present[0]) is dict:
+                column = [entry.get(member.name, msgspec.UNSET) for entry in present]
+            else:
+                column = list(map(attrgetter(labels[member.name]), present))
+            with suppress(pa.ArrowException, TypeError):  # a field that is not there, or a word in place of a number
+                if isinstance(member.dataType, _AS_THEY_ARE):
+                    columns.append(pa.array(column, arrow_type(member.dataType)))
+                    continue
+            if msgspec.UnsetType in set(map(type, column)):
+                unset = np.fromiter((value is msgspec.UNSET for value in column), np.bool_, len(column))
+                flaws.missing.setdefault(member.name, []).append(rows[unset])
+                column = [None if value is msgspec.UNSET else value for value in column]
+            with flaws.in_field(member.name):
+                columns.append(self._column(member.dataType, column, rows, flaws))
+        if columns:
+            array = pa.StructArray.from_arrays(columns, fields=list(arrow_type(kind)))
+        else:
+            array = pa.array([{}] * len(present), pa.struct([]))
+        return array if valid is None else array.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
-# -- parsing -----------------------------------------------------------------------------------------------
+_json_reader = lru_cache(maxsize=256)(_JsonReader)
 
 
-class _RefusedJson(ValueError):
-    """JSON texts with a value that has no type here."""
+def _owners(values: Sequence[Any], rows: Int64s) -> Int64s:
+    """The row of each element of lists, or of each entry of maps."""
+    return np.repeat(rows, [len(value) if value else 0 for value in values])
 
 
-def _check_levels(text: str) -> None:
-    if nests_beyond(text, JSON_LEVELS):
-        raise _RefusedJson(f"it has more than {JSON_LEVELS} levels")
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    """Where each value's elements begin; null where there is no value."""
+    ends = [0, *accumulate(len(value) if value else 0 for value in values)]
+    return pa.array([None if v is None else at for v, at in zip(values, ends, strict=False)] + ends[-1:], pa.int32())
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _RefusedJson("an object has a name twice")
-    return members
+def _raw_leaf(kind: DataType, values: Sequence[Any], rows: Int64s, flaws: Flaws) -> pa.Array:
+    """Numbers of their JSON texts, to the last digit."""
+    texts = pa.array([b"null" if value is None else bytes(value) for value in values], pa.string())
+    texts = pc.if_else(pc.equal(texts, _NULL), None, texts)
+    with suppress(pa.ArrowInvalid):
+        if not isinstance(kind, DecimalType):
+            return texts.cast(arrow_type(kind))
+        if pc.all(pc.match_substring_regex(texts, _DECIMAL_TEXTS)).as_py() is not False:
+            return pc.utf8_trim(texts, _QUOTE).cast(arrow_type(kind))
+    parse = Decimal if isinstance(kind, DecimalType) else _whole_or_float
+    return _leaf(kind, [None if text is None else _number(text, parse) for text in texts.to_pylist()], rows, flaws)
 
 
-def _no_constant(name: str) -> None:
-    raise _RefusedJson(f"{name} is no JSON")
+def _number(text: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return json.loads(text, parse_float=parse)
+    except (ValueError, ArithmeticError):
+        return math.inf  # more digits, or a larger exponent, than any type has
 
 
 def _whole_or_float(text: str) -> int | float:
@@ -887,15 +724,93 @@ def _whole_or_float(text: str) -> int | float:
     return int(exact) if exact == exact.to_integral_value() else number
 
 
-_BEGINS = frozenset('{["-0123456789tfn')
-_FAST = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
-_EXACT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=Decimal)
-_WHOLE = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_whole_or_float)
+def _leaf(kind: DataType, values: Sequence[Any], rows: Int64s, flaws: Flaws) -> pa.Array:
+    column, bad = leaf_column(kind, values)
+    for place, reason in bad:
+        flaws.add(rows[place], reason)
+    return column
 
 
-def has_decimals(kind: DataType) -> bool:
-    """Whether a number that is not whole may have to be kept as it is written."""
-    return isinstance(kind, DecimalType) or any(map(has_decimals, _inner_types(kind)))
+# -- reasons -----------------------------------------------------------------------------------------------
+
+
+def _refusal(kind: DataType, error: msgspec.DecodeError) -> str:
+    """Why msgspec refuses a text, in words of the type and with the names of the fields around it."""
+    match = _REFUSAL.fullmatch(str(error)) if isinstance(error, msgspec.ValidationError) else None
+    if match is None:
+        if isinstance(error, msgspec.ValidationError):
+            return "a number is beyond the range of its type"
+        type_name = kind.simpleString()
+        return f"not JSON of the type {type_name if len(type_name) <= _SHOWN else type_name[:_SHOWN] + '...'}"
+    bound, actual, path = match.groups()
+    names, kind = _at_path(kind, path or "")
+    reason = f"{_expected_type(kind)} is wanted where there is {_ACTUAL_TYPES.get(actual, 'a number')}"
+    if bound:
+        reason = f"a number does not fit into {_article(kind)}"
+    return f"{'.'.join(names)}: {reason}" if names else reason
+
+
+def _at_path(kind: DataType, path: str) -> tuple[list[str], DataType]:
+    """The names of fields on a path of msgspec's, as in `.a[0].b[...]`, and the type at its end."""
+    names = []
+    while path:
+        if isinstance(kind, StructType):
+            member = max((f for f in kind.fields if path.startswith(f".{f.name}")), key=lambda f: len(f.name))
+            names.append(member.name)
+            kind, path = member.dataType, path[len(member.name) + 1 :]
+        else:
+            kind = kind.elementType if isinstance(kind, ArrayType) else kind.valueType  # type: ignore[attr-defined]
+            path = path[path.index("]") + 1 :]
+    return names, kind
+
+
+def _expected_type(kind: DataType) -> str:
+    if isinstance(kind, ArrayType):
+        return "an array"
+    return "an object" if isinstance(kind, StructType | MapType) else _article(kind)
+
+
+def _find_other_case(kind: DataType, texts: list[bytes], rows: Int64s, flaws: Flaws) -> None:
+    """A name of another case than the schema's is that field misspelt: to leave it out would lose its value."""
+    missing = np.unique(np.concatenate([part for parts in flaws.missing.values() for part in parts]))
+    places = np.searchsorted(rows, missing).tolist()
+    searched = pa.array([texts[place] for place in places], pa.binary())
+    names = sorted(flaws.missing)
+    suspects = np.zeros(len(places), dtype=np.bool_)
+    _, _, content = keys.spans(searched)
+    if (content == ord("\\")).any():  # a letter of a name may be written by its number
+        numbers = r"\\u00[4-7]" if all(map(str.isascii, names)) else r"\\u"
+        suspects |= pc.match_substring_regex(searched, numbers).to_numpy(zero_copy_only=False)
+    for start in range(0, len(names), _SEARCHED_NAMES):
+        pattern = f'"(?:{"|".join(map(re.escape, names[start : start + _SEARCHED_NAMES]))})"'
+        likely = pc.indices_nonzero(pc.match_substring_regex(searched, pattern, ignore_case=True))
+        exact = pc.count_substring_regex(searched.take(likely), pattern)
+        either = pc.count_substring_regex(searched.take(likely), pattern, ignore_case=True)
+        suspects[likely.to_numpy()] |= pc.greater(either, exact).to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(suspects).tolist():
+        row = int(missing[place])
+        if row not in flaws.found and (reason := _other_case(kind, json.loads(texts[places[place]]))):
+            flaws.add(row, reason)
+
+
+def _other_case(kind: DataType, value: Any) -> str | None:
+    """Why a value has a field misspelt, if it has one."""
+    if value is None:
+        return None
+    if isinstance(kind, ArrayType):
+        reasons = (_other_case(kind.elementType, entry) for entry in value)
+    elif isinstance(kind, MapType):
+        reasons = (_other_case(kind.valueType, entry) for entry in value.values())
+    elif isinstance(kind, StructType):
+        names = {name.lower(): name for name in kind.names}
+        for variant in value:
+            meant = names.get(variant.lower(), variant)
+            if variant not in kind.names and meant not in value:
+                return f"there is no field {meant!r}, but one {variant!r}: names are case-sensitive"
+        reasons = (_other_case(member.dataType, value.get(member.name)) for member in kind.fields)
+    else:
+        return None
+    return next(filter(None, reasons), None)
 
 
 def _inner_types(kind: DataType) -> list[DataType]:
@@ -904,90 +819,6 @@ def _inner_types(kind: DataType) -> list[DataType]:
     if isinstance(kind, ArrayType):
         return [kind.elementType]
     return [kind.valueType] if isinstance(kind, MapType) else []
-
-
-# -- columns -----------------------------------------------------------------------------------------------
-
-
-def _json_decode_column(kind: DataType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:
-    """The values as an Arrow column; of those that are not of the type, null, and a flaw of their row."""
-    build: Callable[[Any, Sequence[Any], Sequence[int], Flaws], pa.Array] = _leaf
-    if isinstance(kind, StructType):
-        values, build = _only(dict, kind, values, rows, flaws), _json_decode_struct
-    elif isinstance(kind, ArrayType):
-        values, build = _only(list, kind, values, rows, flaws), _json_decode_array
-    elif isinstance(kind, MapType):
-        values, build = _only(dict, kind, values, rows, flaws), _json_decode_map
-    return build(kind, values, rows, flaws)
-
-
-def _only(expected: type, kind: DataType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> Sequence[Any]:
-    if set(map(type, values)) <= {expected, type(None)}:
-        return values
-    result = []
-    for row, value in zip(rows, values, strict=True):
-        if value is not None and type(value) is not expected:
-            flaws.add(row, f"{_NAMES[expected]} is wanted where there is {_NAMES.get(type(value), 'a number')}")
-        result.append(value if type(value) is expected else None)
-    return result
-
-
-def _json_decode_struct(kind: StructType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:
-    present = [value for value in values if value is not None]
-    _find_other_case(kind, present, values, rows, flaws)
-    empty: dict[str, Any] = {}
-    objects = values if len(present) == len(values) else [empty if value is None else value for value in values]
-    columns = []
-    for inner in kind.fields:
-        with flaws.in_field(inner.name):
-            columns.append(_json_decode_column(inner.dataType, [o.get(inner.name) for o in objects], rows, flaws))
-    mask = None if objects is values else pa.array([value is None for value in values], pa.bool_())
-    fields = list(arrow_type(kind))
-    if not fields:
-        return pa.array([None if value is None else {} for value in values], pa.struct([]))
-    return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-
-
-def _find_other_case(
-    kind: StructType, present: Sequence[Any], values: Sequence[Any], rows: Sequence[int], flaws: Flaws
-) -> None:
-    """A name of another case than the schema's is that field misspelt: to leave it out would lose its value."""
-    names = {name.lower(): name for name in kind.names}
-    unknown = set().union(*present).difference(kind.names)
-    for variant in sorted(name for name in unknown if name.lower() in names):
-        meant = names[variant.lower()]
-        for row, value in zip(rows, values, strict=True):
-            if value is not None and variant in value and meant not in value:
-                flaws.add(row, f"there is no field {meant!r}, but one {variant!r}: names are case-sensitive")
-
-
-def _json_decode_array(kind: ArrayType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:
-    flat = [element for value in values if value for element in value]
-    owners = [row for row, value in zip(rows, values, strict=True) if value for _ in value]
-    elements = _json_decode_column(kind.elementType, flat, owners, flaws)
-    return pa.ListArray.from_arrays(_offsets(values), elements).cast(arrow_type(kind))
-
-
-def _json_decode_map(kind: MapType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:
-    names = [name for value in values if value for name in value]
-    flat = [inner for value in values if value for inner in value.values()]
-    owners = [row for row, value in zip(rows, values, strict=True) if value for _ in value]
-    keys = [name or "" for name in _json_decode_column(StringType(), names, owners, flaws).to_pylist()]
-    inner = _json_decode_column(kind.valueType, flat, owners, flaws)
-    return pa.MapArray.from_arrays(_offsets(values), pa.array(keys, pa.string()), inner).cast(arrow_type(kind))
-
-
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    """Where each value's elements begin; null where there is no value."""
-    ends = [0, *accumulate(len(value) if value else 0 for value in values)]
-    return pa.array([None if v is None else at for v, at in zip(values, ends, strict=False)] + ends[-1:], pa.int32())
-
-
-def _leaf(kind: DataType, values: Sequence[Any], rows: Sequence[int], flaws: Flaws) -> pa.Array:
-    column, bad = leaf_column(kind, values)
-    for place, reason in bad:
-        flaws.add(rows[place], reason)
-    return column
 
 
 # Which types JSON has values of, and what of them a text can leave out.
