@@ -1,4 +1,4 @@
-"""What aggregates by window share: contributions, results, closing windows, partitions with their own times, calendars.
+"""Parts of aggregates by window: contributions, results, closing windows, partitions with their own times, calendars.
 
 Where records make the windows (sliding, sessions), those of the batch's keys that stand are read before the first
 record, carried from stretch to stretch, and written last. Law 3: windows close by the time of their domain.

@@ -1,4 +1,4 @@
-"""What all handles share: the topology under construction, their node, options, and what is asked of two of them.
+"""Parts of all handles: the topology under construction, their node, options, and questions to two of them.
 
 Handle layer. Operators and outputs are made of the nodes of their handles.
 """

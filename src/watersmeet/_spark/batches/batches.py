@@ -695,7 +695,7 @@ class TransactionOrder(BatchOrder):
         return usual * self._times
 
     def waits(self) -> bool:
-        """What is left belongs to transactions that have not ended."""
+        """The rest belongs to transactions that have not ended."""
         return False
 
     def add(self, place: Place, records: Sequence[Any], end: int) -> None:
