@@ -1,7 +1,7 @@
 # Everything that a developer does, each command complete in itself: it sets up what it needs first.
 # Needs Python 3.11 or later and Java 17 or later, nothing else. `make help` lists the commands.
 .DEFAULT_GOAL := help
-.PHONY: help setup jars test test-all check proof mutants conformance soak chaos versions release \
+.PHONY: help setup jars test test-all check proof mutants conformance soak programs chaos versions release \
 	release-check lint docs docs-version format demo bench lock clean
 
 PY := .venv/bin/python
@@ -15,6 +15,7 @@ ARGS ?=
 JOBS ?= auto
 # make soak HISTORIES=1000000 SEED=7: as many random histories of a seed
 HISTORIES ?= 10000
+PROGRAMS ?= 20000
 SEED ?= 1
 WORKERS ?= 2
 # make conformance RUNNER=engine: the engine without Spark; oracle and spark-functions: see docs/conformance.md
@@ -50,6 +51,7 @@ proof: setup ## all that is proved, for hours (docs/proof.md): tests with their 
 	@$(PYTEST) --long --proof
 	@$(MAKE) conformance
 	@$(MAKE) soak HISTORIES=50000
+	@$(MAKE) programs
 	@$(MAKE) chaos
 
 mutants: setup ## every pitfall put into the engine, one at a time: the net must tear (docs/mutants.md)
@@ -62,6 +64,9 @@ conformance: setup ## every recording of Kafka Streams through Spark, a quarter 
 soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1 WORKERS=2, resumes after a stop
 	@$(PY) -m proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
+
+programs: jars ## random topologies, the oracle beside the real Kafka Streams; PROGRAMS=20000 SEED=1
+	@$(PY) -m proof.histories --kafka-streams --count $(PROGRAMS) --seed $(SEED) $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes
 	@$(PY) -m chaos --kills $(KILLS) --seed $(SEED) --workers $(WORKERS) $(ARGS)

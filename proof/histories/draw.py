@@ -6,7 +6,7 @@ records delivered twice. Law: every choice is asked of `Choices`, in a fixed ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -49,8 +49,15 @@ def _blueprint_of(seed: str) -> Blueprint:
     return with_times(Dice(f"{seed}/times"), with_failures(Dice(f"{seed}/failures"), shaped))
 
 
-def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str | None = None) -> Blueprint:
-    """A random topology of one to four operators, sources and sinks apart."""
+def draw_blueprint(
+    choices: Choices,
+    *,
+    keys: str | None = None,
+    generation: str | None = None,
+    kinds: Collection[str] = KINDS,
+    most: int = MOST_OPERATORS,
+) -> Blueprint:
+    """A random topology of one to `most` operators of these kinds, sources and sinks apart."""
     keys = keys or choices.pick(("string", "string", "long"))
     generation = generation or choices.pick(("current",) * 8 + ("spurious", "old"))
     ops: list[Op] = []
@@ -61,8 +68,8 @@ def draw_blueprint(choices: Choices, *, keys: str | None = None, generation: str
         ops.append(Op(kind, inputs, KINDS[kind].draw(choices, generation)))
         shapes.extend((Ref(number, port), shape) for port, shape in enumerate(KINDS[kind].gives))
 
-    for _ in range(choices.number(1, MOST_OPERATORS)):
-        kind = choices.pick(_INNER[generation])
+    for _ in range(choices.number(1, most)):
+        kind = choices.pick([name for name in _INNER[generation] if name in kinds])
         add(kind, tuple([_input(choices, shapes, wanted, add) for wanted in KINDS[kind].takes]))
         if choices.chance(15):
             _sink(choices.pick([end for end in shapes if end[1] != "global"] or shapes), add)

@@ -6,7 +6,7 @@ twice gives the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from proof.histories.blueprint import Blueprint
@@ -17,8 +17,11 @@ from proof.histories.kinds.registry import KINDS, sources_of
 ATTEMPTS = 2_000
 
 
-def shrink(found: Difference) -> Difference:
-    """The same failure on the smallest case found within a bounded number of attempts."""
+Check = Callable[[Case], Difference | None]
+
+
+def shrink(found: Difference, check: Check = check) -> Difference:
+    """The same failure of a check on the smallest case found within a bounded number of attempts."""
     attempts = 0
     improved = True
     while improved:
@@ -27,14 +30,14 @@ def shrink(found: Difference) -> Difference:
             attempts += 1
             if attempts > ATTEMPTS:
                 return found
-            failure = _fails(smaller)
+            failure = _fails(smaller, check)
             if failure is not None and failure.check == found.check:
                 found, improved = failure, True
                 break
     return found
 
 
-def _fails(case: Case) -> Difference | None:
+def _fails(case: Case, check: Check) -> Difference | None:
     try:
         return check(case)
     except Exception:  # taking operators out may leave a topology that nobody can build

@@ -40,6 +40,7 @@ ROWS: dict[int, str] = {
     37: "suppress: the old value of what is sent is that of the last change, which may never have been sent",
     38: "the first result of a window has as old value what its aggregate began with",
     39: "foreign-key joins: messages go through topics, so what one record causes by several ways meets later",
+    43: "the first result of an aggregate of a stream has as old value what its aggregate began with",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 

@@ -31,7 +31,7 @@ def test_a_notebook_shows_its_topology_its_query_and_its_results_as_they_stand_i
     written, found = shown(notebook.read()), shown(notebook.ran(tmp_path))
     _, _, picture, query, latest, numbers, state = found
     assert "<svg" in picture
-    for name in ("orders", "customers", "agg-orders", "spent", "spenders-by-city", "level 1"):
+    for name in ("orders", "customers", "agg-orders", "spent", "spenders-by-city"):
         assert f">{name}</text>" in picture
     assert ">ended</td>" in query
     assert "1 null_key at agg-orders" in query

@@ -221,8 +221,13 @@ def _join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
 
 
 def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    grace = _grace(params, _history(inputs[1]))
+    grace = grace_of(params, inputs[1])
     return [StreamTableJoin(site.topology, inputs[0], inputs[1], params["how"], text.plus, grace_ms=grace)]
+
+
+def grace_of(params: Params, table: Any) -> int | None:
+    """The grace of a join with this node of the oracle's, where the table remembers as much."""
+    return _grace(params, _history(table))
 
 
 def _grace(params: Params, history: int | None) -> int | None:

@@ -64,15 +64,16 @@ def _windowed(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
 
 
 def _windowed_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
-    aggregate = _aggregate_above(inputs[0])
+    aggregate = aggregate_above(inputs[0])
     order = _struct_bytes if aggregate is None else aggregate.serialized
     if aggregate is None or not params["close"] or not aggregate.closes:
         return [Suppress(site.topology, inputs[0], params["ms"], key_order=order, room=_room(site, params))]
-    wait, room = aggregate.last_moment_ms() + 1, _room(site, params) if params.get("refuses") else None
+    wait = aggregate.last_moment_ms() + 1 if site.topology.semantics.repaired(17) else aggregate.wait_ms()
+    room = _room(site, params) if params.get("refuses") else None
     return [Suppress(site.topology, inputs[0], wait, window_ms=aggregate.length_ms(), key_order=order, room=room)]
 
 
-def _aggregate_above(node: Any) -> Any:
+def aggregate_above(node: Any) -> Any:
     """The aggregate whose keys a table has, through steps that leave keys as they are; None: there is none."""
     while not hasattr(node, "serialized"):
         if not hasattr(node, "_parent"):

@@ -64,7 +64,8 @@ class _Aggregate(Table):
         """The version of that time, or the current aggregate of a plain store."""
         return self._store.get_as_of(key, ts) if isinstance(self._store, VersionedStore) else self.get(key)
 
-    def _write(self, key: Key, new: Value, ts: int) -> None:
+    def _write(self, key: Key, new: Value, ts: int, began: Value = None) -> None:
+        """Store and forward an aggregate; `began`: what the first one of a key has as its old value (row 43)."""
         known = self._store.get(key)
         latest = self._store.put(key, new, ts)
         if latest is None:
@@ -72,7 +73,8 @@ class _Aggregate(Table):
         if self._current is not self._store:
             self._current.put(key, new, ts)
         old = None if known is None else known.value
-        self.emit(Record(key, new, ts, old if self.send_old else None, latest), old)
+        told = began if known is None else old
+        self.emit(Record(key, new, ts, told if self.send_old else None, latest), old)
 
 
 class StreamAggregate(_Aggregate):
@@ -95,7 +97,9 @@ class StreamAggregate(_Aggregate):
                 raise EngineFailsError(str(error)) from error
             self._topology.ended += 1
             return
-        self._write(record.key, new, ts)
+        first = self._aggregators[port].initial
+        began = None if first is None or self._topology.semantics.repaired(43) else first()
+        self._write(record.key, new, ts, began)
 
 
 class GroupTable(Node):
