@@ -596,7 +596,6 @@ def operator_above(physical: Physical, edge: Edge) -> Operator | None:
 # else all. Then each of these is left out once. The records that moved time, so that one of the row's was late or a
 # window was closed, are among those that are tried.
 
-_NEVER = np.iinfo(np.int64).min
 MOST_TRIED = 256
 """Records that are left out one by one; of more, all that may reach the row are named."""
 
@@ -699,7 +698,7 @@ class _Movers:
     @cached_property
     def _last(self) -> Int64s:
         """By step the last record up to it that has moved time; -1: none."""
-        previous = np.concatenate([[_NEVER], np.maximum.accumulate(self.ts)[:-1]])
+        previous = np.concatenate([[_NO_TIME], np.maximum.accumulate(self.ts)[:-1]])
         steps: Int64s = np.maximum.accumulate(np.where(self.ts > previous, np.arange(len(self.ts)), -1))
         return steps
 

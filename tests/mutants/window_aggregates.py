@@ -17,7 +17,7 @@ Patch = pytest.MonkeyPatch
 
 
 def _waits(patch: Patch, more: int) -> None:
-    class Waits(windowed_aggregate._Time):
+    class Waits(windowed_aggregate._FixedLengthKind):
         @property
         def wait(self) -> int:
             return super().wait + more
@@ -38,7 +38,7 @@ def closes_a_moment_early(patch: Patch) -> None:
 def latest_window_only(patch: Patch) -> None:
     """Of the hopping windows that hold a record only the latest one gets it."""
 
-    class Latest(windowed_aggregate._Time):
+    class Latest(windowed_aggregate._FixedLengthKind):
         def of(self, ts: Any) -> Any:
             row, start = super().of(ts)
             last = np.append(row[1:] != row[:-1], True)[: len(row)]

@@ -76,7 +76,7 @@ def _tree(numbers: Int64s) -> list[Int64s]:
 
 _LATEST = 2**62
 """Later than any version."""
-_NONE = -(2**62)
+NO_TIME = -(2**62)
 """Timestamp of no version."""
 
 
@@ -86,7 +86,7 @@ class Valid:
 
     values: pa.Array | pa.ChunkedArray  # of the batch's rows, then of those found in state
     pointers: Int64s  # into them; -1 for none, and where the version deletes
-    ts: Int64s  # of the version; `_NONE` where there is none
+    ts: Int64s  # of the version; `NO_TIME` where there is none
 
     def picked(self, rows: Int64s | slice = slice(None)) -> Picked:
         """The values of some questions; null for none."""
@@ -126,7 +126,7 @@ class Versions:
         Out of reach of the history only the latest version can answer.
         """
         version, domain = self._last(rows, at, self._looks[rows])
-        lost = np.flatnonzero((version.ts > _NONE) & (at < self._floor(rows, domain)))
+        lost = np.flatnonzero((version.ts > NO_TIME) & (at < self._floor(rows, domain)))
         if len(lost):
             latest, _ = self._last(rows[lost], np.full(len(lost), _LATEST), self._looks[rows[lost]])
             lost = lost[latest.ts != version.ts[lost]]
@@ -170,8 +170,8 @@ class Versions:
         events, batch = self._events, self._events.tables[self._side]
         places = self._last_put(events.groups.group_of_row[rows], at, moment)
         lookup = self._table.as_of(events.hash[rows], events.key.take(pa.array(rows)), at)
-        state_ts = np.append(ints(lookup.rows, "ts"), _NONE)[lookup.index]
-        batch_ts = np.append(self._ts, _NONE)[places]
+        state_ts = np.append(ints(lookup.rows, "ts"), NO_TIME)[lookup.index]
+        batch_ts = np.append(self._ts, NO_TIME)[places]
         newer = (places >= 0) & (batch_ts >= state_ts)
         put = self._row[places[newer]]
         pointers = np.where(lookup.index >= 0, lookup.index + len(batch), -1)

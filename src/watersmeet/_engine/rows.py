@@ -809,6 +809,25 @@ def _narrow(values: Int64s) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]
 
 # Rows for which something raises, found where it is done for many rows at once.
 
+
+def reachable(starts: Int64s, following: Int64s) -> Bools:
+    """Which rows are reached from these by following pointers; the number of rows points nowhere.
+
+    Each turn doubles how far is jumped, so there are as many turns as the longest chain has doublings.
+
+    >>> reachable(np.array([0]), np.array([2, 3, 4, 5, 5])).tolist()
+    [True, False, True, False, True]
+    """
+    count = len(following)
+    jump = np.append(following, count)
+    reached = np.zeros(count + 1, dtype=np.bool_)
+    reached[starts] = True
+    while (following_rows := jump[np.flatnonzero(reached)]).min(initial=count) < count:
+        reached[following_rows] = True
+        jump = jump[jump]
+    return reached[:count]
+
+
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 

@@ -139,8 +139,8 @@ NAMED = ("key", "hash", "ts", "arrival", "domain")
 class Bound:
     """A place in the order of release; without a key it is behind all that stand there."""
 
-    stands: int
-    now: int
+    mover: int
+    time: int
     turn: int
     key: bytes | None = None
 
@@ -155,25 +155,25 @@ class WaitingRows:
     # batch, rows: where they lie; columns `NAMED` and what the source's results are made of
     batch: pa.RecordBatch
     rows: Int64s
-    stands: Int64s  # which of the records that move time in this batch each stands before, by number (`Times.movers`)
-    now: Int64s  # the time of the sources that operators are to see at it
+    mover: Int64s  # which of the records that move time in this batch each stands before, by number (`Times.movers`)
+    time: Int64s  # the time of the sources that operators are to see at it
     turn: Int64s  # which comes first of those of one moment, before their keys decide
 
     def where(self, mask: Bools) -> WaitingRows:
         """Some of them."""
-        return WaitingRows(self.batch, self.rows[mask], self.stands[mask], self.now[mask], self.turn[mask])
+        return WaitingRows(self.batch, self.rows[mask], self.mover[mask], self.time[mask], self.turn[mask])
 
     def keys(self, mask: Bools) -> pa.Array:
         """Serialized keys of some of them."""
         return encode_keys(self.batch.column("key").take(pa.array(self.rows[mask])))
 
     def at(self, bound: Bound) -> Bools:
-        return np.asarray((self.stands == bound.stands) & (self.now == bound.now) & (self.turn == bound.turn))
+        return np.asarray((self.mover == bound.mover) & (self.time == bound.time) & (self.turn == bound.turn))
 
     def after(self, bound: Bound) -> Bools:
         """Those behind a bound."""
-        later = (self.now > bound.now) | ((self.now == bound.now) & (self.turn > bound.turn))
-        mask = np.asarray((self.stands > bound.stands) | ((self.stands == bound.stands) & later))
+        later = (self.time > bound.time) | ((self.time == bound.time) & (self.turn > bound.turn))
+        mask = np.asarray((self.mover > bound.mover) | ((self.mover == bound.mover) & later))
         same = self.at(bound)
         if bound.key is not None and same.any():
             keys = self.keys(same)
@@ -240,7 +240,7 @@ def _first_rows(picked: _Picks, limit: Bound | None) -> tuple[_Picks, Bound]:
 
     Nothing picked lies behind the bound that is `limit`, and of what does nothing is picked: it stays the limit.
     """
-    mover, time, turn = (np.concatenate([getattr(p, n) for _, p in picked]) for n in ("stands", "now", "turn"))
+    mover, time, turn = (np.concatenate([getattr(p, n) for _, p in picked]) for n in ("mover", "time", "turn"))
     last = np.lexsort((turn, time, mover))[ROWS - 1]
     bound = Bound(int(mover[last]), int(time[last]), int(turn[last]))
     picks = _up_to(bound, picked)
@@ -268,7 +268,7 @@ def _results(
 ) -> Iterator[pa.Table]:
     hits = [Hits(part.batch, part.rows, part.rows) for _, part in picked]
     schema = pa.schema([picked[0][1].batch.schema.field(name) for name in NAMED])
-    places = [np.concatenate([getattr(part, name) for _, part in picked]) for name in ("stands", "now", "turn")]
+    places = [np.concatenate([getattr(part, name) for _, part in picked]) for name in ("mover", "time", "turn")]
     order, out = in_order(context, gathered(hits, schema, NAMED), times.movers, *places)
     counts = [len(part.rows) for _, part in picked]
     source = np.repeat(np.array([number for number, _ in picked]), counts)

@@ -14,7 +14,7 @@ from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
 from tests.plans.test_changes import Build, change, outcomes
 from watersmeet._engine.operator import operator_table
-from watersmeet._engine.operators.tables import _reached
+from watersmeet._engine.rows import reachable
 from watersmeet._engine.state.runs import State
 from watersmeet.errors import TopologyError
 from watersmeet.processors import ValueStore
@@ -118,7 +118,7 @@ def test_what_is_reached_is_found_by_doubling_jumps(length: int) -> None:
         while start < length:
             expected.add(start)
             start = int(onwards[start])
-    assert _reached(starts, onwards).tolist() == sorted(expected)
+    assert np.flatnonzero(reachable(starts, onwards)).tolist() == sorted(expected)
 
 
 @pytest.mark.parametrize(("within", "said"), [("0 ms", "within='0 ms'"), ("-1 ms", "within='-1 ms'"), (5, "duration")])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watersmeet._engine.operators import sliding_aggregate
 from watersmeet._engine.operators.sliding_aggregate import (
-    Slid,
+    SlidingChanges,
     SlidingRecords,
     StoredWindows,
     in_order,
@@ -34,12 +34,14 @@ def arrays(steps: list[tuple[int, int]], latest: dict[int, int]) -> tuple[Int64s
     return keys.copy(), ts.copy()
 
 
-def one_by_one(keys: Int64s, ts: Int64s, close: Int64s, before: StoredWindows, length: int, vanishing: Any) -> Slid:
+def one_by_one(
+    keys: Int64s, ts: Int64s, close: Int64s, before: StoredWindows, length: int, vanishing: Any
+) -> SlidingChanges:
     order = np.argsort(keys, kind="stable")
     return out_of_order(order, keys[order], ts[order], close[order], before, length, len(before.key), vanishing)
 
 
-def contents(found: Slid, known: int) -> list[Any]:
+def contents(found: SlidingChanges, known: int) -> list[Any]:
     """What each state holds; checks that chains are what they are said to be."""
     held: list[Any] = [(-1 - number,) for number in range(known)]
     of_chain: dict[int, int] = {}
@@ -56,7 +58,7 @@ def contents(found: Slid, known: int) -> list[Any]:
     return held
 
 
-def told(found: Slid, known: int) -> Any:
+def told(found: SlidingChanges, known: int) -> Any:
     held = [*contents(found, known), None]
     by_record = np.argsort(found.by, kind="stable")
     columns = (c[by_record].tolist() for c in (found.by, found.start, found.ts, found.state, found.before))

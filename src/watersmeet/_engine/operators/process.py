@@ -41,10 +41,10 @@ from watersmeet._engine.operators.process_timers import (
     BEFORE_ALL,
     Due,
     Place,
-    StreamDial,
+    StreamTimerClock,
     TimerPositions,
     Timers,
-    WallDial,
+    WallTimerClock,
 )
 from watersmeet._engine.row_sizes import Picked, in_pieces
 from watersmeet._engine.rows import AT_FIRST, LET_GO, PARTITION_BITS, Int64s, joined, merged, place_of, position_columns
@@ -862,9 +862,9 @@ class _Batch:
         """Those of stream time, and those of the wall clock."""
         timers, arguments = [], (self.times, self.places, self.now)
         if self.due is not None and "stream" in member.clocks:
-            timers.append(Timers(next(tables), StreamDial(*arguments), self.now, self.due, number))
+            timers.append(Timers(next(tables), StreamTimerClock(*arguments), self.now, self.due, number))
         if self.due is not None and self.wall is not None and "wall" in member.clocks:
-            timers.append(Timers(next(tables), WallDial(self.wall, *arguments), self.now, self.due, number))
+            timers.append(Timers(next(tables), WallTimerClock(self.wall, *arguments), self.now, self.due, number))
         return timers
 
     def _reads(
@@ -908,7 +908,7 @@ class _Batch:
     def _member(self, number: int) -> Member:
         params, timers, reads = self.params.members[number], self._timers[number], self.params.reads
         stores = {store.name: store for store in self.stores if store.name in params.stores}
-        by_clock = {clock_timers.dial.method: clock_timers for clock_timers in timers}
+        by_clock = {clock_timers.clock.method: clock_timers for clock_timers in timers}
         read = tuple(tables_by_name(reads, self.reads, number, everywhere=everywhere) for everywhere in (False, True))
         wall = None if self.wall is None or "wall" not in params.clocks else self.wall.now
         calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.now, wall)
@@ -925,7 +925,7 @@ class _Batch:
                 table.expire(self.times.by_domain(self.times.end))
         for timers in self.timers:
             # the wall clock is one for all domains
-            by_wall = self.wall is not None and isinstance(timers.dial, WallDial)
+            by_wall = self.wall is not None and isinstance(timers.clock, WallTimerClock)
             timers.forget({0: self.wall.now} if by_wall and self.wall else self.times.by_domain(self.times.end))
         if self.wall is not None:
             self.wall.store(self.state)
@@ -1036,12 +1036,12 @@ class _Batch:
         current, count = self.now, 0
         for timers, moment, domain, place in self.due.fire(limit):
             member = self.members[timers.member]
-            current.domain, current.stamp, method = domain, moment, timers.dial.method
+            current.domain, current.stamp, method = domain, moment, timers.clock.method
             if place is not None:
                 self._at, count, current.row = place, 0, -1
                 if self.wall is not None:
                     current.wall = self.wall.now
-                timers.dial.fires(domain, moment)
+                timers.clock.fires(domain, moment)
                 member.calls.at(self.by_timer, (place, domain, group, timers.member), key)
             count += 1
             if count > _ENDLESS:

@@ -1,7 +1,7 @@
 """The timers of a processor in one batch: those of a slice of keys are read, fire in order, and are written in bulk.
 
 A timer is a held row without a value (`held_schema`): due at the last moment before its own, one of each key and
-moment. Those that fire are not deleted: their time is below the floor then. A dial has the time.
+moment. Those that fire are not deleted: their time is below the floor then. A clock has the time.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ def _turn_and_key(turn_key: bytes) -> tuple[int, bytes]:
 
 # The two clocks that timers go by: stream time, and the wall clock.
 #
-# A dial has the time for a new timer, the place of a timer that is due, and the columns of its row. A timer of
+# A clock has the time for a new timer, the place of a timer that is due, and the columns of its row. A timer of
 # the wall clock keeps the time domain of the record that has set it beside its own: its records stay in that
 # partition, and its stores go by that domain's time.
 
 
-class Dial(Protocol):
+class TimerClock(Protocol):
     """A clock."""
 
     method: str
@@ -191,7 +191,7 @@ class Dial(Protocol):
         ...
 
 
-class StreamDial:
+class StreamTimerClock:
     """Stream time, of each domain its own."""
 
     method = "on_timer"
@@ -211,7 +211,7 @@ class StreamDial:
         return self._places.due(domain, moment, key)
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
-        """See `Dial`."""
+        """See `TimerClock`."""
         return {
             "arrival": pa.array(np.zeros(len(domain), dtype=np.int64)),
             "domain": pa.array(self._times.number(domain)),
@@ -224,7 +224,7 @@ class StreamDial:
         return first == second
 
 
-class WallDial:
+class WallTimerClock:
     """The wall clock, which is one for all."""
 
     method = "on_wall_timer"
@@ -243,7 +243,7 @@ class WallDial:
         return (BEFORE_ALL, moment, time.TURN, key) if moment <= self._clock.now else None
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
-        """See `Dial`."""
+        """See `TimerClock`."""
         return {
             "arrival": pa.array(self._times.number(domain)),
             "domain": pa.array(np.zeros(len(domain), dtype=np.int64)),
@@ -311,13 +311,13 @@ class Timers:
     Parameters
     ----------
     table : where they are kept.
-    dial : their clock.
+    clock : their clock.
     due : what fires.
     member : the number of the processor that has them.
     """
 
-    def __init__(self, table: Table, dial: Dial, current: Present, due: Due, member: int) -> None:
-        self._table, self.dial, self._current, self._due, self.member = table, dial, current, due, member
+    def __init__(self, table: Table, clock: TimerClock, current: Present, due: Due, member: int) -> None:
+        self._table, self.clock, self._current, self._due, self.member = table, clock, current, due, member
         self._starts: list[int] = [0]
         self._dues: list[int] = []
         self._domains: list[int] = []
@@ -332,16 +332,16 @@ class Timers:
     # -- slices and keys -----------------------------------------------------------------------------------
 
     def keys_due(self) -> pa.Table:
-        hits = [hit for hit in self._table.due(*self.dial.span) if len(hit.rows)]
+        hits = [hit for hit in self._table.due(*self.clock.span) if len(hit.rows)]
         return self._table.gather(hits, ["hash", "key"])
 
     def load(self, hashes: Int64s, keys: pa.Array, encoded: list[bytes] | None = None) -> None:
         """Read the timers of the keys of a slice that have not fired yet; `encoded`: where places need their bytes."""
         self._encoded = encoded
-        low = np.full(len(hashes), self.dial.span[0], dtype=np.int64)
+        low = np.full(len(hashes), self.clock.span[0], dtype=np.int64)
         matches = self._table.range(hashes, keys, low, np.full(len(hashes), _FURTHEST))
         rows = matches.take(["due", "domain", "arrival"])
-        domain, waiting = self.dial.waiting(rows)
+        domain, waiting = self.clock.waiting(rows)
         pending = np.flatnonzero(waiting)
         self._starts = np.searchsorted(matches.query[pending], np.arange(len(hashes) + 1)).tolist()
         self._dues, self._domains = ints(rows, "due")[pending].tolist(), domain[pending].tolist()
@@ -358,7 +358,7 @@ class Timers:
     def _add(self, moment: int, domain: int, *, in_state: bool, put: bool) -> None:
         number = self._due.number()
         self._timers[moment] = (number, domain, in_state, put)
-        place = self.dial.place(domain, moment, self._key)
+        place = self.clock.place(domain, moment, self._key)
         if place is not None:
             heappush(self._due.heap, (*place, domain, self.member, number, moment, self))
 
@@ -380,7 +380,7 @@ class Timers:
                 "key": keys.take(pa.array(group)),
                 "due": pa.array(moment - 1),
                 "ts": pa.array(moment),
-            } | self.dial.written(domain)
+            } | self.clock.written(domain)
             self._table.put({name: columns[name] for name in self._table.schema.names}, deletes)
             self._out = []
 
@@ -393,14 +393,14 @@ class Timers:
     def set(self, moment: int) -> None:
         """A timer of the present key; one that is there already stays as it is."""
         current, at_once = self._current, self._due.at_once
-        if self.dial.has_passed(moment):
+        if self.clock.has_passed(moment):
             if not any(entry[0] == moment and entry[3] is self for entry in at_once):
                 heappush(at_once, (moment, self._due.number(), current.domain, self))
             return
         if moment in self._timers:
             return
         deletion = self._deletions.get(moment)
-        in_state = deletion is not None and self.dial.same(deletion, current.domain)
+        in_state = deletion is not None and self.clock.same(deletion, current.domain)
         if in_state:
             del self._deletions[moment]
         self._add(moment, current.domain, in_state=in_state, put=deletion != current.domain)
@@ -431,10 +431,10 @@ class Timers:
 
     def take(self, moment: int, number: int) -> bool:
         """Whether it has this number still; then it is no more."""
-        matches = self._timers.get(moment, _NONE)[0] == number
+        matches = self._timers.get(moment, _NO_TIMER)[0] == number
         if matches:
             del self._timers[moment]
         return matches
 
 
-_NONE = (0, 0, False, False)
+_NO_TIMER = (0, 0, False, False)

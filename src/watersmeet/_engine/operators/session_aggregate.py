@@ -150,7 +150,7 @@ class SessionsOfSeveral:
 
 
 _NEVER = -(2**63)
-_NONE = np.zeros(0, dtype=np.int64)
+_NO_NUMBERS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def merged(records: SessionRecords, sessions: StoredSessions, gap: int, partitio
     """The sessions that each record merges and makes."""
     order = records.by_key
     forward = _forward(records, sessions, order)
-    parts, replaced, domain = [], _NONE, records.domain
+    parts, replaced, domain = [], _NO_NUMBERS, records.domain
     start, end, expired = records.ts.copy(), records.ts.copy(), np.zeros(len(records), dtype=np.bool_)
     if partitions is not None:
         shared = partitions.several[records.key]

@@ -67,7 +67,7 @@ class SlidingOfSeveral:
 
 
 @dataclass(frozen=True)
-class Slid:
+class SlidingChanges:
     """The changes of windows by a batch's records."""
 
     # record, parent: of each addition, what is added to which state (-1: to none); addition n makes state known + n
@@ -89,7 +89,7 @@ class Slid:
     # of keys that lie in several partitions
     several: SlidingOfSeveral = field(default_factory=lambda: SlidingOfSeveral({}, ()))
 
-    def with_more(self, tail: Slid) -> Slid:
+    def with_more(self, tail: SlidingChanges) -> SlidingChanges:
         """These, of keys of one partition, and those of other keys, with additions numbered after these."""
         if not any(map(len, (tail.record, tail.by, tail.late, tail.standing.key))):
             return self
@@ -99,11 +99,11 @@ class Slid:
         left = [
             np.concatenate([getattr(part.standing, f.name) for part in (self, tail)]) for f in fields(StoredWindows)
         ]
-        return Slid(**columns, standing=StoredWindows(*left), several=tail.several)
+        return SlidingChanges(**columns, standing=StoredWindows(*left), several=tail.several)
 
 
 _MOST_CODES = 2**62
-_NONE = -1
+NO_STATE = -1
 
 
 @dataclass(frozen=True)
@@ -119,22 +119,22 @@ class SlidingRecords:
     @classmethod
     def of(cls, row: Int64s, key: Int64s, ts: Int64s, windows: StoredWindows) -> SlidingRecords:
         """With the times before them."""
-        first = np.diff(key, prepend=_NONE) != 0
+        first = np.diff(key, prepend=NO_STATE) != 0
         place = np.cumsum(first) - 1
-        latest = np.full(int(first.sum()), _NONE, dtype=np.int64)
+        latest = np.full(int(first.sum()), NO_STATE, dtype=np.int64)
         theirs, at = _theirs(key[first], windows)
         np.maximum.at(latest, at, windows.ts[theirs])
-        previous = np.append(_NONE, ts[:-1])[: len(ts)]
+        previous = np.append(NO_STATE, ts[:-1])[: len(ts)]
         previous[first] = latest
         return cls(row, key, place, ts, previous)
 
     def some(self, mask: Bools) -> SlidingRecords:
-        place = np.cumsum(np.diff(self.place[mask], prepend=_NONE) != 0) - 1
+        place = np.cumsum(np.diff(self.place[mask], prepend=NO_STATE) != 0) - 1
         return SlidingRecords(self.row[mask], self.key[mask], place, self.ts[mask], self.before[mask])
 
     @property
     def firsts(self) -> Int64s:
-        return np.flatnonzero(np.diff(self.place, prepend=_NONE))
+        return np.flatnonzero(np.diff(self.place, prepend=NO_STATE))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def in_order(
     vanishing : (record, start) of the changes with a null aggregate.
     """
     ts, gap = records.ts, records.ts - records.before
-    follows = records.before != _NONE
+    follows = records.before != NO_STATE
     # as Kafka Streams looks two differences back, it finds the record before one of this gap at times
     fine = (ts >= np.maximum(close, difference)) & ~(follows & ((gap <= 0) | (gap == difference + 1)))
     fine &= ~np.isin(records.row, [row for row, _ in vanishing])
@@ -188,16 +188,16 @@ def _finds_window(records: SlidingRecords, windows: StoredWindows, difference: i
     ts, previous = records.ts[firsts], records.before[firsts]
     theirs, at = _theirs(records.key[firsts], windows)
     earlier = windows.start[theirs] < ts[at] - difference
-    last = np.full(len(firsts), _NONE, dtype=np.int64)
+    last = np.full(len(firsts), NO_STATE, dtype=np.int64)
     last[at[earlier]] = theirs[earlier]  # they ascend
-    rows = np.flatnonzero(last != _NONE)
+    rows = np.flatnonzero(last != NO_STATE)
     near = (windows.start[last[rows]] >= ts[rows] - 2 * difference) & (windows.ts[last[rows]] == previous[rows])
-    matches = (previous == _NONE) | (ts - previous > difference)
+    matches = (previous == NO_STATE) | (ts - previous > difference)
     matches[rows[near]] = True
     return np.asarray(matches)
 
 
-def changes_in_order(records: SlidingRecords, windows: StoredWindows, difference: int, offset: int) -> Slid:
+def changes_in_order(records: SlidingRecords, windows: StoredWindows, difference: int, offset: int) -> SlidingChanges:
     """The changes that these records bring.
 
     Parameters
@@ -220,7 +220,7 @@ def changes_in_order(records: SlidingRecords, windows: StoredWindows, difference
     # updates from the latest start down, the window behind the record before, and the one that ends here
     turn = np.concatenate([growing.makes, np.full(len(ending.record), 2)])
     order = order_of([record, turn, -start])
-    return Slid(
+    return SlidingChanges(
         record=records.row[record],
         parent=parent,
         head=np.concatenate([growing.head, ending.head]),
@@ -229,7 +229,7 @@ def changes_in_order(records: SlidingRecords, windows: StoredWindows, difference
         start=start[order],
         ts=records.ts[record[order]],
         state=offset + order,
-        before=np.where(turn == 2, _NONE, parent)[order],
+        before=np.where(turn == 2, NO_STATE, parent)[order],
         late=np.zeros(0, dtype=np.int64),
         standing=standing,
     )
@@ -260,7 +260,7 @@ class _Growing:
     ) -> _Growing:
         """All of them."""
         theirs, at = _theirs(records.key[records.firsts], windows)
-        opens = np.flatnonzero((records.before != _NONE) & (records.ts - records.before <= difference))
+        opens = np.flatnonzero((records.before != NO_STATE) & (records.ts - records.before <= difference))
         place = np.concatenate([records.place[opens], at])
         start = np.concatenate([records.before[opens] + 1, windows.start[theirs]])
         first_record = np.concatenate([opens, records.firsts[at]])
@@ -272,7 +272,7 @@ class _Growing:
         window = np.repeat(np.arange(len(count)), count)
         number = np.arange(len(window))
         record = first_record[window] + number - first[window]
-        prior = np.concatenate([np.full(len(opens), _NONE), windows.state[theirs]])
+        prior = np.concatenate([np.full(len(opens), NO_STATE), windows.state[theirs]])
         heads = number == first[window]
         return cls(
             codes.of_windows(place, start),
@@ -306,14 +306,14 @@ class _Ending:
         # records come by key and time, and so do these windows; the others are put into that order once
         code = codes.of_windows(records.place, records.ts - difference)
         order = np.argsort(growing.code, kind="stable")
-        grown, states = np.append(_NONE, growing.code[order]), np.append(_NONE, growing.state[order])
+        grown, states = np.append(NO_STATE, growing.code[order]), np.append(NO_STATE, growing.state[order])
         position = grown.searchsorted(code)
-        record = np.flatnonzero(np.append(grown, _NONE)[position] != code)
+        record = np.flatnonzero(np.append(grown, NO_STATE)[position] != code)
         code, start, previous = code[record], records.ts[record] - difference, records.before[record]
         # what it begins with: the latest window that begins before it, where that holds the record before
         earlier = position[record] - 1
-        inside = (previous != _NONE) & (start <= previous)
-        goes_on = inside & (np.append(_NONE, code)[:-1] > grown[earlier])
+        inside = (previous != NO_STATE) & (start <= previous)
+        goes_on = inside & (np.append(NO_STATE, code)[:-1] > grown[earlier])
         state = states[earlier]
         number = len(growing.record) + np.arange(len(record))
         head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(record))))
@@ -321,7 +321,7 @@ class _Ending:
             record,
             start,
             len(growing.record) + head,
-            np.where(goes_on, offset + number - 1, np.where(inside, state, _NONE)),
+            np.where(goes_on, offset + number - 1, np.where(inside, state, NO_STATE)),
             (inside & ~goes_on).astype(np.int64)[head],
         )
 
@@ -339,7 +339,7 @@ def _theirs(keys: Int64s, windows: StoredWindows) -> tuple[Int64s, Int64s]:
 
 
 @dataclass(frozen=True)
-class Whose:
+class WindowOwners:
     """Which partitions windows belong to, where keys lie in several."""
 
     partitions: Partitions  # what such keys' records see
@@ -368,8 +368,8 @@ def out_of_order(
     difference: int,
     offset: int,
     vanishing: AbstractSet[tuple[int, int]],
-    owner: Whose | None = None,
-) -> Slid:
+    owner: WindowOwners | None = None,
+) -> SlidingChanges:
     """The changes that records bring, one after the other.
 
     Parameters
@@ -402,7 +402,7 @@ class _SlidingOneByOne:
     """The results of the records, one after the other."""
 
     def __init__(
-        self, difference: int, offset: int, vanishing: AbstractSet[tuple[int, int]], owner: Whose | None
+        self, difference: int, offset: int, vanishing: AbstractSet[tuple[int, int]], owner: WindowOwners | None
     ) -> None:
         self._difference = difference
         self._offset = offset
@@ -541,14 +541,14 @@ class _SlidingOneByOne:
             return None, window._replace(domain=int(self._partitions.domain[self._row]), by=self._row)
         return existing, window._replace(domain=existing.domain, by=self._row)
 
-    def slid(self) -> Slid:
+    def slid(self) -> SlidingChanges:
         """All of it."""
         standing = StoredWindows(*_columns(self._standing, 4))
         expired = np.array(self._expired, dtype=np.int64)
         record, parent, head, level = _columns(self._additions, 4)
         by, start, ts, state, previous = _columns(self._changes, 5)
         shared = SlidingOfSeveral(self._whose, self._replaced)
-        return Slid(record, parent, head, level, by, start, ts, state, previous, expired, standing, shared)
+        return SlidingChanges(record, parent, head, level, by, start, ts, state, previous, expired, standing, shared)
 
 
 def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[Int64s]:
@@ -568,8 +568,8 @@ def slid(
     windows: StoredWindows,
     difference: int,
     vanishing: AbstractSet[tuple[int, int]],
-    owner: Whose | None = None,
-) -> Slid:
+    owner: WindowOwners | None = None,
+) -> SlidingChanges:
     """The changes that records bring, which are in order of position.
 
     Parameters
@@ -638,7 +638,7 @@ def _take_in(
     keys, values = events.key.slice(first_row, end - first_row), values_of(events, np.arange(first_row, end))
     owner = None
     if shard.partitions is not None:
-        owner = Whose(shard.partitions.stretch(first_row, end), standing.numbers["domain"])
+        owner = WindowOwners(shard.partitions.stretch(first_row, end), standing.numbers["domain"])
     vanishing: set[tuple[int, int]] = set()
     ends: set[int] = set()
     while True:
@@ -666,7 +666,7 @@ def _take_in(
 
 
 def _folded(
-    fold: FoldKernel, changes: Slid, keys: pa.Array, values: pa.Array, old_states: pa.Array, ends: set[int]
+    fold: FoldKernel, changes: SlidingChanges, keys: pa.Array, values: pa.Array, old_states: pa.Array, ends: set[int]
 ) -> tuple[States, dict[int, Exception]]:
     """(the state that each addition makes, the records for which a function raises, where that is outlived)."""
     count = len(changes.record)
@@ -680,7 +680,7 @@ def _folded(
     return states, failed
 
 
-def _changes(first_row: int, changes: Slid, length: int) -> WindowChanges:
+def _changes(first_row: int, changes: SlidingChanges, length: int) -> WindowChanges:
     """The columns of records, record after record: in `changes` they are key after key."""
     order = np.argsort(changes.by, kind="stable")
     by, start = changes.by[order], changes.start[order]
@@ -690,7 +690,7 @@ def _changes(first_row: int, changes: Slid, length: int) -> WindowChanges:
     )
 
 
-def _settle(shard: Shard, first_row: int, key: Int64s, changes: Slid, states: States) -> None:
+def _settle(shard: Shard, first_row: int, key: Int64s, changes: SlidingChanges, states: States) -> None:
     """The windows after a stretch: new ones of its keys, previous ones of the other keys."""
     old, windows = shard.standing, changes.standing
     unchanged = np.flatnonzero(~np.isin(old.key, key))
@@ -736,7 +736,7 @@ def _last_changes(
     return np.where(last >= 0, last, headers)[numbers]
 
 
-def _taken_over(shard: Shard, first_row: int, key: Int64s, changes: Slid) -> tuple[Int64s, Bools]:
+def _taken_over(shard: Shard, first_row: int, key: Int64s, changes: SlidingChanges) -> tuple[Int64s, Bools]:
     """Domain of each window that stands, which is that of the record that made it, and whether it is fresh."""
     old, windows = shard.standing, changes.standing
     number = numbered(

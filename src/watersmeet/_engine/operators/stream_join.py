@@ -47,7 +47,7 @@ from watersmeet._plan.reasons import EXPIRED_WINDOW_RECORD
 
 
 @dataclass(frozen=True)
-class Book:
+class MeetableRows:
     """Rows of one side that records of the other side may meet, stored ones and the batch's."""
 
     # group, ts, arrival, domain: of each row; `group` is its key group, `domain` its domain's number
@@ -118,7 +118,7 @@ class WindowRows:
         flags = self._flags(side)
         return flags[side if self.shared else 0] if flags else None
 
-    def book(self, side: int, events: Events, rows: Int64s, ranges: KeyRanges, domain: Int64s) -> Book:
+    def book(self, side: int, events: Events, rows: Int64s, ranges: KeyRanges, domain: Int64s) -> MeetableRows:
         """The given events of a side (`domain`: of each) and the stored rows that are asked for."""
         first = events.groups.first[ranges.group]
         keys = events.key.take(pa.array(first))
@@ -139,7 +139,7 @@ class WindowRows:
             np.concatenate([number, np.full(len(rows), -1, dtype=np.int64)]),
         )
         values = joined([batch, state_rows.column("value")], self._context.values[side])
-        return Book(group, ts, arrival, domains, pointer, row, numbers, values)
+        return MeetableRows(group, ts, arrival, domains, pointer, row, numbers, values)
 
     def unmatched(self, side: int, low: int, high: int) -> Iterator[Hits]:
         """Places of stored rows of a side, with low <= ts < high, that were waiting when they were stored."""
@@ -332,24 +332,24 @@ class Matches:
     """
 
     def __init__(
-        self, rules: Rules, log: WindowRows, events: Events, times: Times, searching: Bools, in_store: Bools
+        self, rules: Rules, window_rows: WindowRows, events: Events, times: Times, searching: Bools, in_store: Bools
     ) -> None:
         self._rules = rules
         self._events = events
         self._times = times
-        self._arrivals = log.arrivals
+        self._arrivals = window_rows.arrivals
         self._domain = times.number(times.of_row)
         self._rows = rows = np.flatnonzero(searching)
         side = events.side[rows]
         self._low = events.ts[rows] - np.array(rules.back)[side]
         self._high = np.maximum(0, events.ts[rows] + np.array(rules.forward)[side])
-        self.books = [self._book(log, side, in_store) for side in SIDES]
+        self.books = [self._book(window_rows, side, in_store) for side in SIDES]
         self._index()
         self._visible_from = self._own_visibility(rows, 1 - side)
         overdue = events.ts[rows] < times.at_row[rows] - rules.grace
         self.expired: Int64s = rows[overdue & (np.maximum(0, self._low) < self._visible_from)]
 
-    def _book(self, log: WindowRows, side: int, in_store: Bools) -> Book:
+    def _book(self, window_rows: WindowRows, side: int, in_store: Bools) -> MeetableRows:
         events = self._events
         asking = events.side[self._rows] != side
         low = np.full(events.groups.count, np.iinfo(np.int64).max)
@@ -359,7 +359,7 @@ class Matches:
         np.maximum.at(high, group, self._high[asking])
         groups = np.flatnonzero(low <= high)
         rows = np.flatnonzero(in_store & (events.side == side))
-        return log.book(side, events, rows, KeyRanges(groups, low[groups], high[groups]), self._domain[rows])
+        return window_rows.book(side, events, rows, KeyRanges(groups, low[groups], high[groups]), self._domain[rows])
 
     def _index(self) -> None:
         """Both books in one order of (side, key group, ts, arrival), and each searching event's interval."""
@@ -452,15 +452,15 @@ def run_stream_match(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped]:
     """See `operators.run_operator`."""
-    log = WindowRows(context, state)
-    join = _MatchJoin(context, inputs, state, log)
+    window_rows = WindowRows(context, state)
+    join = _MatchJoin(context, inputs, state, window_rows)
     buffer = HeldRows(
         context, operator_table(context, state, HELD), join.times, {name: name for name in _carried(context)}
     )
     join.hold(buffer)
     yield from join.late()
     tables = release(context, join.times, [buffer])
-    released = (_MatchJoin(context, {**inputs, LEFT: rows}, state, log).matched() for rows in tables)
+    released = (_MatchJoin(context, {**inputs, LEFT: rows}, state, window_rows).matched() for rows in tables)
     yield from merged(join.unkeyed(), chain.from_iterable(released), position_columns(context.slots))
     join.write()
     join.times.store(state)
@@ -478,8 +478,10 @@ class _MatchJoin:
     times : the join's.
     """
 
-    def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, log: WindowRows) -> None:
-        self._context, self._log = context, log
+    def __init__(
+        self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, window_rows: WindowRows
+    ) -> None:
+        self._context, self._window_rows = context, window_rows
         self._params = context.params(MatchParams)
         self._rules = _rules(self._params)
         self._events = events = Events(context, inputs, sides=2)
@@ -506,7 +508,7 @@ class _MatchJoin:
                 "hash": pa.array(events.hash[rows]),
                 "key": events.key.take(pa.array(rows)),
                 "ts": pa.array(events.ts[rows]),
-                "arrival": pa.array(self._log.arrivals + rows),
+                "arrival": pa.array(self._window_rows.arrivals + rows),
                 **{
                     name: Picked(events.tables[LEFT].column(name), events.own[rows]) for name in _carried(self._context)
                 },
@@ -540,15 +542,15 @@ class _MatchJoin:
         floor = np.minimum(times.end, times.side_time_at_end(RIGHT)) - self._retention
         live = self._right & ~self._missed & (events.ts >= floor[times.of_row])
         rows = np.flatnonzero(live)
-        self._log.put(RIGHT, events, rows, times.number(times.of_row[rows]), [])
-        self._log.finish(len(events), [times.by_domain(times.end), times.by_domain(floor)], {})
+        self._window_rows.put(RIGHT, events, rows, times.number(times.of_row[rows]), [])
+        self._window_rows.finish(len(events), [times.by_domain(times.end), times.by_domain(floor)], {})
 
     # -- left records that are let go ------------------------------------------------------------------------
 
     def matched(self) -> Iterator[pa.Table]:
         """Their results, in order of position."""
         events = self._events
-        matches = Matches(self._rules, self._log, events, self.times, self._left, self._right & ~self._missed)
+        matches = Matches(self._rules, self._window_rows, events, self.times, self._left, self._right & ~self._missed)
         best = [self._best(matches, block) for block in matches.blocks()]  # blocks of pairs
         event, place = (np.concatenate(column) for column in zip(*best, strict=True))
         partner = np.full(len(events), -1, dtype=np.int64)
@@ -623,7 +625,7 @@ class UnmatchedRows:
         self,
         context: OperatorContext,
         rules: Rules,
-        log: WindowRows,
+        window_rows: WindowRows,
         events: Events,
         times: Times,
         closes: Bools,
@@ -632,7 +634,7 @@ class UnmatchedRows:
     ) -> None:
         self._context = context
         self._rules = rules
-        self._log = log
+        self._window_rows = window_rows
         self._events = events
         self._times = times
         self._closes = np.flatnonzero(closes & (events.side == side))
@@ -649,7 +651,7 @@ class UnmatchedRows:
         times = self._times
         first, last = times.passing()
         wait = int(self._rules.close(np.zeros(1, dtype=np.int64), self._side)[0])
-        for hits in self._log.unmatched(self._side, first - wait, last - wait):
+        for hits in self._window_rows.unmatched(self._side, first - wait, last - wait):
             ts, domain = (hits.batch.column(n).to_numpy(zero_copy_only=True)[hits.rows] for n in ("ts", "domain"))
             index, close = times.index(domain), ts + wait
             due = times.passes(index, close)
@@ -665,7 +667,7 @@ class UnmatchedRows:
         names = ("ts", "arrival", "hash")
         ts, arrival, key_hash = (np.concatenate([_numbers(part, name) for part in picked]) for name in names)
         close = self._rules.close(ts, self._side)
-        matched = self._log.matched_between(int(close.min()), int(close.max()) + 1)
+        matched = self._window_rows.matched_between(int(close.min()), int(close.max()) + 1)
         unmatched = ~NumberedRows(key_hash, arrival * 2 + self._side).among(matched.and_of(self._matched))
         ends = np.cumsum([len(part.rows) for part in picked])
         return [part.where(mask) for part, mask in zip(picked, np.split(unmatched, ends[:-1]), strict=True)]
@@ -686,7 +688,7 @@ class UnmatchedRows:
             "key": events.key.take(pa.array(rows)),
             "hash": pa.array(events.hash[rows]),
             "ts": pa.array(events.ts[rows]),
-            "arrival": pa.array(self._log.arrivals + rows),
+            "arrival": pa.array(self._window_rows.arrivals + rows),
             "domain": pa.array(self._times.number(self._times.of_row[rows])),
         }
         names = ("value", "headers") if self._context.headers else ("value",)
@@ -719,7 +721,7 @@ class _StreamJoin:
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
         self._context = context
         self._rules = rules = Rules.of(context)
-        self._log = WindowRows(context, state)
+        self._window_rows = WindowRows(context, state)
         self._events = events = Events(context, inputs, sides=2)
         self._times = Times(context, inputs, events, state, sides=2)
         self._state = state
@@ -729,7 +731,7 @@ class _StreamJoin:
         self._outer = np.array(rules.outer)[side]
         self._unkeyed = ~keyed & events.present & self._outer
         self._domain = self._times.number(self._times.of_row)
-        self._matches = Matches(rules, self._log, events, self._times, self._searching, self._in_store)
+        self._matches = Matches(rules, self._window_rows, events, self._times, self._searching, self._in_store)
         self._matched = np.zeros(len(events), dtype=np.bool_)
         self._met = np.zeros(len(events), dtype=np.bool_)
         self._matched_rows = NOBODY
@@ -751,7 +753,7 @@ class _StreamJoin:
     def _expired_rows(self) -> Iterator[Dropped]:
         """Rows that came when part of their window was no longer kept."""
         expired = self._matches.expired
-        if self._log.shared:  # a self join has each row on both sides
+        if self._window_rows.shared:  # a self join has each row on both sides
             expired = expired[self._events.side[expired] == self._rules.furthest]
         return self._events.drops(EXPIRED_WINDOW_RECORD, expired)
 
@@ -775,7 +777,7 @@ class _StreamJoin:
         later = close[waited] >= end
         if later.any():
             rows = NumberedRows(self._matched_rows.hash[later], self._matched_rows.number[later])
-            self._log.match(rows, close[waited][later], matches.domain[waited][later])
+            self._window_rows.match(rows, close[waited][later], matches.domain[waited][later])
 
     def _pair_times(self, block: MatchedRows) -> Int64s:
         """The time of each pair's earlier row, when its event comes: that of the row's own domain lets it go."""
@@ -791,7 +793,7 @@ class _StreamJoin:
         if not self._rules.waits:
             return iter(())
         closes = self._unmatched & (close < self._times.end[self._times.of_row])
-        parts = self._context, self._rules, self._log, self._events, self._times, closes, self._matched_rows
+        parts = self._context, self._rules, self._window_rows, self._events, self._times, closes, self._matched_rows
         sources = [UnmatchedRows(*parts, side) for side in SIDES if self._rules.outer[side]]
         return map(self._unmatched_results, release(self._context, self._times, sources))
 
@@ -809,16 +811,16 @@ class _StreamJoin:
         times, events = self._times, self._events
         pending = self._unmatched & (close >= times.end[times.of_row])
         floors = [self._floor(side) for side in SIDES]
-        lowest = np.minimum(*floors) if self._log.shared else None
+        lowest = np.minimum(*floors) if self._window_rows.shared else None
         rows = [np.flatnonzero(self._in_store & (events.side == side)) for side in SIDES]
-        for side in (LEFT,) if self._log.shared else SIDES:  # the stores
-            flags = [pending[rows[LEFT]], pending[rows[RIGHT]]] if self._log.shared else [pending[rows[side]]]
+        for side in (LEFT,) if self._window_rows.shared else SIDES:  # the stores
+            flags = [pending[rows[LEFT]], pending[rows[RIGHT]]] if self._window_rows.shared else [pending[rows[side]]]
             floor = floors[side] if lowest is None else lowest
             live = (events.ts[rows[side]] >= floor[times.of_row[rows[side]]]) | np.logical_or.reduce(flags)
             live_rows = rows[side][live]
-            self._log.put(side, events, live_rows, self._domain[live_rows], [flag[live] for flag in flags])
+            self._window_rows.put(side, events, live_rows, self._domain[live_rows], [flag[live] for flag in flags])
         *domain_floors, closed = map(times.by_domain, (*floors, times.end))
-        self._log.finish(len(events), domain_floors, closed)
+        self._window_rows.finish(len(events), domain_floors, closed)
         times.store(self._state)
 
     def _floor(self, side: int) -> Int64s:

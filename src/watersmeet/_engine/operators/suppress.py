@@ -18,7 +18,19 @@ import pyarrow.compute as pc
 from watersmeet._engine.keys import encode_keys, windowed_bytes
 from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.row_sizes import Picked, in_pieces, value_bytes
-from watersmeet._engine.rows import HEADERS, Bools, Int64s, gather, ints, joined, merged, position_columns, ranks, valid
+from watersmeet._engine.rows import (
+    HEADERS,
+    Bools,
+    Int64s,
+    gather,
+    ints,
+    joined,
+    merged,
+    position_columns,
+    ranks,
+    reachable,
+    valid,
+)
 from watersmeet._engine.state.lookups import FoundRows, Hits
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import Times, moments, moments_at
@@ -38,7 +50,7 @@ OWN = -1
 
 
 @dataclass(frozen=True)
-class Judges:
+class EntryDomains:
     """The domains that end entries by their time."""
 
     # the moment (`time.moments`) of each event, by the domain that decides: `OWN`, or for groups in several
@@ -48,7 +60,7 @@ class Judges:
     of_known: Int64s  # the same of each group's entry in state
 
     @classmethod
-    def of(cls, events: Events, times: Times, group: Int64s, entry_domain: Int64s) -> Judges:
+    def of(cls, events: Events, times: Times, group: Int64s, entry_domain: Int64s) -> EntryDomains:
         """Those of groups; `entry_domain`: the domain of each one's entry in state by its place, or -1."""
         row_domain, row_moments = times.of_row, moments(events, times)
         first = np.full(len(entry_domain), -1, dtype=np.int64)
@@ -68,13 +80,13 @@ class Entries:
     """Rows that fall into entries, group after group; within a group time does not go back."""
 
     group: Int64s  # of each row, ascending from 0
-    # moments, judge: see `Judges`
+    # moments, judge: see `EntryDomains`
     moments: Mapping[int, Int64s]
     judge: Int64s
     due: Int64s  # when an entry is due that begins with the row
 
     @classmethod
-    def of(cls, group: Int64s, judges: Judges, due: Int64s, order: Int64s) -> Entries:
+    def of(cls, group: Int64s, judges: EntryDomains, due: Int64s, order: Int64s) -> Entries:
         """Those of events, in this order."""
         by_judge = {judge: moment[order] for judge, moment in judges.moments.items()}
         return cls(group[order], by_judge, judges.of_row[order], due[order])
@@ -92,7 +104,7 @@ class Entries:
         start = self._first_later(np.arange(len(entry_due)), entry_due, judge)
         following = np.maximum(self._first_later(self.group, self.due, self.judge), np.arange(count) + 1)
         following = np.where(following < ends[self.group], following, count)
-        begins = _reached(start[start < ends], following)
+        begins = reachable(start[start < ends], following)
         first = begins.copy()
         first[group_start[start > group_start]] = True
         first_rows = np.flatnonzero(first)
@@ -117,23 +129,6 @@ class Entries:
         return result
 
 
-def _reached(starts: Int64s, following: Int64s) -> Bools:
-    """Which rows are reached from these by following pointers; the number of rows points nowhere.
-
-    Each turn doubles how far it has come.
-    """
-    count = len(following)
-    jump = np.append(following, count)
-    reached = np.zeros(count + 1, dtype=np.bool_)
-    reached[starts] = True
-    while True:
-        further = jump[np.flatnonzero(reached)]
-        if (further == count).all():
-            return reached[:count]
-        reached[further] = True
-        jump = jump[jump]
-
-
 # Changes that suppress holds back: which rows of a batch fall into which entries (docs/semantics, section 22).
 #
 # A key has one entry at a time. The first change that it holds back says when it is due; later ones take that one's
@@ -151,13 +146,13 @@ class HeldChanges:
     times: Times
     table: Table
 
-    def hold(self, buffer: HeldRows) -> Going:
+    def hold(self, buffer: HeldRows) -> SentChanges:
         """Hold back what waits; what does not."""
         events, times = self.events, self.times
         numbers, group = np.unique(self._numbers(events.groups.group_of_row, times.of_row), return_inverse=True)
         order = np.argsort(group, kind="stable")
         state_entries = self.stored(numbers)
-        judges = Judges.of(events, times, group, state_entries.domain)
+        judges = EntryDomains.of(events, times, group, state_entries.domain)
         entries = Entries.of(group, judges, self.begun, order)
         first, continues = entries.cut(state_entries.due, judges.of_known)
         end = np.append(first[1:], len(order))[: len(first)]
@@ -168,13 +163,13 @@ class HeldChanges:
         pointers = np.where(continues, len(self.batch) + state_entries.place[of_group], events.own[first_row])
         domain = np.where(continues, state_entries.domain[of_group], times.of_row[first_row])
         self.put(buffer, domain[pending], last[pending], state_entries.old, pointers[pending], due[pending])
-        return Going(np.sort(last[~pending]))
+        return SentChanges(np.sort(last[~pending]))
 
     def _numbers(self, group: Int64s, domain: Int64s) -> Int64s:
         """The unit of entries: a key, or with limits for each time domain a key in each domain (row 33)."""
         return group * len(self.times.domains) + domain if self.params.buffer.is_limited else group
 
-    def results(self, going: Going) -> Iterator[pa.Table]:
+    def results(self, going: SentChanges) -> Iterator[pa.Table]:
         """Columns of the batch's rows, in their order."""
         events, rows = self.events, going.row
         if not len(rows):
@@ -248,7 +243,7 @@ class HeldChanges:
 
 
 @dataclass(frozen=True)
-class Going:
+class SentChanges:
     """Changes that go with rows of the batch: those that do not wait, and what a full buffer sends early."""
 
     row: Int64s  # the row of each, ascending
@@ -271,7 +266,7 @@ class HeldEntries:
 # Numbers alone, of one time domain of a shard. An entry that is sent early begins anew with its key's next row. So rows
 # are processed one by one, at some microseconds each; entries that are not sent cost nothing.
 
-NONE = -1
+NO_ROW = -1
 
 
 @dataclass(frozen=True)
@@ -297,13 +292,13 @@ class Filling:
 class BufferEntries:
     """All entries, the ones that waited first, in their order."""
 
-    # begin, last: the first and last row of each; `NONE`: what began it, or all that it has, is in state
+    # begin, last: the first and last row of each; `NO_ROW`: what began it, or all that it has, is in state
     begin: Int64s
     last: Int64s
     # key, due: as in `Filling`
     key: Int64s
     due: Int64s
-    # gone, place: the row that sent it early, and the how manieth of that row it was; `NONE`: none did
+    # gone, place: the row that sent it early, and the how manieth of that row it was; `NO_ROW`: none did
     gone: Int64s
     place: Int64s
     at_once: Int64s  # rows that never waited
@@ -344,7 +339,7 @@ class _Buffer:
         self._bytes = sum(self._size)
         self._of_key = {key: number for number, key in enumerate(self._key)}
         count = len(self._key)
-        self._first, self._last, self._evicted_by, self._place = ([NONE] * count for _ in range(4))
+        self._first, self._last, self._evicted_by, self._place = ([NO_ROW] * count for _ in range(4))
         self._at_once: list[int] = []
 
     @property
@@ -358,16 +353,16 @@ class _Buffer:
 
     def take(self, row: int, key: int, due: int, size: int, *, pending: bool) -> None:
         """Hold a row back, if it waits or others of its key do."""
-        number = self._of_key.get(key, NONE)
-        if number == NONE and not pending:
+        number = self._of_key.get(key, NO_ROW)
+        if number == NO_ROW and not pending:
             self._at_once.append(row)
             return
-        if number == NONE:
+        if number == NO_ROW:
             number = self._of_key[key] = len(self._key)
             heappush(self._queue, (due, key, number))
             self._count += 1
             news = ((self._key, key), (self._due, due), (self._size, 0), (self._first, row))
-            for column, value in (*news, (self._last, row), (self._evicted_by, NONE), (self._place, NONE)):
+            for column, value in (*news, (self._last, row), (self._evicted_by, NO_ROW), (self._place, NO_ROW)):
                 column.append(value)
         self._bytes += size - self._size[number]
         self._size[number], self._last[number] = size, row
@@ -413,7 +408,7 @@ class Limited:
             refuses=buffer.is_strict,
         )
 
-    def hold(self, buffer: HeldRows) -> Going:
+    def hold(self, buffer: HeldRows) -> SentChanges:
         """Hold back what waits; what does not, and what there is no room for."""
         totals, names = self._state.get_scalar(_AT_MOST, {}), [str(d) for d in self._times.domains]
         brought = zip(names, *self._brought(), strict=True)
@@ -500,7 +495,7 @@ class Limited:
             ),
         )
 
-    def _settle(self, buffer: HeldRows, entries: _LimitedEntries) -> Going:
+    def _settle(self, buffer: HeldRows, entries: _LimitedEntries) -> SentChanges:
         """Hold back what stays; what goes, in order."""
         changes, events, count = self._changes, self._events, len(self._changes.batch)
         state = self._waiting[0].take(changes.table.schema.names, entries.stored[entries.stored >= 0])
@@ -517,7 +512,7 @@ class Limited:
 
     def _going(
         self, entries: _LimitedEntries, evictions: Int64s, state: pa.Table, state_rows: Int64s, old_pointer: Int64s
-    ) -> Going:
+    ) -> SentChanges:
         """Columns of the batch's rows, from the batch or from state."""
         events, batch, operator = self._events, self._changes.batch, self._events.context.operator
         last = entries.last[evictions]
@@ -535,7 +530,7 @@ class Limited:
         }
         if events.context.headers:
             columns["headers"] = Picked(joined([batch.column("headers"), state.column("headers")], HEADERS), pointers)
-        return Going(entries.gone[evictions], columns)
+        return SentChanges(entries.gone[evictions], columns)
 
 
 @dataclass(frozen=True)
@@ -552,14 +547,14 @@ class _Filled:
 class _LimitedEntries:
     """The entries of all domains that rows have changed or sent, and as entries what never waited."""
 
-    # begin, last, gone: rows of the events; `NONE` as in `BufferEntries`
+    # begin, last, gone: rows of the events; `NO_ROW` as in `BufferEntries`
     begin: Int64s
     last: Int64s
     gone: Int64s
     # place, due: as in `BufferEntries`
     place: Int64s
     due: Int64s
-    stored: Int64s  # place among all that waits in state; `NONE`: of none
+    stored: Int64s  # place among all that waits in state; `NO_ROW`: of none
     replaced: Bools  # whether another entry takes its place in state
 
     @classmethod
@@ -570,15 +565,15 @@ class _LimitedEntries:
 
     @staticmethod
     def _of_one(filled: _Filled) -> tuple[Int64s, ...]:
-        entries, rows = filled.entries, np.append(filled.rows, NONE)
+        entries, rows = filled.entries, np.append(filled.rows, NO_ROW)
         first, last, evicted_by = (rows[pointers] for pointers in (entries.begin, entries.last, entries.gone))
-        new = np.full(len(first) - len(filled.stored), NONE)
+        new = np.full(len(first) - len(filled.stored), NO_ROW)
         state_places = np.append(filled.stored, new)
         number = numbered(entries.due, entries.key)
         replaced = np.isin(number, number[(entries.gone < 0) & (entries.begin >= 0)])
         touched = (entries.last >= 0) | (entries.gone >= 0)
         at_once = filled.rows[entries.at_once]
-        none = np.full(len(at_once), NONE)
+        none = np.full(len(at_once), NO_ROW)
         ends = (at_once, at_once, at_once, np.zeros_like(at_once), none, none, none >= 0)
         columns = (first, last, evicted_by, entries.place, entries.due, state_places, replaced)
         return tuple(np.append(column[touched], extra) for column, extra in zip(columns, ends, strict=True))

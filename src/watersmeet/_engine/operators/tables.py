@@ -14,7 +14,7 @@ from watersmeet._engine.matching import Sides, Versions, superseded
 from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, operator_table, sent, store_last
 from watersmeet._engine.operators.process_timers import TimerPositions
 from watersmeet._engine.row_sizes import Picked, in_pieces, slices_with_time
-from watersmeet._engine.rows import Bools, Int64s, ints, merged, position_columns, valid
+from watersmeet._engine.rows import Bools, Int64s, ints, merged, position_columns, reachable, valid
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import Times
 from watersmeet._engine.waiting_rows import HeldRows, release
@@ -84,7 +84,8 @@ class _BatchRecords:
         passing = np.zeros(len(self._events), dtype=np.bool_)
         if not len(self._events):
             return passing
-        reached = _reached(self._first_passing(table), self._next(self._group, self._domain, self._until))
+        following = self._next(self._group, self._domain, self._until)
+        reached = np.flatnonzero(reachable(self._first_passing(table), following))
         passing[self._rows[reached]] = True
         last = np.append(self._group[reached][1:] != self._group[reached][:-1], True)[: len(reached)]
         self._put(table, reached[last])
@@ -128,21 +129,6 @@ class _BatchRecords:
             {"key": self._events.key.take(pa.array(rows))}
             | {name: pa.array(column) for name, column in numbers.items()}
         )
-
-
-def _reached(starts: Int64s, onwards: Int64s) -> Int64s:
-    """The places reached from these places, each of which leads to a later one, or behind all; ascending.
-
-    Each turn doubles how far is jumped, so there are as many turns as a key's longest chain has doublings.
-    """
-    end = len(onwards)
-    reached = np.zeros(end + 1, dtype=np.bool_)
-    reached[starts] = True
-    jump = np.append(onwards, end)
-    while jump.min() < end:
-        reached[jump[reached]] = True
-        jump = jump[jump]
-    return np.flatnonzero(reached[:end])
 
 
 # expiry: rows that last for a while; then a tombstone deletes them (docs/semantics/expiry.md).

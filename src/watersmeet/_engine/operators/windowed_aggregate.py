@@ -42,7 +42,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class Generations:
+class Reopenings:
     """Contributions to windows, those that are begun anew apart; and what stands of each."""
 
     rows: Contributions  # the contributions
@@ -75,7 +75,7 @@ def generations(
     wait: int,
     *,
     single_stretch: bool,
-) -> Generations:
+) -> Reopenings:
     """The generations of windows.
 
     Parameters
@@ -93,7 +93,7 @@ def generations(
     key[rows.group] = events.groups.group_of_row[rows.row]
     partitions = Partitions.of(events, times, key[hits], domain[hits], wait)
     if partitions is None:
-        return Generations(rows, standing)
+        return Reopenings(rows, standing)
     shared = np.flatnonzero(partitions.several[key[rows.group]])
     counted = _Counted(rows, shared, domain, partitions)
     while True:
@@ -105,7 +105,7 @@ def generations(
 
 
 class _Counted:
-    """Generations, as far as it is known what functions make of the records."""
+    """Reopenings, as far as it is known what functions make of the records."""
 
     def __init__(self, rows: Contributions, shared: Int64s, domain: Int64s, partitions: Partitions) -> None:
         """`shared`: the contributions to windows of keys that lie in several partitions."""
@@ -166,7 +166,7 @@ class _Counted:
         self._empties, self._void = empties, void
         return True
 
-    def generations(self, standing: StandingAggregates) -> Generations:
+    def generations(self, standing: StandingAggregates) -> Reopenings:
         """As they are counted."""
         rows, count = self._rows, len(self._rows.keys)
         again = self._generation > 0
@@ -184,7 +184,7 @@ class _Counted:
         numbers = {(int(w), int(g)): count + at for at, (w, g) in enumerate(windows)}
         for (w, g), domain in self._owner.items():
             whose[numbers.get((w, g), w) if g else w] = domain
-        return Generations(replace(rows, group=group, identity=identity), StandingAggregates(states, ts), whose, of)
+        return Reopenings(replace(rows, group=group, identity=identity), StandingAggregates(states, ts), whose, of)
 
 
 # time_window_aggregate: aggregates by key and window: tumbling, hopping, unlimited, of the calendar (section 14).
@@ -254,7 +254,7 @@ class _ByStart:
         return {}
 
 
-class _Time(_ByStart):
+class _FixedLengthKind(_ByStart):
     """Tumbling and hopping windows."""
 
     def __init__(self, windows: TimeWindows) -> None:
@@ -295,7 +295,7 @@ class _Unlimited(_ByStart):
         return _FOREVER
 
 
-class _Days:
+class _CalendarKind:
     """Windows by the calendar: they are of different lengths, so what tells them apart is when they end."""
 
     column = "end"
@@ -316,4 +316,4 @@ class _Days:
         return {"start": self.bounds(at)[0]}
 
 
-_WINDOWS = {TimeWindows: _Time, UnlimitedWindows: _Unlimited, CalendarWindows: _Days}
+_WINDOWS = {TimeWindows: _FixedLengthKind, UnlimitedWindows: _Unlimited, CalendarWindows: _CalendarKind}

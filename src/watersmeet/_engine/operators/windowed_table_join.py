@@ -77,7 +77,7 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class Belonging:
+class WindowDomains:
     """Of versions of rows, to which domain each belongs, and which begin their row anew."""
 
     domain: Int64s  # of each, by its place among the domains
@@ -92,9 +92,9 @@ class Belonging:
         domain: Int64s,
         present: Bools,
         *,
-        passed: Int64s,
+        window_end: Int64s,
         live: int,
-    ) -> Belonging:
+    ) -> WindowDomains:
         """Those of versions.
 
         Parameters
@@ -102,7 +102,7 @@ class Belonging:
         number, event : of each what row it is of, and the event that brings it; -1: it stood before.
         domain : of those that stood before the one that they belong to, of others that of their event.
         present : whether it has a value.
-        passed, live : end of each one's window, and how long behind it a row joins.
+        window_end, live : end of each one's window, and how long behind it a row joins.
         """
         whose, begins = domain.copy(), np.zeros(len(domain), dtype=np.bool_)
         order = np.lexsort((event, number))
@@ -112,7 +112,7 @@ class Belonging:
             return cls(whose, begins)
         rows = order[np.isin(number[order], number[foreign])]
         of, owner, exists = -1, -1, False
-        columns = (rows, number[rows], event[rows], domain[rows], present[rows], passed[rows])
+        columns = (rows, number[rows], event[rows], domain[rows], present[rows], window_end[rows])
         # to whom a row belongs depends on all its versions before; of keys that lie in several partitions alone
         for row, row_number, at, event_domain, has_value, end in zip(
             *(column.tolist() for column in columns), strict=True
@@ -126,7 +126,7 @@ class Belonging:
         return cls(whose, begins)
 
 
-NONE = -(2**63)
+NO_TIME = -(2**63)
 """In place of a window's ends, where there is none."""
 LAST = 2**63 - 1
 ENDS = ("start", "end")
@@ -141,7 +141,7 @@ class Span:
 
     @classmethod
     def none(cls, groups: int) -> Span:
-        return cls(np.full(groups, LAST), np.full(groups, NONE))
+        return cls(np.full(groups, LAST), np.full(groups, NO_TIME))
 
     def take_in(self, group: Int64s, end: Int64s, last: Int64s | None = None) -> None:
         """Ask for these ends of these groups, too; for all from `end` to `last`."""
@@ -207,22 +207,22 @@ class SideRows:
         return numbered(self.start, self.end, self.group)
 
     @cached_property
-    def _belonging(self) -> Belonging:
+    def _window_domains(self) -> WindowDomains:
         if self.live is None:
-            return Belonging(self.told_domain, np.zeros(len(self), dtype=np.bool_))
+            return WindowDomains(self.told_domain, np.zeros(len(self), dtype=np.bool_))
         rows = (self.number, self.event, self.told_domain, self.present)
-        return Belonging.of(self.clocks, *rows, passed=self.end, live=self.live)
+        return WindowDomains.of(self.clocks, *rows, window_end=self.end, live=self.live)
 
     @property
     def domain(self) -> Int64s:
-        return self._belonging.domain
+        return self._window_domains.domain
 
     def joins(self, rows: Int64s, event: Int64s) -> Bools:
         """Whether these rows, -1 for none, join when these events come, so far as time goes."""
         if self.live is None:
             return np.ones(len(rows), dtype=np.bool_)
         domain = np.where(rows >= 0, np.append(self.domain, 0)[rows], self.clocks.of_event[event])
-        return np.asarray(np.append(self.end, NONE)[rows] >= self.clocks.at(domain, event) - self.live)
+        return np.asarray(np.append(self.end, NO_TIME)[rows] >= self.clocks.at(domain, event) - self.live)
 
     @cached_property
     def _chain(self) -> tuple[Int64s, Int64s]:
@@ -231,7 +231,7 @@ class SideRows:
         previous, following = np.full(len(order), -1, dtype=np.int64), np.full(len(order), -1, dtype=np.int64)
         previous[order[1:][follows]] = order[:-1][follows]
         following[order[:-1][follows]] = order[1:][follows]
-        previous[self._belonging.begins] = -1
+        previous[self._window_domains.begins] = -1
         return previous, following
 
     def has(self, rows: Int64s) -> Bools:
@@ -250,7 +250,7 @@ class SideRows:
         following = self._chain[1]
         return np.where(following >= 0, self.event[following], len(self.events))
 
-    def picked(self, rows: Int64s, further: Further | None = None) -> Picked:
+    def picked(self, rows: Int64s, further: LazyColumn | None = None) -> Picked:
         """The values of these rows, null for -1; numbers behind the last row are those of `further` ones."""
         offset, count = self.stored, len(self)
         used = np.unique(rows[(rows >= 0) & (rows < offset)])
@@ -292,8 +292,8 @@ class SideRows:
 
 
 @dataclass(frozen=True)
-class Further:
-    """Further values, in a column of rows that were found."""
+class LazyColumn:
+    """LazyColumn values, in a column of rows that were found."""
 
     found: FoundRows
     column: str
@@ -345,16 +345,16 @@ class AsOf:
 
 
 def struct_numbers(events: Events, side: int, name: str, rows: Int64s) -> Sequence[Int64s]:
-    """The ends of the windows in a column of a side, of these events of that side; `NONE` where there is no window."""
+    """The ends of the windows in a column of a side, of these events of it; `NO_TIME` where there is no window."""
     table = events.tables[side]
     if name not in table.column_names:
-        return [np.full(len(rows), NONE), np.full(len(rows), NONE)]
+        return [np.full(len(rows), NO_TIME), np.full(len(rows), NO_TIME)]
     structs = array_of(table.column(name), pa.struct([(end, pa.int64()) for end in ENDS]))
     fields = [structs.field(place) for place in range(2)]
     valid = structs.is_valid().to_numpy(zero_copy_only=False)
     for member in fields:
         valid = valid & member.is_valid().to_numpy(zero_copy_only=False)
-    numbers = [np.where(valid, member.fill_null(0).to_numpy(zero_copy_only=False), NONE) for member in fields]
+    numbers = [np.where(valid, member.fill_null(0).to_numpy(zero_copy_only=False), NO_TIME) for member in fields]
     return [column[events.own[rows]] for column in numbers]
 
 
@@ -426,7 +426,7 @@ class LastResults:
         for rows, name, numbers in zip(self._sides, ("left", "right"), (results.left, results.right), strict=True):
             pointers = np.concatenate([len(rows) + np.arange(old_count), numbers])
             old_rows = np.where(is_joined, np.append(pointers, -1)[replaced], -1)
-            out[f"old_{name}"] = rows.picked(old_rows, Further(self._matches, name))
+            out[f"old_{name}"] = rows.picked(old_rows, LazyColumn(self._matches, name))
         last = np.ones(old_count + count, dtype=np.bool_)
         last[order[:-1][follows]] = False
         self._keep(results.where(last[old_count:]), of_results[last[old_count:]])
@@ -544,12 +544,12 @@ class _WindowJoin:
             return None
         span, at = Span.none(events.groups.count), np.flatnonzero(events.side == RIGHT)
         span.take_in(events.groups.group_of_row[at], events.numbers("end")[at])
-        rows = np.flatnonzero(self._to[1] != NONE)
+        rows = np.flatnonzero(self._to[1] != NO_TIME)
         span.take_in(self.left.group[rows], self._to[1][rows])
         return span
 
     def _pointed(self) -> tuple[Int64s, Int64s]:
-        """Start and end of the window that each left row points at; `NONE` where there is none."""
+        """Start and end of the window that each left row points at; `NO_TIME` where there is none."""
         params, left = self._params, self.left
         if params.names:
             brought = struct_numbers(self._events, LEFT, NAMED, left.event[left.stored :])
@@ -562,15 +562,15 @@ class _WindowJoin:
             return nothing, nothing
         exists = left.start >= params.distance
         return (
-            np.where(exists, left.start - params.distance, NONE),
-            np.where(exists, left.end - params.distance, NONE),
+            np.where(exists, left.start - params.distance, NO_TIME),
+            np.where(exists, left.end - params.distance, NO_TIME),
         )
 
     def _meet(self) -> None:
         """Numbers the right rows, and gives each left row that of the one that it points at, -1 for none."""
         left, right = self.left, self.right
         start, end = self._to
-        rows = np.flatnonzero(end != NONE)
+        rows = np.flatnonzero(end != NO_TIME)
         columns = ((right.start, start), (right.end, end), (right.group, left.group))
         number = numbered(*(np.concatenate([right_column, left_column[rows]]) for right_column, left_column in columns))
         self._number = number[: len(right)]
@@ -623,14 +623,14 @@ class _WindowJoin:
             old_partner = np.where(old, self._partners(previous, event), -1)
             is_joined, had = new & ((partner >= 0) | outer), old & ((old_partner >= 0) | outer)
             emitted, right_rows = is_joined | had, np.where(is_joined, partner, old_partner)
-            ts = np.maximum(left.ts[rows], np.append(self.right.ts, NONE)[right_rows])
+            ts = np.maximum(left.ts[rows], np.append(self.right.ts, NO_TIME)[right_rows])
         else:
             emitted = (partner >= 0) | (outer & (new | old))
             is_joined, right_rows = (
                 np.where(new, (partner >= 0) | outer, (partner >= 0) & (params.how == "outer")),
                 partner,
             )
-            ts = np.maximum(left.ts[rows], np.append(self.right.ts, NONE)[right_rows])
+            ts = np.maximum(left.ts[rows], np.append(self.right.ts, NO_TIME)[right_rows])
         right_rows = np.where(is_joined, right_rows, -1)
         results = WindowResults(
             event, left.start[rows], left.end[rows], np.where(is_joined & new, rows, -1), right_rows, is_joined, ts

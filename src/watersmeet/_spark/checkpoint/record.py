@@ -35,7 +35,7 @@ from watersmeet.io.kafka import Kafka, matches
 # Offsets are of a topic, not of its name: a topic that was deleted and made anew has records that were never read where
 # the checkpoint goes on, and others before. Law 6: that is refused, where ids can be asked for.
 
-_NONE = "AAAAAAAAAAAAAAAAAAAAAA"
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What a broker says that knows of no ids."""
 Ask = Callable[[], Mapping[str, str]]
 
@@ -77,7 +77,7 @@ def _id(answer: Any) -> str | None:
         text = str(answer.result().topic_id)
     except kafka_client.client().KafkaException:
         return None
-    return None if text == _NONE else text
+    return None if text == _NO_ID else text
 
 
 def recreated(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:
