@@ -654,7 +654,7 @@ def _fan_moves(physical: Physical, flow: Flow, naming: Naming) -> tuple[Move, ..
 
 # Watermarks: the times of the sources, told to every shard of an operator, records or none.
 #
-# The latest of what was packed, or every record that moves time (`Time.every`). Law 3.
+# The latest of what was packed, or every record that moves time (`OperatorTime.every`). Law 3.
 
 _UNKNOWN = np.iinfo(np.int64).min
 

@@ -20,7 +20,7 @@ from watersmeet._engine.operator import Dropped, Events, SideValues
 from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.rows import Bools, Int64s, ints, joined, order_of, valid
 from watersmeet._engine.state.runs import Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._plan.physical import StoreReader
 from watersmeet._plan.reasons import EXPIRED_VERSION
 
@@ -108,7 +108,7 @@ class Versions:
     puts : the events that are versions.
     """
 
-    def __init__(self, events: Events, side: int, table: Table, times: Times, history_ms: int) -> None:
+    def __init__(self, events: Events, side: int, table: Table, times: BatchTimes, history_ms: int) -> None:
         self._events, self._side, self._table = events, side, table
         self._times, self._history = times, history_ms
         rows = np.flatnonzero(events.side == side)

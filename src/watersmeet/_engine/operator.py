@@ -37,7 +37,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._plan.declaration import Params, TableSchema
-from watersmeet._plan.physical import Operator, StoreReader, Time
+from watersmeet._plan.physical import Operator, OperatorTime, StoreReader
 from watersmeet._plan.reasons import Reason
 
 P = TypeVar("P", bound=Params)
@@ -88,7 +88,7 @@ class OperatorContext:
         return params
 
     @property
-    def time(self) -> Time:
+    def time(self) -> OperatorTime:
         assert self.operator.time is not None, f"{self.operator.stem} does not go by time"
         return self.operator.time
 

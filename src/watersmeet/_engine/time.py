@@ -2,9 +2,9 @@
 
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold back; no
 shard needs to hear of another's records for it. A shard must get the time at the end of the batch
-(`exchange.Watermark`); where results are held back, or come that were, every record that moves time (`Time.every`);
-and, since stored rows disappear as their own side moves on (docs/semantics, section 6), how far the timestamps of each
-side reach.
+(`exchange.Watermark`); where results are held back, or come that were, every record that moves time
+(`OperatorTime.every`); and, since stored rows disappear as their own side moves on (docs/semantics, section 6), how far
+the timestamps of each side reach.
 """
 
 from __future__ import annotations
@@ -365,7 +365,7 @@ _UNHEARD = -(2**62)
 """Time of a domain that no record has told any."""
 
 
-class Times:
+class BatchTimes:
     """The times of one operator in one batch; arrays over domains are in the order of `domains`.
 
     Attributes
@@ -510,8 +510,8 @@ class Times:
     def elsewhere(self, rows: Int64s, domain: Int64s) -> Int64s:
         """The time of another domain than its own, when each of these events is processed.
 
-        Only if the shard gets every record that moves time (`Time.every`). Where the wall clock moves several domains,
-        rows that an operator above has let go come at their own time in all of them.
+        Only if the shard gets every record that moves time (`OperatorTime.every`). Where the wall clock moves several
+        domains, rows that an operator above has let go come at their own time in all of them.
         """
         # of rows that no operator has let go the bounds alone count
         released = let_go(self._events.position)[rows]
@@ -588,7 +588,7 @@ class Times:
         return dict(zip(sorted(self._steps), ranks, strict=True)) | {-1: events}
 
 
-def moments(events: Events, times: Times) -> Int64s:
+def moments(events: Events, times: BatchTimes) -> Int64s:
     """Twice the time that each row comes at; one more, where it stands behind what an operator lets go then.
 
     What operators above let go at one time stands there in order of turns (`waiting_rows.in_order`), and what an
@@ -597,7 +597,7 @@ def moments(events: Events, times: Times) -> Int64s:
     return moments_at(events, times, np.arange(len(events)), times.at_row)
 
 
-def moments_at(events: Events, times: Times, rows: Int64s, time: Int64s) -> Int64s:
+def moments_at(events: Events, times: BatchTimes, rows: Int64s, time: Int64s) -> Int64s:
     """The same of some rows, by a time that is not their own."""
     moment = 2 * time
     if events.held is None:

@@ -49,7 +49,7 @@ from watersmeet._engine.state.lookups import FoundRows, Hits, gathered
 from watersmeet._engine.state.manifest import arrow_type
 from watersmeet._engine.state.merge import PutColumn
 from watersmeet._engine.state.runs import Table
-from watersmeet._engine.time import Times, with_turns
+from watersmeet._engine.time import BatchTimes, with_turns
 
 # Where results stand that time lets go: their positions, and the order of those that one record lets go.
 #
@@ -155,7 +155,9 @@ class WaitingRows:
     # batch, rows: where they lie; columns `NAMED` and what the source's results are made of
     batch: pa.RecordBatch
     rows: Int64s
-    mover: Int64s  # which of the records that move time in this batch each stands before, by number (`Times.movers`)
+    mover: (
+        Int64s  # which of the records that move time in this batch each stands before, by number (`BatchTimes.movers`)
+    )
     time: Int64s  # the time of the sources that operators are to see at it
     turn: Int64s  # which comes first of those of one moment, before their keys decide
 
@@ -198,7 +200,7 @@ class HeldSource(Protocol):
         ...
 
 
-def release(context: OperatorContext, times: Times, sources: Sequence[HeldSource]) -> Iterator[pa.Table]:
+def release(context: OperatorContext, times: BatchTimes, sources: Sequence[HeldSource]) -> Iterator[pa.Table]:
     """All rows that are due, as results in order of position, a bounded number and size at a time.
 
     Results have the columns of all sources; those that are another source's are null.
@@ -264,7 +266,7 @@ def _count(picked: _Picks) -> int:
 
 
 def _results(
-    context: OperatorContext, times: Times, sources: Sequence[HeldSource], picked: _Picks
+    context: OperatorContext, times: BatchTimes, sources: Sequence[HeldSource], picked: _Picks
 ) -> Iterator[pa.Table]:
     hits = [Hits(part.batch, part.rows, part.rows) for _, part in picked]
     schema = pa.schema([picked[0][1].batch.schema.field(name) for name in NAMED])
@@ -337,7 +339,7 @@ class HeldRows:
     results : the column that each column of results is made of.
     """
 
-    def __init__(self, context: OperatorContext, table: Table, times: Times, results: Mapping[str, str]) -> None:
+    def __init__(self, context: OperatorContext, table: Table, times: BatchTimes, results: Mapping[str, str]) -> None:
         self._lag = context.time.hold_back
         self._table = table
         self._times = times

@@ -32,7 +32,7 @@ from watersmeet._engine.row_sizes import Picked, in_pieces, row_bytes
 from watersmeet._engine.rows import Bools, Int64s, array, array_of, gather, ints, joined, order_of, valid
 from watersmeet._engine.state.lookups import Lookup
 from watersmeet._engine.state.runs import Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.waiting_rows import Bound, WaitingRows, release
 from watersmeet.windows import DAY_MS, WEEKDAYS, CalendarWindows
 
@@ -176,7 +176,7 @@ class Closing:
 
     # context, times: of the operator
     context: OperatorContext
-    times: Times
+    times: BatchTimes
     table: Table  # what the last commit knows of windows
     due: str  # the column of the time at which they close
     wait: int  # from that time on until a window is closed, in ms
@@ -361,7 +361,7 @@ class Partitions:
     closes: Mapping[int, Int64s]
 
     @classmethod
-    def of(cls, events: Events, times: Times, key: Int64s, domain: Int64s, wait: int) -> Partitions | None:
+    def of(cls, events: Events, times: BatchTimes, key: Int64s, domain: Int64s, wait: int) -> Partitions | None:
         """None where each key lies in one partition.
 
         Parameters
@@ -392,7 +392,7 @@ class Partitions:
         return replace(self, domain=self.domain[start:end], closes=closes)
 
 
-def time_of(times: Times, rows: Int64s, domain: int) -> Int64s:
+def time_of(times: BatchTimes, rows: Int64s, domain: int) -> Int64s:
     """The time of a domain, by its place, when these events are processed."""
     time, foreign = times.at_row[rows], times.of_row[rows] != domain
     if foreign.any():
@@ -455,7 +455,9 @@ class Shard:
     partitions : what records of keys see that lie in several partitions; None: there are none.
     """
 
-    def __init__(self, events: Events, times: Times, fold: FoldKernel, table: Table, reach: int, wait: int) -> None:
+    def __init__(
+        self, events: Events, times: BatchTimes, fold: FoldKernel, table: Table, reach: int, wait: int
+    ) -> None:
         """Read what is stored.
 
         Parameters

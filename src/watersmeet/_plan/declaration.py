@@ -16,7 +16,7 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Function, How, Node
 from watersmeet._plan.reasons import Reason
 
-Named = tuple[tuple[str, Any], ...]
+ColumnTypes = tuple[tuple[str, Any], ...]
 """Columns: name and type of each; types are the function backend's."""
 
 FLAG = "flag"
@@ -57,13 +57,13 @@ STAMP = ("ts", NUMBER)
 """The column with a row's timestamp."""
 
 
-def waiting_headers(plan: Plan) -> Named:
+def waiting_headers(plan: Plan) -> ColumnTypes:
     """The column with the headers of what waits in a table, where records carry headers."""
     return (("headers", HEADERS),) if plan.headers else ()
 
 
 @dataclass(frozen=True)
-class CarriedState:
+class CarriedColumn:
     """A column that rows carry beside key and value."""
 
     # name, kind: its name and type
@@ -82,7 +82,7 @@ class OperatorSide:
 
     # type of the values; `FLAG` where all that matters is whether there is one: rows bring true in its place
     value: Any
-    carries: tuple[CarriedState, ...] = ()  # columns beside key and value
+    carries: tuple[CarriedColumn, ...] = ()  # columns beside key and value
     # names of further columns that the node's operator before adds, where rows come from that directly, packed where
     # they are made
     marks: tuple[str, ...] = ()
@@ -135,14 +135,14 @@ class Reads:
         return tuple(side.value for side in self.sides)
 
     @property
-    def extras(self) -> Named:
+    def extras(self) -> ColumnTypes:
         """Names and types of what sides carry beside key and value; windows are numbers to the engine."""
         carried = (column for side in self.sides for column in side.carries)
         return tuple((column.name, column.kind) for column in carried if column.kind != WINDOW)
 
 
 @dataclass(frozen=True)
-class Made:
+class ComputedColumn:
     """A column that a user's function makes of result columns."""
 
     column: str  # its name
@@ -159,8 +159,8 @@ class ResultColumns:
     In the end there is `value`, and `old` where old values are sent.
     """
 
-    columns: Named
-    made: tuple[Made, ...] = ()
+    columns: ColumnTypes
+    made: tuple[ComputedColumn, ...] = ()
 
     @classmethod
     def of_values(cls, kind: Any, *, old: bool) -> ResultColumns:
@@ -188,7 +188,7 @@ class TableSchema:
     """
 
     name: str  # the store's name
-    columns: Named  # in order; rows are routed by the hash of the first one, `key`
+    columns: ColumnTypes  # in order; rows are routed by the hash of the first one, `key`
     # the columns that tell rows apart, `key` first; none: rows are only appended, never replaced nor deleted
     identity: tuple[str, ...] = ("key",)
     # columns of numbers by which the rows of one hash are sorted; the first one is a time or another number by which
@@ -254,7 +254,7 @@ class JoinParams(Params):
 
 
 @dataclass(frozen=True)
-class Timing:
+class TimeBehaviour:
     """How an operator goes by time."""
 
     hold: int | None = None  # how long it can hold a result back, in ms; None: it never does
@@ -347,7 +347,7 @@ class OperatorDeclaration:
         """Whether lookups see a result from where it is sent: from a store, or since nothing else were in order."""
         return False
 
-    def timed(self, plan: Plan) -> Timing | None:
+    def timed(self, plan: Plan) -> TimeBehaviour | None:
         """How it goes by time; None: not at all."""
         return None
 
@@ -367,7 +367,7 @@ class OperatorNode(OperatorDeclaration, Node):
 # The table of rows that an operator holds back until time lets them go (`_engine/waiting_rows.py`).
 
 
-def held_schema(name: str, key: Any, columns: Named, *, replaced: bool) -> TableSchema:
+def held_schema(name: str, key: Any, columns: ColumnTypes, *, replaced: bool) -> TableSchema:
     """The declaration of such a table.
 
     Parameters

@@ -24,7 +24,7 @@ from watersmeet._plan.declaration import (
     RowColumn,
     RowEnd,
     TableSchema,
-    Timing,
+    TimeBehaviour,
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node, patterns_of
@@ -76,7 +76,7 @@ class Edge:
     # unmaterialized join; the old value where it is not what the target knows from before
     columns: frozenset[RowColumn]
     ends: frozenset[RowEnd]  # rows that end here, counted; silent ones are not
-    timing: Timing | None = None  # how the target goes by time; None: not at all
+    timing: TimeBehaviour | None = None  # how the target goes by time; None: not at all
 
     @property
     def keeps_time(self) -> bool:
@@ -90,7 +90,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Time:
+class OperatorTime:
     """How an operator goes by the time of the sources (law 3)."""
 
     every: bool = False  # whether every shard gets every record that moves time; else the latest time of a batch
@@ -127,7 +127,7 @@ class Operator:
     shared_root: bool = False
     slot: int = 0  # path slot that its output continues, or opens
     fan: int = 0  # for an operator that opens a slot (many results of one row), size of the subtree below; else 0
-    time: Time | None = None  # how it goes by the time of the sources; None: not at all
+    time: OperatorTime | None = None  # how it goes by the time of the sources; None: not at all
     # whether a key has one change per batch, from what it was before to what it is then (`record_cache`)
     cached: bool = False
     tables: tuple[TableSchema, ...] = ()  # the tables that it works with, each in a store (`Physical.stores`)
@@ -268,7 +268,7 @@ class Physical:
         return len(self.edges) + index
 
     @cached_property
-    def timed(self) -> tuple[tuple[Operator, Time], ...]:
+    def timed(self) -> tuple[tuple[Operator, OperatorTime], ...]:
         return tuple((operator, operator.time) for operator in self.operators if operator.time is not None)
 
     @cached_property
@@ -282,7 +282,7 @@ class Physical:
     def with_one_domain(self, node: str | None = None) -> Physical:
         """The same plan, one time for all partitions at this node, where their numbers do not match; or at all."""
 
-        def in_one_domain(operator: Operator, time: Time) -> Time:
+        def in_one_domain(operator: Operator, time: OperatorTime) -> OperatorTime:
             is_meant = node in (None, operator.node)
             return replace(time, domains=False, told_by=time.together) if is_meant else time
 
@@ -301,7 +301,7 @@ class Physical:
         """The same plan, with this as the wall clock until its source sends it."""
         return self._with_times(lambda _, time: replace(time, wall_ms=wall_ms) if time.by_wall else time)
 
-    def _with_times(self, change: Callable[[Operator, Time], Time]) -> Physical:
+    def _with_times(self, change: Callable[[Operator, OperatorTime], OperatorTime]) -> Physical:
         operators = (o if o.time is None else replace(o, time=change(o, o.time)) for o in self.operators)
         return replace(self, operators=tuple(operators))
 

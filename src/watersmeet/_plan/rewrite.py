@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from watersmeet._plan.declaration import OperatorDeclaration, RowColumn, Timing, row_columns, row_ends
+from watersmeet._plan.declaration import OperatorDeclaration, RowColumn, TimeBehaviour, row_columns, row_ends
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 from watersmeet._plan.operators.joins import lookups_of
 from watersmeet._plan.operators.tables import keeper_of
-from watersmeet._plan.physical import Edge, Flow, Operator, Physical, Time, declaration_of, with_stores
+from watersmeet._plan.physical import Edge, Flow, Operator, OperatorTime, Physical, declaration_of, with_stores
 
 OperatorKey = tuple[str, type[OperatorDeclaration]]
 """Of an operator: its node, and the class of its declaration."""
@@ -130,7 +130,7 @@ def _hold(plan: Plan, operator: Operator) -> int | None:
     return None if timed is None else timed.hold
 
 
-def _timed(plan: Plan, operator: Operator) -> Timing | None:
+def _timed(plan: Plan, operator: Operator) -> TimeBehaviour | None:
     return declaration_of(plan, operator).timed(plan)
 
 
@@ -243,7 +243,7 @@ class _Rewrite:
             ),
             shared_root=declaration.meets(plan),
             fan=1 + self._below(name) if declaration.fans_out else 0,
-            time=None if timed is None else Time(wall_ms=0 if timed.by_wall else None),
+            time=None if timed is None else OperatorTime(wall_ms=0 if timed.by_wall else None),
             tables=declaration.keeps(plan),
         )
 

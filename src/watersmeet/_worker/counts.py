@@ -163,7 +163,7 @@ PROCESSED, FORWARDED = "processed", "forwarded"
 ROWS, BYTES = "rows", "bytes"
 """Of a table's range of hashes, as its manifest says: overwritten rows that are not merged yet, and tombstones, count.
 """
-STREAM_TIME, LATENESS, LATE = "stream_time", "lateness", "late"
+STREAM_TIME, LATENESS, LATENESS_SUM = "stream_time", "lateness", "late"
 """Of a source, in ms: the largest timestamp; how far behind the time of its partition a record came at most, and all of
 them together."""
 AGE, LATENCY = "age", "latency"
@@ -358,6 +358,6 @@ def count_source(
         delays = np.maximum(order_ts[timed] - ts[timed], 0)
         counts.note_largest(Measure(STREAM_TIME, name), int(order_ts[timed].max()))
         counts.note_largest(Measure(LATENESS, name), int(delays.max()))
-        counts.sums[Measure(LATE, name)] += int(delays.sum())
+        counts.sums[Measure(LATENESS_SUM, name)] += int(delays.sum())
         for bucket, count in buckets_of(limits.ages(ts[timed])).items() if limits is not None else ():
             counts.sums[Measure(AGE, name, str(bucket))] += count

@@ -698,7 +698,7 @@ def attach_stream_table(stream: Side, table: Side, join: Join) -> Node:
     require_same_key(stream, table, "join")
     construction = stream.construction
     history = construction.history_of(table.node)
-    grace_ms = 0 if join.grace is None else _checked(join.grace, table, history)
+    grace_ms = 0 if join.grace is None else _grace_ms(join.grace, table, history)
     joiner, value = joiner_of(stream, table, join)
     make: type[StreamTableNode] = StreamTableNode
     options: dict[str, Any] = {"how": join.how, "joiner": joiner, "generation": construction.generation}
@@ -710,7 +710,7 @@ def attach_stream_table(stream: Side, table: Side, join: Join) -> Node:
     return construction.add(make(name, (stream.name, table.name), Shape("stream", stream.key_type, value), **options))
 
 
-def _checked(grace: Duration, table: Side, history: int | None) -> int:
+def _grace_ms(grace: Duration, table: Side, history: int | None) -> int:
     grace_ms = duration_ms(grace, "grace")
     if grace_ms < 0:
         raise TopologyError(

@@ -13,7 +13,7 @@ from watersmeet._plan.declaration import (
     Params,
     Reads,
     TableSchema,
-    Timing,
+    TimeBehaviour,
     held_schema,
     row_ends,
 )
@@ -51,6 +51,6 @@ class Delayed(OperatorNode):
         columns = (("value", self.shape.value),)
         return (held_schema(f"{self.name}.held", self.shape.key, columns, replaced=self.last),)
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Time lets them go."""
-        return Timing(hold=self.wait)
+        return TimeBehaviour(hold=self.wait)

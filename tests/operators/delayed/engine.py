@@ -12,7 +12,7 @@ from watersmeet._engine.keys import combine_hashes, group_keys
 from watersmeet._engine.operator import Events, OperatorContext, operator_table
 from watersmeet._engine.row_sizes import Picked
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.waiting_rows import HeldRows, release
 
 
@@ -20,7 +20,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     """See `level.run_operator`."""
     params = context.params(DelayParams)
     events = Events(context, inputs, sides=1)
-    times = Times(context, inputs, events, state, sides=1)
+    times = BatchTimes(context, inputs, events, state, sides=1)
     arrivals = int(state.get_scalar("arrivals", 0))
     held = HeldRows(context, operator_table(context, state), times, {"value": "value"})
     due = events.ts + params.wait

@@ -11,11 +11,11 @@ from watersmeet._worker.counts import LATENESS, STREAM_TIME, Counts, Measure
 from watersmeet._worker.formats.connect import LOOKS
 
 NOW_MS = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1_000)
-LATEST, LATE = Measure(STREAM_TIME, "orders"), Measure(LATENESS, "orders")
+LATEST, LATENESS_SUM = Measure(STREAM_TIME, "orders"), Measure(LATENESS, "orders")
 
 
 def totals(*, extracted: bool = False) -> Totals:
-    return Totals(CountedPlan((LATEST, LATE), {"orders": extracted}))
+    return Totals(CountedPlan((LATEST, LATENESS_SUM), {"orders": extracted}))
 
 
 def batch(into: Totals, *tasks: Counts) -> None:
@@ -70,17 +70,17 @@ def test_times_of_another_unit_are_a_warning_once_that_names_the_unit_and_the_cu
     latest: int, late: int, where: str, cure: str, extracted: bool
 ) -> None:
     found = totals(extracted=extracted)
-    batch(found, Counts(largest={LATEST: latest, LATE: late}))
+    batch(found, Counts(largest={LATEST: latest, LATENESS_SUM: late}))
     ((message, hint),) = found.warnings.due(ended=False)
     assert ("timestamp= of 'orders'" if extracted else "topic of 'orders'") in message
     assert where in message
     assert "read as milliseconds" in message
     assert cure in hint
-    batch(found, Counts(largest={LATEST: latest, LATE: late}))
+    batch(found, Counts(largest={LATEST: latest, LATENESS_SUM: late}))
     assert said(found, ended=True) == []
 
 
 def test_times_of_today_and_an_hour_late_are_no_warning() -> None:
     found = totals()
-    batch(found, Counts(largest={LATEST: NOW_MS, LATE: 3_600_000}))
+    batch(found, Counts(largest={LATEST: NOW_MS, LATENESS_SUM: 3_600_000}))
     assert said(found, ended=True) == []

@@ -15,7 +15,7 @@ from watersmeet._worker.counts import Counts
 from watersmeet._worker.task_reports import BatchRequest, Reports, ServedChange, TaskReport
 
 BATCH = "streaming.sql.batchId"
-LATE = ("orders", "late")
+LATENESS_SUM = ("orders", "late")
 CHANGE = ServedChange("t", 0, (b"rows",), None)
 
 
@@ -23,7 +23,7 @@ def reporting(to: Reports, step: str) -> Callable[[Iterator[int]], None]:
     """What each task does: it counts its rows, and says so."""
 
     def report(rows: Iterator[int]) -> None:
-        TaskReport(Counts(Counter({LATE: sum(rows)})), [CHANGE]).send(to, step)
+        TaskReport(Counts(Counter({LATENESS_SUM: sum(rows)})), [CHANGE]).send(to, step)
 
     return report
 
@@ -45,10 +45,10 @@ def test_a_task_that_runs_again_takes_the_place_of_its_report_and_another_step_i
     spark: SparkSession, reports: BatchReports
 ) -> None:
     run(spark, reports, 3, "pack 0", "pack 0", "level 1")
-    assert reports.counts(3).drops == {LATE: 14}
+    assert reports.counts(3).drops == {LATENESS_SUM: 14}
     assert len(reports.take_served(3)) == 6
     assert reports.take_served(3) == []
-    assert reports.counts(3).drops == {LATE: 14}
+    assert reports.counts(3).drops == {LATENESS_SUM: 14}
 
 
 def test_a_batch_counts_what_its_own_tasks_report_until_it_is_let_go(
@@ -59,7 +59,7 @@ def test_a_batch_counts_what_its_own_tasks_report_until_it_is_let_go(
     reports.forget(3)
     run(spark, reports, 2, "pack 0")  # a task that was run twice at a time, and ended late
     reports.forget(3)
-    assert [reports.counts(batch).drops for batch in (2, 3, 4)] == [{}, {}, {LATE: 7}]
+    assert [reports.counts(batch).drops for batch in (2, 3, 4)] == [{}, {}, {LATENESS_SUM: 7}]
     assert len(reports.accumulator.value) == 3
 
 
@@ -69,14 +69,14 @@ def test_what_tasks_report_that_are_not_told_their_batch_is_of_the_one_that_ends
     for batch in (3, 4):
         run(spark, reports, None, "pack 0", "pack 0")
         reports.end(batch)
-    assert [reports.counts(batch).drops for batch in (None, 3, 4)] == [{}, {LATE: 7}, {LATE: 7}]
+    assert [reports.counts(batch).drops for batch in (None, 3, 4)] == [{}, {LATENESS_SUM: 7}, {LATENESS_SUM: 7}]
 
 
 def test_two_queries_report_apart(spark: SparkSession, reports: BatchReports) -> None:
     other = BatchReports(spark)
     run(spark, reports, 3, "pack 0")
     run(spark, other, 3, "pack 0", "pack 1")
-    assert (reports.counts(3).drops, other.counts(3).drops) == ({LATE: 7}, {LATE: 14})
+    assert (reports.counts(3).drops, other.counts(3).drops) == ({LATENESS_SUM: 7}, {LATENESS_SUM: 14})
 
 
 def test_a_request_reaches_the_tasks_as_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:

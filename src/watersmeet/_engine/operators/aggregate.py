@@ -26,7 +26,7 @@ from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext
 from watersmeet._engine.row_sizes import slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, ints, valid
 from watersmeet._engine.state.runs import State, Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.reasons import EXPIRED_VERSION
 
@@ -85,7 +85,7 @@ def _with_history(
     sides = len(context.values)
     for part in slices_with_time(inputs):
         events = Events(context, part, sides=sides)
-        times = Times(context, part, events, state, sides=sides)
+        times = BatchTimes(context, part, events, state, sides=sides)
         rows = np.arange(len(events))
         reach = [times.side_time_before(side, rows, times.of_row) for side in range(sides)]
         floor = np.max(reach, axis=0, initial=-1) - history_ms

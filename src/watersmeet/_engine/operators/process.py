@@ -49,7 +49,7 @@ from watersmeet._engine.operators.process_timers import (
 from watersmeet._engine.row_sizes import Picked, in_pieces
 from watersmeet._engine.rows import AT_FIRST, LET_GO, PARTITION_BITS, Int64s, joined, merged, place_of, position_columns
 from watersmeet._engine.state.runs import State, Table
-from watersmeet._engine.time import Times, WallClock
+from watersmeet._engine.time import BatchTimes, WallClock
 from watersmeet._engine.waiting_rows import in_order
 from watersmeet._plan.operators.processors import ENTRY, ProcessorSettings, ProcessorStore, ProcessParams
 from watersmeet.errors import FunctionError, MissingName
@@ -75,7 +75,7 @@ class SentResults:
     # context, events, times, places: of the batch
     context: OperatorContext
     events: Events
-    times: Times
+    times: BatchTimes
     places: TimerPositions
 
     def of(self, by_event: Sent, by_timer: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
@@ -824,7 +824,7 @@ def run(
     # rows of global tables have keys of another type, and stand in no sequence of a key
     sides = len(params.members) + sum(not read.everywhere for read in params.reads)
     events = Events(context, inputs, sides)
-    times = Times(context, inputs, events, state, sides)
+    times = BatchTimes(context, inputs, events, state, sides)
     batch = _Batch(context, inputs, events, times, state)
     yield from batch.run()
     yield from batch.finish()
@@ -835,7 +835,7 @@ class _Batch:
     """One shard's batch."""
 
     def __init__(
-        self, context: OperatorContext, inputs: Mapping[int, pa.Table], events: Events, times: Times, state: State
+        self, context: OperatorContext, inputs: Mapping[int, pa.Table], events: Events, times: BatchTimes, state: State
     ) -> None:
         self.context, self.events, self.times, self.state = context, events, times, state
         self.params = params = context.params(ProcessParams)

@@ -127,7 +127,7 @@ class Present:
     stamp : timestamp of the record or the timer.
     time : stream time.
     wall : what the wall clock shows, where it is followed.
-    domain : its time domain, by its place in `Times.domains`.
+    domain : its time domain, by its place in `BatchTimes.domains`.
     row : the record, by its number among the events; -1: a timer has its turn.
     elsewhere : gives the time of another domain.
     journal : what undoes the changes of a record that may fail; None: it may not, and the query fails.

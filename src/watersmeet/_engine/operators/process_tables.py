@@ -22,7 +22,7 @@ from watersmeet._engine.operators.process_state import Present, checked, is_muta
 from watersmeet._engine.operators.process_timers import Place, behind_how_many
 from watersmeet._engine.rows import ROOT_POSITION, Int64s, bools, held_together, ints, order_by
 from watersmeet._engine.state.runs import Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._plan.operators.processors import TableRead
 from watersmeet.errors import FunctionError
 
@@ -68,7 +68,7 @@ class PastRows:
     """A versioned table's values, each as of a time."""
 
     def __init__(
-        self, read: TableRead, side: int, table: Table, events: Events, times: Times, current: Present, at: PlaceOf
+        self, read: TableRead, side: int, table: Table, events: Events, times: BatchTimes, current: Present, at: PlaceOf
     ) -> None:
         assert read.history_ms is not None
         self._name, self._side, self._table, self._events = read.name, side, table, events
@@ -159,7 +159,7 @@ class GlobalRows:
         context: OperatorContext,
         read: TableRead,
         side: int,
-        batch: tuple[Events, Times, Mapping[int, pa.Table]],
+        batch: tuple[Events, BatchTimes, Mapping[int, pa.Table]],
         table: Table,
         current: Present,
         at: PlaceOf | None,
@@ -178,7 +178,7 @@ class GlobalRows:
             self._updates = Events(table_context, {0: inputs[side]}, sides=1)
             self._note(self._updates, events, times)
 
-    def _note(self, updates: Events, events: Events, times: Times) -> None:
+    def _note(self, updates: Events, events: Events, times: BatchTimes) -> None:
         """The batch's changes by key, each with the first event that sees it, and what timers see it by."""
         columns = [np.concatenate(pair) for pair in zip(events.position, updates.position, strict=True)]
         turns = held_together([events.held, updates.held], [len(events), len(updates)])

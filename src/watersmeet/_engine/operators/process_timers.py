@@ -20,7 +20,7 @@ from watersmeet._engine.operator import Events, OperatorContext
 from watersmeet._engine.operators.process_state import Present
 from watersmeet._engine.rows import AT_FIRST, LET_GO, ROOT_POSITION, Bools, Int64s, ints, let_go
 from watersmeet._engine.state.runs import Table
-from watersmeet._engine.time import TURN_BYTES, Times, WallClock, with_turns
+from watersmeet._engine.time import TURN_BYTES, BatchTimes, WallClock, with_turns
 
 # Where timers stand in the sequence of a batch's records, and what time it is at each record.
 #
@@ -37,7 +37,7 @@ operator above has let go while the input rested, in a batch without records."""
 
 
 class TimerPositions:
-    """The places of one batch; domains are meant by their places in `Times.domains`.
+    """The places of one batch; domains are meant by their places in `BatchTimes.domains`.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class TimerPositions:
     domain : of each event.
     """
 
-    def __init__(self, context: OperatorContext, events: Events, times: Times, *, needs_places: bool) -> None:
+    def __init__(self, context: OperatorContext, events: Events, times: BatchTimes, *, needs_places: bool) -> None:
         self._times = times
         self._lag = context.time.hold_back
         self.end: list[int] = times.end.tolist()
@@ -196,7 +196,7 @@ class StreamTimerClock:
 
     method = "on_timer"
 
-    def __init__(self, times: Times, places: TimerPositions, current: Present) -> None:
+    def __init__(self, times: BatchTimes, places: TimerPositions, current: Present) -> None:
         self._times, self._places, self._current = times, places, current
         self.span = times.passing()
 
@@ -229,7 +229,7 @@ class WallTimerClock:
 
     method = "on_wall_timer"
 
-    def __init__(self, clock: WallClock, times: Times, places: TimerPositions, current: Present) -> None:
+    def __init__(self, clock: WallClock, times: BatchTimes, places: TimerPositions, current: Present) -> None:
         self._clock, self._times, self._places, self._current = clock, times, places, current
         self.span = clock.before, clock.now
 

@@ -23,7 +23,7 @@ from watersmeet._engine.aggregates.registry import fold_of
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.rows import Bools, Int64s, gather, order_of, stable_order, valid
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.windowing import Links, Partitions, Shard, States, WindowChanges, fold_chains
 from watersmeet._plan.operators.aggregates import WindowParams
 from watersmeet._plan.reasons import EXPIRED_WINDOW
@@ -417,7 +417,7 @@ def run(
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """See `operators.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
-    times = Times(context, inputs, events, state, sides=len(context.values))
+    times = BatchTimes(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms

@@ -23,7 +23,7 @@ from watersmeet._engine.aggregates.registry import fold_of
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
 from watersmeet._engine.rows import Bools, Int64s, order_of
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.windowing import (
     Links,
     Partitions,
@@ -613,7 +613,7 @@ def run(
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """See `operators.run_operator`."""
     events = Events(context, inputs, sides=len(context.values))
-    times = Times(context, inputs, events, state, sides=len(context.values))
+    times = BatchTimes(context, inputs, events, state, sides=len(context.values))
     params = context.params(WindowParams)
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms

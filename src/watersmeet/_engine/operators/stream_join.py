@@ -32,7 +32,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._engine.state.lookups import Hits
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times, moments
+from watersmeet._engine.time import BatchTimes, moments
 from watersmeet._engine.waiting_rows import Bound, HeldRows, WaitingRows, release
 from watersmeet._plan.operators.joins import JoinWindowParams, MatchParams
 from watersmeet._plan.reasons import EXPIRED_WINDOW_RECORD
@@ -332,7 +332,13 @@ class Matches:
     """
 
     def __init__(
-        self, rules: Rules, window_rows: WindowRows, events: Events, times: Times, searching: Bools, in_store: Bools
+        self,
+        rules: Rules,
+        window_rows: WindowRows,
+        events: Events,
+        times: BatchTimes,
+        searching: Bools,
+        in_store: Bools,
     ) -> None:
         self._rules = rules
         self._events = events
@@ -485,7 +491,7 @@ class _MatchJoin:
         self._params = context.params(MatchParams)
         self._rules = _rules(self._params)
         self._events = events = Events(context, inputs, sides=2)
-        self.times = Times(context, inputs, events, state, sides=2)
+        self.times = BatchTimes(context, inputs, events, state, sides=2)
         keyed = valid(events.key)
         self._left = keyed & (events.side == LEFT)
         self._right = keyed & (events.side == RIGHT)
@@ -627,7 +633,7 @@ class UnmatchedRows:
         rules: Rules,
         window_rows: WindowRows,
         events: Events,
-        times: Times,
+        times: BatchTimes,
         closes: Bools,
         matched: NumberedRows,
         side: int,
@@ -723,7 +729,7 @@ class _StreamJoin:
         self._rules = rules = Rules.of(context)
         self._window_rows = WindowRows(context, state)
         self._events = events = Events(context, inputs, sides=2)
-        self._times = Times(context, inputs, events, state, sides=2)
+        self._times = BatchTimes(context, inputs, events, state, sides=2)
         self._state = state
         side, keyed = events.side, valid(events.key)
         self._in_store = keyed & events.present & np.array(rules.stores)[side]

@@ -19,7 +19,7 @@ from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideVa
 from watersmeet._engine.row_sizes import Picked, in_pieces, slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, merged, position_columns, valid
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times, moments
+from watersmeet._engine.time import BatchTimes, moments
 from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._plan.declaration import JoinParams
 from watersmeet._plan.operators.joins import TABLE, AsOfParams
@@ -54,7 +54,7 @@ class AsOfJoin:
     def __init__(self, context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> None:
         self._params = context.params(AsOfParams)
         self._events = events = Events(context, inputs, sides=2)
-        self.times = Times(context, inputs, events, state, sides=2)
+        self.times = BatchTimes(context, inputs, events, state, sides=2)
         self.versions = Versions(events, TABLE, operator_table(context, state), self.times, self._params.history_ms)
 
     def results(self) -> Iterator[pa.Table]:
@@ -84,7 +84,7 @@ def run_stream_table_grace(
     """See `operators.run_operator`."""
     events = Events(context, inputs, sides=1)
     # the stream's time: changes of the table do not move it
-    times = Times(context, inputs, events, state, sides=2)
+    times = BatchTimes(context, inputs, events, state, sides=2)
     due = events.ts + context.params(AsOfParams).grace_ms - 1
     pending = valid(events.key) & (2 * due >= moments(events, times))
     carried = ("value", "headers") if context.headers else ("value",)
@@ -102,7 +102,13 @@ def run_stream_table_grace(
 
 
 def _hold(
-    events: Events, times: Times, buffer: HeldRows, pending: Bools, due: Int64s, state: State, carried: Sequence[str]
+    events: Events,
+    times: BatchTimes,
+    buffer: HeldRows,
+    pending: Bools,
+    due: Int64s,
+    state: State,
+    carried: Sequence[str],
 ) -> None:
     """Hold records back, in the order of their due times, keys and arrival, with these columns of theirs."""
     rows = np.flatnonzero(pending)

@@ -33,7 +33,7 @@ from watersmeet._engine.rows import (
 )
 from watersmeet._engine.state.lookups import FoundRows, Hits
 from watersmeet._engine.state.runs import State, Table
-from watersmeet._engine.time import Times, moments, moments_at
+from watersmeet._engine.time import BatchTimes, moments, moments_at
 from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._engine.windowing import numbered, time_of
 from watersmeet._plan.operators.aggregates import SuppressParams
@@ -60,7 +60,7 @@ class EntryDomains:
     of_known: Int64s  # the same of each group's entry in state
 
     @classmethod
-    def of(cls, events: Events, times: Times, group: Int64s, entry_domain: Int64s) -> EntryDomains:
+    def of(cls, events: Events, times: BatchTimes, group: Int64s, entry_domain: Int64s) -> EntryDomains:
         """Those of groups; `entry_domain`: the domain of each one's entry in state by its place, or -1."""
         row_domain, row_moments = times.of_row, moments(events, times)
         first = np.full(len(entry_domain), -1, dtype=np.int64)
@@ -143,7 +143,7 @@ class HeldChanges:
 
     params: SuppressParams
     events: Events
-    times: Times
+    times: BatchTimes
     table: Table
 
     def hold(self, buffer: HeldRows) -> SentChanges:
@@ -589,7 +589,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     """See `operators.run_operator`."""
     params = context.params(SuppressParams)
     events = Events(context, inputs, sides=1)
-    times = Times(context, inputs, events, state, sides=1)
+    times = BatchTimes(context, inputs, events, state, sides=1)
     table = operator_table(context, state)
     results = {"value": "value", "old": "old"} | ({"windowed": "windowed"} if params.suffix else {})
     results |= {"headers": "headers"} if context.headers else {}

@@ -16,7 +16,7 @@ from watersmeet._engine.operators.process_timers import TimerPositions
 from watersmeet._engine.row_sizes import Picked, in_pieces, slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, ints, merged, position_columns, reachable, valid
 from watersmeet._engine.state.runs import State, Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._engine.windowing import time_of
 from watersmeet._plan.operators.tables import UNTIL, DistinctParams, ExpiryParams, TableParams, VersionedParams
@@ -38,7 +38,7 @@ def run_distinct(
     if duration is None:
         yield from _results(context, events, _for_ever(events, table))
         return
-    times = Times(context, inputs, events, state, sides=1)
+    times = BatchTimes(context, inputs, events, state, sides=1)
     yield from _results(context, events, _BatchRecords(events, times, duration).passing(table))
     table.expire(times.by_domain(times.end))
     times.store(state)
@@ -71,7 +71,7 @@ def _for_ever(events: Events, table: Table) -> Bools:
 class _BatchRecords:
     """A batch's records by key, in order; places are meant by their number in this."""
 
-    def __init__(self, events: Events, times: Times, duration: int) -> None:
+    def __init__(self, events: Events, times: BatchTimes, duration: int) -> None:
         self._events, self._times = events, times
         groups = events.groups
         self._rows, self._starts = groups.order, groups.starts[:-1]
@@ -141,7 +141,7 @@ def run_expiry(context: OperatorContext, inputs: Mapping[int, pa.Table], state: 
     """See `operators.run_operator`."""
     params = context.params(ExpiryParams)
     events = Events(context, inputs, sides=1)
-    times = Times(context, inputs, events, state, sides=1)
+    times = BatchTimes(context, inputs, events, state, sides=1)
     table = operator_table(context, state)
     buffer = HeldRows(context, table, times, {})
     # the last moment of each row; of one that is over when it comes there is none
@@ -168,7 +168,7 @@ def _passing(context: OperatorContext, events: Events, lasts: Bools) -> Iterator
 class _Lasting:
     """A batch's records by key, in order."""
 
-    def __init__(self, events: Events, times: Times, stream_time: Int64s, due: Int64s, lasts: Bools) -> None:
+    def __init__(self, events: Events, times: BatchTimes, stream_time: Int64s, due: Int64s, lasts: Bools) -> None:
         self._events, self._times = events, times
         self._due, self._lasts = due, lasts
         self._stream_time = stream_time
@@ -243,7 +243,7 @@ def run_versioned_table(
     params = context.params(VersionedParams)
     for part in slices_with_time(inputs):
         events = Events(context, part, sides=1)
-        times = Times(context, part, events, state, sides=1)
+        times = BatchTimes(context, part, events, state, sides=1)
         versions = Versions(events, 0, operator_table(context, state), times, params.history_ms)
         versions.write()
         yield versions.dropped()

@@ -32,7 +32,7 @@ from watersmeet._engine.row_sizes import Picked, take_rows
 from watersmeet._engine.rows import Bools, Int64s, ints
 from watersmeet._engine.state.lookups import Lookup
 from watersmeet._engine.state.runs import State
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.windowing import Calendar, Closing, Partitions, domains, in_windows, latest_headers, meta_of
 from watersmeet._plan.operators.aggregates import WindowParams
 from watersmeet._plan.reasons import EXPIRED_WINDOW, NO_WINDOW
@@ -71,7 +71,7 @@ def generations(
     lookup: Lookup,
     fold: FoldKernel,
     events: Events,
-    times: Times,
+    times: BatchTimes,
     wait: int,
     *,
     single_stretch: bool,
@@ -203,7 +203,7 @@ def run(
     fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
     windows = _WINDOWS[type(params.windows)](params.windows)
     events = Events(context, inputs, sides=len(context.values))
-    times = Times(context, inputs, events, state, sides=len(context.values))
+    times = BatchTimes(context, inputs, events, state, sides=len(context.values))
     table = operator_table(context, state)
     row, at = windows.of(events.ts)
     is_open = times.at_row[row] - at < windows.wait

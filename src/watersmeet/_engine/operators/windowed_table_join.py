@@ -19,7 +19,7 @@ from watersmeet._engine.row_sizes import Picked, cut, in_pieces
 from watersmeet._engine.rows import Bools, Int64s, array_of, ints, joined
 from watersmeet._engine.state.lookups import FoundRows
 from watersmeet._engine.state.runs import State, Table
-from watersmeet._engine.time import Times
+from watersmeet._engine.time import BatchTimes
 from watersmeet._engine.windowing import numbered, windowed
 from watersmeet._plan.operators.joins import NAMED, POINTER, WindowJoinParams
 
@@ -34,7 +34,7 @@ from watersmeet._plan.operators.joins import NAMED, POINTER, WindowJoinParams
 class Clocks:
     """The time of each domain when an event comes."""
 
-    times: Times  # of the operator
+    times: BatchTimes  # of the operator
     ahead: int  # how much later than the operator's time that is, in ms: what the operators above hold back
     _foreign_times: dict[int, Int64s] = field(default_factory=dict)
 
@@ -477,7 +477,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     """See `operators.run_operator`."""
     params = context.params(WindowJoinParams)
     events = Events(context, inputs, sides=2)
-    times = Times(context, inputs, events, state, sides=2)
+    times = BatchTimes(context, inputs, events, state, sides=2)
     tables = [operator_table(context, state, number) for number in range(len(context.kept))]
     if len(events):
         join = _WindowJoin(params, events, Clocks(times, context.time.hold_back), tables)

@@ -255,7 +255,7 @@ class FolderChunkStore:
 LARGEST = 16 << 20
 """Largest value put into the store: the JVM dies of much larger ones. A larger row is stored in several."""
 LARGEST_ROW = 256 << 20
-"""Largest row, as it is stored: a few times the largest record that Kafka is set up for."""
+"""Largest row, as it is stored: a few times what a source may bring (`row_sizes.LARGEST_RECORD`)."""
 HELD = 16 << 20
 """Bytes of new runs that wait in memory for what their own commit makes of them; what is beyond is stored at once."""
 

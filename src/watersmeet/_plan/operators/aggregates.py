@@ -11,14 +11,14 @@ from watersmeet._plan.declaration import (
     FLAG,
     NUMBER,
     STAMP,
-    Named,
+    ColumnTypes,
     OperatorNode,
     OperatorSide,
     Params,
     Reads,
     Retention,
     TableSchema,
-    Timing,
+    TimeBehaviour,
     held_schema,
     row_ends,
     waiting_headers,
@@ -171,9 +171,9 @@ class VersionedAggregateNode(AggregatedNode):
     by_key = False
     cacheable = False
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Its time is how far what it takes in reaches."""
-        return Timing(dropped_move=False)
+        return TimeBehaviour(dropped_move=False)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class WindowAggregateNode(AggregatedNode):
     fans_out = True
     kept_as: ClassVar[str] = "windows"
     """What its table is called, where the user gives it no name."""
-    stamps: ClassVar[Named] = (STAMP,)
+    stamps: ClassVar[ColumnTypes] = (STAMP,)
     """The column with the timestamp of what changed a window last, where that is not known from the window itself."""
 
     @property
@@ -258,10 +258,10 @@ class WindowAggregateNode(AggregatedNode):
         """The end of a window by which those of a key are told apart, and let go."""
         return "start"
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         # the last moment at which a window is open
         hold = max(0, self.wait_ms - 1) if self.on_close else None
-        return Timing(hold=hold, dropped_move=False, reaches=(), elsewhere=True)
+        return TimeBehaviour(hold=hold, dropped_move=False, reaches=(), elsewhere=True)
 
     @property
     def wait_ms(self) -> int:
@@ -393,10 +393,10 @@ class SuppressNode(OperatorNode):
     def lookups_see_results(self, plan: Plan) -> bool:
         return True
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """The last moment in which a change waits is one before the end of its wait."""
         hold = self._wait + self._length - 1
-        return Timing(hold=hold, dropped_move=False, reaches=())
+        return TimeBehaviour(hold=hold, dropped_move=False, reaches=())
 
     @property
     def _wait(self) -> int:

@@ -11,10 +11,10 @@ from watersmeet._plan.declaration import (
     NUMBER,
     STAMP,
     WINDOW,
-    CarriedState,
+    CarriedColumn,
+    ColumnTypes,
+    ComputedColumn,
     JoinParams,
-    Made,
-    Named,
     OperatorDeclaration,
     OperatorNode,
     OperatorSide,
@@ -24,7 +24,7 @@ from watersmeet._plan.declaration import (
     Retention,
     RowEnd,
     TableSchema,
-    Timing,
+    TimeBehaviour,
     held_schema,
     row_ends,
     waiting_headers,
@@ -41,14 +41,14 @@ def _joiner(joiner: Function, left: Shape, right: Shape) -> UserFunction:
     return of_operands("joiner", joiner, (("key", left.key), ("left", left.value), ("right", right.value)))
 
 
-def joined_values(joiner: Function, values: Named, *, old: bool) -> ResultColumns:
+def joined_values(joiner: Function, values: ColumnTypes, *, old: bool) -> ResultColumns:
     """Results of a join: all values, and whether there is a joined one; with `old` the same of the result before."""
-    columns: Named = ()
-    outputs: tuple[Made, ...] = ()
+    columns: ColumnTypes = ()
+    outputs: tuple[ComputedColumn, ...] = ()
     for prefix, name in (("", "value"), ("old_", "old")) if old else (("", "value"),):
         operands = tuple((f"{prefix}{column}", kind) for column, kind in values)
         columns += (*operands, (f"{prefix}joined", FLAG))
-        outputs += (Made(name, joiner, ("key", *(column for column, _ in operands)), flag=f"{prefix}joined"),)
+        outputs += (ComputedColumn(name, joiner, ("key", *(column for column, _ in operands)), flag=f"{prefix}joined"),)
     return ResultColumns(columns, outputs)
 
 
@@ -69,7 +69,7 @@ def rows_of_sides(plan: Plan, node: Node, sides: Mapping[int, str]) -> tuple[Tab
     )
 
 
-def _check_type(join_type: How, refusal: str) -> None:
+def _refuse_outer(join_type: How, refusal: str) -> None:
     if join_type == "outer":
         raise TopologyError(refusal, hint="Use join or left_join.")
 
@@ -244,7 +244,7 @@ class StreamTableNode(KeyJoinNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_type(self.how, "A stream and a table have no outer join.")
+        _refuse_outer(self.how, "A stream and a table have no outer join.")
         if self.how == "inner":
             _check_generation(
                 self.generation, "inner join of a stream and a table", "Use left_join, or a later generation."
@@ -305,8 +305,8 @@ class StreamVersionedTableNode(StreamTableNode):
         name = plan.store_name(self, TABLE, f"{self.name}.right")
         return (versions(name, self.shape.key, plan.shape(self, TABLE).value),)
 
-    def timed(self, plan: Plan) -> Timing:
-        return Timing(dropped_move=False, reaches=(TABLE,))
+    def timed(self, plan: Plan) -> TimeBehaviour:
+        return TimeBehaviour(dropped_move=False, reaches=(TABLE,))
 
 
 @dataclass(frozen=True)
@@ -333,12 +333,12 @@ class StreamTableGraceNode(StreamVersionedTableNode):
             held_schema(f"{self.name}.held", self.shape.key, columns, replaced=False),
         )
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """The last moment in which a record waits is one before the end of the grace.
 
         It gets every time: a record that it lets go sees the table's changes before the record that moves time.
         """
-        return Timing(hold=self.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
+        return TimeBehaviour(hold=self.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
 
 
 # stream_stream, stream_match: windowed joins of two streams (docs/semantics, sections 6, 7, 17 and 26).
@@ -426,11 +426,11 @@ class StreamStreamNode(JoinNode):
         )
         return (*tables, matched) if self.waits else tables
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Unmatched records wait until window and grace have passed."""
         windows = self.windows
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
-        return Timing(hold=hold if self.waits else None)
+        return TimeBehaviour(hold=hold if self.waits else None)
 
 
 Match = Literal["first", "nearest"]
@@ -480,9 +480,9 @@ class StreamMatchNode(JoinNode):
         buffer = held_schema(f"{self.name}.held", self.shape.key, columns, replaced=False)
         return (buffer, _rows(plan, self, 1, "right", ()))
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Left records wait until window and grace have passed."""
-        return Timing(hold=self.wait_ms)
+        return TimeBehaviour(hold=self.wait_ms)
 
 
 def _window_text(windows: JoinWindows) -> str:
@@ -521,7 +521,7 @@ def _rows(
 
 def _messages_of(shape: Shape) -> OperatorSide:
     """The side by which rows come as messages that put them under what they refer to, or remove them."""
-    left_key = CarriedState("left_key", shape.key)
+    left_key = CarriedColumn("left_key", shape.key)
     return OperatorSide(shape.value, (left_key,), marks=("verb",), ends=row_ends(null_key=False), looked_up=False)
 
 
@@ -572,7 +572,7 @@ class ReferenceNode(JoinNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_type(self.how, "A foreign-key join has no outer form.")
+        _refuse_outer(self.how, "A foreign-key join has no outer form.")
         _check_generation(self.generation, "foreign-key join")
 
     @property
@@ -682,7 +682,7 @@ class ForeignKeySend(OperatorDeclaration):
         node = self.node
         referring, referred = plan.shape(node, node.referring_side), plan.shape(node, node.referred_side)
         reason = NULL_FOREIGN_KEY if node.how == "inner" else None
-        reference = CarriedState("foreign_key", referred.key, node.extractor, null_reason=reason)
+        reference = CarriedColumn("foreign_key", referred.key, node.extractor, null_reason=reason)
         return Reads(referring.key, (OperatorSide(referring.value, (reference,), ends=node.table_ends),))
 
     def params(self, plan: Plan) -> JoinParams:
@@ -789,7 +789,7 @@ class ManyToManySend(OperatorDeclaration):
         node, shape = self.node, plan.shape(self.node, self.target_side)
         reason = None if self.params(plan).how == "left" else NULL_FOREIGN_KEY
         function = (node.left_value, node.right_value)[self.target_side]
-        value = CarriedState("foreign_key", node.by, function, null_reason=reason)
+        value = CarriedColumn("foreign_key", node.by, function, null_reason=reason)
         return Reads(shape.key, (OperatorSide(shape.value, (value,), ends=row_ends(silent=True, late=True)),))
 
     def params(self, plan: Plan) -> JoinParams:
@@ -835,7 +835,7 @@ class GlobalViewNode(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_type(self.how, "A join of global tables has no outer form.")
+        _refuse_outer(self.how, "A join of global tables has no outer form.")
 
     def details(self) -> tuple[tuple[str, str], ...]:
         return (("type", self.how),)
@@ -906,7 +906,7 @@ class GlobalLookupNode(JoinNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_type(self.how, "A join with a global table has no outer form.")
+        _refuse_outer(self.how, "A join with a global table has no outer form.")
         _check_generation(self.generation, "global tables")
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
@@ -921,7 +921,7 @@ class GlobalLookupNode(JoinNode):
         stream = self.shape.kind == "stream"
         driving = OperatorSide(
             left.value,
-            (CarriedState("left_key", left.key),),
+            (CarriedColumn("left_key", left.key),),
             key=self.mapper,
             # What comes in as key is the mapped one: a left join looks nothing up for null.
             ends=row_ends(null_key=self.how == "inner" and stream, null_value=stream, late=not stream, silent=True),
@@ -952,12 +952,12 @@ class GlobalLookupNode(JoinNode):
     def results(self, plan: Plan, *, old: bool) -> ResultColumns:
         """Keys and values of all tables gone through, and whether each view has a row: it is joined here, too."""
         views = views_of(plan, self.inputs[1])
-        columns: Named = (("left", plan.shape(self, 0).value), ("joined", FLAG))
+        columns: ColumnTypes = (("left", plan.shape(self, 0).value), ("joined", FLAG))
         for number, table in enumerate(tables_of(plan, self.inputs[1])):
             columns += ((f"mapped_key{number or ''}", table.shape.key), (f"right{number or ''}", table.shape.value))
         columns += tuple((f"view{number}", FLAG) for number in range(len(views)))
         view_columns = [
-            Made(
+            ComputedColumn(
                 f"right{number or ''}",
                 views[number].joiner,
                 (f"mapped_key{number or ''}", f"right{number or ''}", f"right{number + 1}"),
@@ -966,7 +966,7 @@ class GlobalLookupNode(JoinNode):
             # innermost first
             for number in reversed(range(len(views)))
         ]
-        joined = Made("value", self.joiner, ("key", "mapped_key", "left", "right"), flag="joined")
+        joined = ComputedColumn("value", self.joiner, ("key", "mapped_key", "left", "right"), flag="joined")
         return ResultColumns(columns, (*view_columns, joined))
 
     def _tables(self, plan: Plan) -> tuple[OperatorSide, ...]:
@@ -974,9 +974,9 @@ class GlobalLookupNode(JoinNode):
         tables = tables_of(plan, self.inputs[1])
         sides = []
         for number, table in enumerate(tables):
-            carried: tuple[CarriedState, ...] = ()
+            carried: tuple[CarriedColumn, ...] = ()
             if number < len(views):
-                carried = (CarriedState(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
+                carried = (CarriedColumn(f"next_key{number + 1}", tables[number + 1].shape.key, views[number].mapper),)
             sides.append(OperatorSide(table.shape.value, carried, broadcast=True, ends=row_ends(silent=True)))
         return tuple(sides)
 
@@ -1007,7 +1007,7 @@ class GlobalTableLookupNode(GlobalLookupNode):
 #
 # Rows lie under their key alone, so that all windows of a key can meet; what tells them apart is key and window.
 
-POINTER: Named = (("to_start", NUMBER), ("to_end", NUMBER))
+POINTER: ColumnTypes = (("to_start", NUMBER), ("to_end", NUMBER))
 """The window that a stored left row points at, where a function has said which."""
 
 
@@ -1065,7 +1065,7 @@ class WTableJoinNode(JoinNode):
         """Rows by their keys alone; those of a table by key and window bring the window's ends."""
         # where the function goes by the window alone, it speaks of deleted rows, too
         of_key = self.lives[0] is not None
-        window_state = () if self.window_of is None else (CarriedState(NAMED, WINDOW, self.window_of, of_key=of_key),)
+        window_state = () if self.window_of is None else (CarriedColumn(NAMED, WINDOW, self.window_of, of_key=of_key),)
         values = (plan.shape(self, side).value for side in (0, 1))
         left, right = (
             OperatorSide(
@@ -1098,7 +1098,7 @@ class WTableJoinNode(JoinNode):
             tables.append(by_window(f"{self.name}.results", self.by, values, visible=False))
         return tuple(tables)
 
-    def _side(self, plan: Plan, side: int, live: int | None, pointer: Named) -> TableSchema:
+    def _side(self, plan: Plan, side: int, live: int | None, pointer: ColumnTypes) -> TableSchema:
         name = f"{self.name}.{('left', 'right')[side]}"
         columns = (("value", plan.shape(self, side).value), STAMP, *pointer)
         if live is None:
@@ -1108,12 +1108,12 @@ class WTableJoinNode(JoinNode):
     def lookups_see_results(self, plan: Plan) -> bool:
         return True
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """It goes by time, since windows are let go: each by that of the partition that began it."""
-        return Timing(dropped_move=False, reaches=(), elsewhere=True)
+        return TimeBehaviour(dropped_move=False, reaches=(), elsewhere=True)
 
 
-def by_window(name: str, key: object, columns: Named, *, visible: bool = True) -> TableSchema:
+def by_window(name: str, key: object, columns: ColumnTypes, *, visible: bool = True) -> TableSchema:
     """A table by key and window, with rows that expire after their windows' ends."""
     return TableSchema(
         name,
@@ -1141,7 +1141,7 @@ class StreamWTableNode(WTableJoinNode):
         assert self.window_of is not None, f"{self.name}: no function names windows"
         driving = OperatorSide(
             plan.shape(self, 0).value,
-            (CarriedState(NAMED, WINDOW, self.window_of),),
+            (CarriedColumn(NAMED, WINDOW, self.window_of),),
             ends=row_ends(null_key=not self.takes_null_keys, null_value=True),
             looked_up=False,
         )

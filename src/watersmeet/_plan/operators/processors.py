@@ -17,7 +17,7 @@ from watersmeet._plan.declaration import (
     Reads,
     Retention,
     TableSchema,
-    Timing,
+    TimeBehaviour,
     held_schema,
     row_ends,
 )
@@ -217,12 +217,12 @@ class ProcessorsNode(OperatorNode):
             columns = (("key", read.key), ("value", value), STAMP)
             yield TableSchema(name, columns, copies=copies, everywhere=read.everywhere)
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""
         clocks = frozenset[Clock]().union(*(member.settings.clocks for member in self.members))
         holds_back = bool(clocks) or any(store.ttl_ms is not None for store in self.all_stores)
         hold = 0 if holds_back else None
-        return Timing(hold, dropped_move=False, reaches=self.looks_up_as_of, by_wall="wall" in clocks)
+        return TimeBehaviour(hold, dropped_move=False, reaches=self.looks_up_as_of, by_wall="wall" in clocks)
 
 
 @dataclass(frozen=True)

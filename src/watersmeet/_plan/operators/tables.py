@@ -18,7 +18,7 @@ from watersmeet._plan.declaration import (
     ResultColumns,
     Retention,
     TableSchema,
-    Timing,
+    TimeBehaviour,
     held_schema,
     row_ends,
 )
@@ -86,9 +86,9 @@ class VersionedTable(Keeper):
         node = self.node
         return (versions(node.store or f"{node.name}.versions", node.shape.key, node.shape.value),)
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """Its time is how far its own changes reach."""
-        return Timing(dropped_move=False)
+        return TimeBehaviour(dropped_move=False)
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,11 @@ class DistinctNode(OperatorNode):
         retention = Retention(UNTIL, "domain")
         return (TableSchema(name, columns, identity=(), order=(UNTIL,), retention=retention, shown=False),)
 
-    def timed(self, plan: Plan) -> Timing | None:
+    def timed(self, plan: Plan) -> TimeBehaviour | None:
         """By stream time, where a key is forgotten in time; nothing is held back."""
         if self.within_ms is None:
             return None
-        return Timing(hold=None, dropped_move=False, reaches=(), elsewhere=True)
+        return TimeBehaviour(hold=None, dropped_move=False, reaches=(), elsewhere=True)
 
 
 # expiry: rows that last for a while (docs/semantics/expiry.md).
@@ -222,6 +222,6 @@ class ExpiryNode(OperatorNode):
         """Of each key that has a row until when it lasts, as a row that waits for that moment."""
         return (held_schema(f"{self.name}.due", self.shape.key, (), replaced=True),)
 
-    def timed(self, plan: Plan) -> Timing:
+    def timed(self, plan: Plan) -> TimeBehaviour:
         """A tombstone has the moment at which it comes, so nothing is held back."""
-        return Timing(hold=0, dropped_move=False, reaches=())
+        return TimeBehaviour(hold=0, dropped_move=False, reaches=())

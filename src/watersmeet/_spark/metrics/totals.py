@@ -28,9 +28,9 @@ from watersmeet._worker.counts import (
     CONSUMED,
     FORWARDED,
     HOT_SHARE,
-    LATE,
     LATENCY,
     LATENESS,
+    LATENESS_SUM,
     MEMORY,
     PROCESSED,
     PRODUCED,
@@ -104,7 +104,7 @@ def _are_offsets(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(offset, int) for offset in value.values())
 
 
-_OF_SOURCES = (CONSUMED, STREAM_TIME, LATENESS, LATE, LATENCY)
+_OF_SOURCES = (CONSUMED, STREAM_TIME, LATENESS, LATENESS_SUM, LATENCY)
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Totals:
     def metrics(self, *, active: bool, at_ms: int) -> Metrics:
         """All of it."""
         sums, largest = self.counts.sums, self.counts.largest
-        delays = {source: sums[Measure(LATE, source)] for source in self._nodes(LATENESS, largest)}
+        delays = {source: sums[Measure(LATENESS_SUM, source)] for source in self._nodes(LATENESS, largest)}
         sizes = Counter[Measure]()
         for (measure, _), size in self.counts.sizes.items():
             sizes[measure] += size
