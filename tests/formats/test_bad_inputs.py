@@ -32,8 +32,7 @@ def deserializers(given: Inputs, policy: str, part: str = "value") -> Deserializ
         tuple(
             Deserializer(0, name, f"s0_{name}", f.kind, "orders", policy == "fail", formats.serde_of(f), letters, "in")
             for name, f in forms.items()
-        ),
-        whole=True,
+        )
     )
 
 

@@ -131,7 +131,7 @@ def frame(raw: list[bytes | None], first: int = 100) -> pa.Table:
 
 def deserializers(topic: str, *, fails: bool) -> Deserializers:
     part = Deserializer(0, "value", "value", "frail", topic, fails, Frail(kills))
-    return Deserializers((part,), whole=True)
+    return Deserializers((part,))
 
 
 DIES = """

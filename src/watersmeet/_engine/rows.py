@@ -814,9 +814,6 @@ def reachable(starts: Int64s, following: Int64s) -> Bools:
     """Which rows are reached from these by following pointers; the number of rows points nowhere.
 
     Each turn doubles how far is jumped, so there are as many turns as the longest chain has doublings.
-
-    >>> reachable(np.array([0]), np.array([2, 3, 4, 5, 5])).tolist()
-    [True, False, True, False, True]
     """
     count = len(following)
     jump = np.append(following, count)

@@ -60,7 +60,7 @@ def test_python_and_spark_decode_bytes_to_the_same_and_refuse_the_same(spark: Sp
 def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others() -> None:
     parts = (part(0, "key", "long"), part(0, "value", "string"), part(1, "key", "string"), part(1, "value", "bytes"))
     one = (1).to_bytes(8, "big")
-    found = Deserializers(parts, whole=True)(
+    found = Deserializers(parts)(
         frame([(0, 5, one, b"x"), (1, 6, b"k", b"\xff"), (0, 7, None, None), (None, 8, b"", b"")])
     )
     assert found.column("s0_key").to_pylist() == [1, None, None, None]
@@ -70,7 +70,7 @@ def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others(
     assert found.column("reason").to_pylist() == [0, 0, 0, 0]
     assert not {"raw_key", "raw_value"} & set(found.column_names)
     # of a source of which there is none, too
-    alone = Deserializers(parts, whole=True)(frame([(1, 6, b"k", b"v")]))
+    alone = Deserializers(parts)(frame([(1, 6, b"k", b"v")]))
     assert alone.schema == found.schema
     assert [alone.column(part.name).to_pylist() for part in parts] == [[None], [None], ["k"], [b"v"]]
 
@@ -78,16 +78,14 @@ def test_each_source_has_columns_of_its_own_that_are_null_in_the_rows_of_others(
 def test_what_is_skipped_has_a_reason_and_no_value_and_comes_before_a_negative_timestamp() -> None:
     parts = (part(0, "key", "string"), part(0, "value", "int"))
     rows: list[Any] = [(0, -1, b"a", bytes(4)), (0, -1, b"a", b"abc"), (0, 1, b"\xff", bytes(4)), (0, 1, b"a", None)]
-    found = Deserializers(parts, whole=True)(frame(rows))
+    found = Deserializers(parts)(frame(rows))
     assert found.column("reason").to_pylist() == [1, 2, 2, 0]
     assert found.column("s0_key").to_pylist() == ["a", "a", None, "a"]
     assert found.column("s0_value").to_pylist() == [0, None, 0, None]
 
 
 def test_the_first_record_that_cannot_be_read_fails_the_batch_and_its_value_is_named_before_its_key() -> None:
-    deserializers = Deserializers(
-        (part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=True
-    )
+    deserializers = Deserializers((part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)))
     fine = (0, 1, b"a", bytes(4))
     with pytest.raises(SourceError) as error:
         deserializers(frame([fine, (0, -1, b"\xff", b"abc"), (0, 1, b"\xff", bytes(4))]))
@@ -97,27 +95,6 @@ def test_the_first_record_that_cannot_be_read_fails_the_batch_and_its_value_is_n
     )
     with pytest.raises(SourceError, match=r"partition 3, offset 100, key as string: not valid UTF-8\n"):
         deserializers(frame([(0, 1, b"\xff", bytes(4)), (0, 1, b"a", b"abc")]))
-
-
-def test_where_spark_has_looked_already_only_what_is_read_is_decoded() -> None:
-    deserializers = Deserializers(
-        (part(0, "key", "string", fails=True), part(0, "value", "int", fails=True)), whole=False
-    )
-    mine = deserializers.of(["s0_key", "s0_something"])
-    assert (mine.needed, mine.made) == (("raw_key",), frozenset({"s0_key"}))
-    found = mine(frame([(0, 1, b"a", b"x")]).append_column("reason", pa.array([0], pa.int8())))
-    assert found.column("s0_key").to_pylist() == ["a"]
-    assert Deserializers(deserializers.parts, whole=True).of(["s0_key"]).made == {"s0_key", "s0_value", "reason"}
-
-
-def test_what_only_python_cannot_read_fails_instead_of_passing_for_a_tombstone() -> None:
-    deserializers = Deserializers((part(0, "value", "int"),), whole=False)
-    rows = frame([(0, 1, b"a", b"abc")])
-    assert deserializers(rows.append_column("reason", pa.array([2], pa.int8()))).column("s0_value").to_pylist() == [
-        None
-    ]
-    with pytest.raises(SourceError, match=r"offset 100, value as int: int takes 4 bytes, there are 3\n"):
-        deserializers(rows.append_column("reason", pa.array([0], pa.int8())))
 
 
 def test_large_types_of_the_session_stay_large() -> None:

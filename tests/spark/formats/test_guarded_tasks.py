@@ -36,7 +36,7 @@ def test_the_task_that_follows_a_dead_one_leaves_out_the_record_that_ended_it(sp
 
     part = Deserializer(0, "value", "value", "deadly", f"orders-{uuid.uuid4()}", False, Deadly())
     kept = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("reason", pa.int8())])
-    decode = Decode(Deserializers((part,), whole=True), kept)
+    decode = Decode(Deserializers((part,)), kept)
     rows = [(0, 3, n, 0, b"kill" if n in (4, 9) else b"%d" % n) for n in range(12)]
 
     def decoded() -> list[tuple[int, bytes | None, int]]:

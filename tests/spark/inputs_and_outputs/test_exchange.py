@@ -82,7 +82,7 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
         common=Common(Labels(1, 1), Measures({}, frozenset())),
         sources=True,
         program=Program(((("f1_active", kept),),), "t"),
-        deserializers=Deserializers(parts, whole=True),
+        deserializers=Deserializers(parts),
     )
     values = [b'{"a":1}', b'{"a":2}', b'{"a":"0"}', b'{"a":1}']
     records = {"root": [0] * 4, "ts": [1] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}

@@ -332,30 +332,24 @@ class Matches:
     """
 
     def __init__(
-        self,
-        rules: Rules,
-        window_rows: WindowRows,
-        events: Events,
-        times: BatchTimes,
-        searching: Bools,
-        in_store: Bools,
+        self, rules: Rules, state: WindowRows, events: Events, times: BatchTimes, searching: Bools, in_store: Bools
     ) -> None:
         self._rules = rules
         self._events = events
         self._times = times
-        self._arrivals = window_rows.arrivals
+        self._arrivals = state.arrivals
         self._domain = times.number(times.of_row)
         self._rows = rows = np.flatnonzero(searching)
         side = events.side[rows]
         self._low = events.ts[rows] - np.array(rules.back)[side]
         self._high = np.maximum(0, events.ts[rows] + np.array(rules.forward)[side])
-        self.books = [self._book(window_rows, side, in_store) for side in SIDES]
+        self.books = [self._book(state, side, in_store) for side in SIDES]
         self._index()
         self._visible_from = self._own_visibility(rows, 1 - side)
         overdue = events.ts[rows] < times.at_row[rows] - rules.grace
         self.expired: Int64s = rows[overdue & (np.maximum(0, self._low) < self._visible_from)]
 
-    def _book(self, window_rows: WindowRows, side: int, in_store: Bools) -> MeetableRows:
+    def _book(self, state: WindowRows, side: int, in_store: Bools) -> MeetableRows:
         events = self._events
         asking = events.side[self._rows] != side
         low = np.full(events.groups.count, np.iinfo(np.int64).max)
@@ -365,7 +359,7 @@ class Matches:
         np.maximum.at(high, group, self._high[asking])
         groups = np.flatnonzero(low <= high)
         rows = np.flatnonzero(in_store & (events.side == side))
-        return window_rows.book(side, events, rows, KeyRanges(groups, low[groups], high[groups]), self._domain[rows])
+        return state.book(side, events, rows, KeyRanges(groups, low[groups], high[groups]), self._domain[rows])
 
     def _index(self) -> None:
         """Both books in one order of (side, key group, ts, arrival), and each searching event's interval."""

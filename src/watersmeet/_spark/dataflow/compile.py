@@ -337,6 +337,6 @@ def _read(stage: Stage, source: Scan | None, columns: Sequence[str]) -> tuple[Da
     if topics is None:
         return stage.frame, None
     if topics.plain:
-        return stage.frame, topics.deserializers.of(columns)
+        return stage.frame, topics.deserializers
     untouched = set(columns) <= {*topics.bare.columns, *topics.deserializers.made}
     return (topics.bare, topics.deserializers) if untouched else (stage.frame, None)

@@ -232,7 +232,7 @@ def topic_rows(
         n: tuple(dict.fromkeys(to for to in (*candidates, dropped) if to is not None))
         for n, candidates in letter_sources.items()
     }
-    deserializers = Deserializers(decoding, whole=True, kept={number: to for number, to in receivers.items() if to})
+    deserializers = Deserializers(decoding, kept={number: to for number, to in receivers.items() if to})
     columns = [F.col("root"), F.unix_millis("timestamp").alias("ts"), _partition(topics, partitions), F.col("offset")]
     columns += [F.col("headers")] if headers else []
     columns += [F.col(TOPIC)] if patterns_of(source for _, source in topics) else []

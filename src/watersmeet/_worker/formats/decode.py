@@ -9,8 +9,8 @@ Law 6: bytes that are not of the format have a reason, and are neither a value n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -64,17 +64,10 @@ class Deserializer:
 class Deserializers:
     """Decodes the parts of sources with plain formats."""
 
-    parts: tuple[Deserializer, ...] = field(repr=False)  # what to decode
-    # whether these are all parts of all sources of a frame: then it is found here why a record does not pass, else
-    # the frame marks them
-    whole: bool
+    parts: tuple[Deserializer, ...] = field(repr=False)  # all parts of all sources of a frame
     # by the number of a source those of the sources of dead letters for which its records are kept as they came,
     # though they can be decoded: they may end later
     kept: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-
-    def of(self, columns: Collection[str]) -> Deserializers:
-        """The part of it that these columns need: everything is decoded, if it is not checked before."""
-        return self if self.whole else replace(self, parts=tuple(p for p in self.parts if p.name in columns))
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -88,11 +81,11 @@ class Deserializers:
     @property
     def made(self) -> frozenset[str]:
         letters = [name for name, _ in self.dead_letter_columns]
-        return frozenset((*(part.name for part in self.parts), *letters, *(("reason",) if self.whole else ())))
+        return frozenset((*(part.name for part in self.parts), *letters, "reason"))
 
     @property
     def dead_letter_columns(self) -> list[tuple[str, DataType]]:
-        return letter_columns(self.parts, self.kept) if self.whole else []
+        return letter_columns(self.parts, self.kept)
 
     def __call__(self, frame: pa.Table) -> pa.Table:
         """The frame with its columns decoded."""
@@ -110,14 +103,9 @@ class Deserializers:
             if decoded.ts is not None:
                 frame = _with_times(frame, decoded.ts)
         frame = frame.drop_columns([name for name in self.needed if name != RAW_HEADERS])
-        if self.whole:
-            _raise_first([(part, bad) for part, bad in faults if part.fails], frame, raw_parts)
-            frame = _with_reason(frame, [bad for _, bad in faults], ignored)
-            return sorted_out(frame, faults, raw_parts, self.kept) if self.dead_letter_columns else frame
-        # Spark has looked already; what only we cannot read must not pass for a tombstone
-        passed = ints(frame, "reason") == 0
-        _raise_first([(part, bad & passed) for part, bad in faults], frame, raw_parts)
-        return frame
+        _raise_first([(part, bad) for part, bad in faults if part.fails], frame, raw_parts)
+        frame = _with_reason(frame, [bad for _, bad in faults], ignored)
+        return sorted_out(frame, faults, raw_parts, self.kept) if self.dead_letter_columns else frame
 
     def absent(self, given: pa.Table, decoded: pa.Table) -> Iterator[tuple[Deserializer, Report]]:
         """The columns of formats that no record has.
