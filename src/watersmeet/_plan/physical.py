@@ -358,7 +358,7 @@ def _reader(physical: Physical, owner: Operator, operator: Operator, places: Pla
     owner_facts, facts = (
         (each.declaration, each.level, each.shared_root, *(replace(t, name="") for t in each.tables)) for each in pair
     )
-    owner_edges, edges = (_edges(physical, each, side) for each in pair)
+    owner_edges, edges = (_edges(physical, operator, side) for operator in pair)
     name, place = operator.tables[0].name, places.get((owner.node, owner.tables[0].name))
     if owner_facts != facts or not edges or list(map(_rows_of, owner_edges)) != list(map(_rows_of, edges)):
         return None

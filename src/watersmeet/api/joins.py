@@ -654,6 +654,11 @@ def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
     TopologyError : the key is of another type than those of `one`.
     """
     functions = one.functions
+    extractor = reference(many, one, join.key, "key", "key extractor")
+    if join.how == "left":
+        # its own key is the value that a row of `one` is found by
+        of_row = belonging(lambda key, value: extractor(key, value), extractor, ("key", "value"))
+        return _by_equality(one, many, replace(join, key=None, on=(lambda key, value: key, of_row)))
     combined = functions.combined_type(one.key_type, many.key_type)
     joiner = adapt(join.joiner, ("key", "one", "many"), "joiner", functions)
     value = functions.value_type(joiner, (combined, one.value_type, many.value_type), "joiner")
@@ -661,7 +666,7 @@ def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
         name_of(one, many, join, OneToManyNode.stem),
         (one.name, many.name),
         Shape("table", combined, value),
-        extractor=reference(many, one, join.key, "key", "key extractor"),
+        extractor=extractor,
         joiner=joiner,
         generation=one.construction.generation,
         store=None if join.result_key is not None else join.store,
@@ -860,6 +865,7 @@ ONE_TO_MANY = Joins(
     {
         "table": JoinKind(
             attach_one_to_many,
+            instead='Use how="inner" or how="left"; many.left_join(one, joiner, foreign_key=...) keeps rows of many.',
             needs={"key": ("the key that its rows refer to", "key=lambda value: value['one'], a function of `many`.")},
             takes=("result_key",),
         )
@@ -1085,17 +1091,19 @@ class TableJoins(Handle):
         joiner: Function,
         *,
         key: Function,
+        how: Literal["inner", "left"] = "inner",
         result_key: Function | None = None,
         name: str | None = None,
         store: str | None = None,
     ) -> KTable:
-        """Inner join with a table of rows that refer to this one, keyed by both keys (KIP-213, first proposal).
+        """Join with a table of rows that refer to this one, keyed by both keys (KIP-213, first proposal).
 
         Parameters
         ----------
         many : the table of rows that refer to rows of this one.
         joiner : Column function of (one, many) or (key, one, many), where key is the combined key.
         key : Column function of (value) or (key, value) of `many` that gives the key of this table.
+        how : "inner", or "left": a row of this table to which none refers stands alone, with a null suffix.
         result_key : Column function of (prefix, suffix), the keys of this table and of `many`, that makes the
             result's key out of both, a different one for each pair; without it the key is the struct
             (`prefix`, `suffix`), which a Kafka topic gets as KIP-213's bytes, in the partition of the prefix.
@@ -1103,7 +1111,7 @@ class TableJoins(Handle):
 
         Raises
         ------
-        TopologyError : `many` is no table, or the key is of another type than this table's.
+        TopologyError : `many` is no table, or the key is of another type than this table's; unknown `how`.
 
         Examples
         --------
@@ -1112,7 +1120,7 @@ class TableJoins(Handle):
         >>> results(customers.one_to_many_join(orders.to_table(), amount, key=customer_of, result_key=both))
         [('ann-1', 30.0), ('bob-2', 5.0), ('ann-1', 30.0), ('ann-3', 12.0)]
         """
-        return self._join(many, Join("inner", joiner, name, store, key=key, result_key=result_key), ONE_TO_MANY)
+        return self._join(many, Join(how, joiner, name, store, key=key, result_key=result_key), ONE_TO_MANY)
 
     def multi_join(
         self,

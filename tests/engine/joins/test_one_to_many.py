@@ -121,6 +121,24 @@ def test_deletes_leave_no_rows_behind() -> None:
     assert driver.rows_in_stores() == 0
 
 
+@settings(max_examples=40, deadline=None)
+@given(history=histories(("many", "one")), shards=SHARDS)
+def test_a_left_join_also_has_the_rows_to_which_none_refers(history: tuple[list[Step], set[int]], shards: int) -> None:
+    steps, cuts = history
+    latest = {(topic, key): value for topic, key, value, _ in steps}
+    one, many = ({k: v for (t, k), v in latest.items() if t == side and v is not None} for side in ("one", "many"))
+    pairs = {(text.ref(value), key): value for key, value in many.items() if text.ref(value) in one}
+    expected = {(to, key): text.plus(one[to], value) for (to, key), value in pairs.items()}
+    expected |= {(key, None): text.plus(row, None) for key, row in one.items() if key not in {to for to, _ in pairs}}
+    assert standing(plain(by_step(one_to_many(shards, how="left"), steps, cuts))) == expected
+
+
+def test_a_one_to_many_join_has_no_outer_form() -> None:
+    one, many = tables(arrow_builder("test"), "one", "many")
+    with pytest.raises(TopologyError, match="has no outer form"):
+        one.one_to_many_join(many, PLUS, key=REF, how="outer")
+
+
 def plain(said: list[Any]) -> list[Any]:
     """Results of either kind with their keys as pairs."""
     return [
