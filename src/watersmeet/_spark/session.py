@@ -141,6 +141,9 @@ AT_START = {
 _EFFECTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
 """The user's own, on which the results of functions depend."""
 
+_POLLING = "spark.sql.streaming.pollingDelay"
+_POLLING_DELAY = "50ms"
+"""Between two looks for new records where there are none: Spark's 10 ms are half of the CPU of a query that waits."""
 _PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
 _PROGRESSES = 100
 """That Spark keeps at least, while a topology runs: more than there are batches between two looks."""
@@ -200,6 +203,8 @@ def query_settings(
     with _starting:
         settings: dict[str, str | None] = {**AT_START, "spark.sql.shuffle.partitions": str(tasks), **(effects or {})}
         settings[_PROGRESS] = str(max(_PROGRESSES, int(spark.conf.get(_PROGRESS, "100") or 0)))
+        if spark.conf.get(_POLLING, None) is None:
+            settings[_POLLING] = _POLLING_DELAY
         is_local, manager = on_this_disk(checkpoint), spark.conf.get(FILE_MANAGER, None)
         if file_manager is not None:
             settings[FILE_MANAGER] = file_manager

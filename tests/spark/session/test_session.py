@@ -28,6 +28,7 @@ from watersmeet.errors import ConfigError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+POLLING = "spark.sql.streaming.pollingDelay"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -103,6 +104,21 @@ def test_settings_are_put_back_even_after_an_error(spark: SparkSession, tmp_path
         assert spark.conf.get(BATCH_SIZE) == "123"
     finally:
         spark.conf.unset(BATCH_SIZE)
+
+
+def test_a_query_looks_for_new_records_less_often_than_sparks_own_unless_the_session_says_how_often(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert spark.conf.get(POLLING, None) is None
+    with settings.query_settings(spark, 5, str(tmp_path)):
+        assert spark.conf.get(POLLING) == "50ms"
+    assert spark.conf.get(POLLING, None) is None
+    spark.conf.set(POLLING, "7ms")
+    try:
+        with settings.query_settings(spark, 5, str(tmp_path)):
+            assert spark.conf.get(POLLING) == "7ms"
+    finally:
+        spark.conf.unset(POLLING)
 
 
 def test_of_two_starts_at_once_each_has_its_own_settings_and_the_session_its_own_behind_them(
