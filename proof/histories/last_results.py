@@ -30,6 +30,7 @@ _TABLES = (
     "foreign_key",
     "one_to_many",
     "many_to_many",
+    "table_set",
     "table_global",
 )
 _PASSES = ("stream", "global", "map_values", "repartition", "peek", "to_stream", "to_table", "through", "to")
@@ -88,9 +89,10 @@ def _settles(blueprint: Blueprint, numbers: Collection[int]) -> bool:
 def _outlives_its_row(blueprint: Blueprint, number: int) -> bool:
     """Whether a result of a foreign-key join may stand without its row."""
     op = blueprint.ops[number]
-    if op.kind != "foreign_key":
+    if op.kind != "foreign_key" and op.params.get("way") != "foreign_key":
         return False
-    stale = op.params["how"] == "inner" and forks(blueprint, number)
+    is_inner = op.params.get("how") == "inner" or op.params.get("method") == "semi_join"
+    stale = is_inner and forks(blueprint, number)
     return stale or any(forks(blueprint, place) for place in _tables_above(blueprint, op.inputs[0]))
 
 

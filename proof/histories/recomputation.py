@@ -98,6 +98,15 @@ class Recomputation:
         pairs = ((self._refer(value), key, value) for key, value in many.items())
         return {combined(to, key): text.plus(one[to], value) for to, key, value in pairs if to in one}
 
+    def _set(self, op: Op, rows: list[Rows]) -> Rows:
+        (left, right), method, way = rows, op.params["method"], op.params["way"]
+        if method == "union":
+            return {**right, **left}
+        there = {self._refer(value) for value in right.values()} if way == "on" else {*right}
+        asked = {key: key if way == "key" else self._refer(value) for key, value in left.items()}
+        exists = method in ("semi_join", "intersect")
+        return {key: left[key] for key, to in asked.items() if (to is not None and to in there) == exists}
+
     def _equal(self, op: Op, rows: list[Rows]) -> Rows:
         (left, right), how, key = rows, op.params["how"], text.pair_key(self._blueprint.keys)
         compared = [{key: self._refer(value) for key, value in side.items()} for side in rows]
@@ -117,6 +126,8 @@ _TABLES: Mapping[str, Callable[[Recomputation, Op, list[Rows]], Rows]] = {
     "foreign_key": Recomputation._referred,
     "one_to_many": Recomputation._pairs,
     "many_to_many": Recomputation._equal,
+    "table_set": Recomputation._set,
+    "value_set": Recomputation._set,
 }
 
 

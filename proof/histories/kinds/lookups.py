@@ -10,7 +10,7 @@ from typing import Any
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.choices import Choices
 from proof.histories.kinds.kind import BuildSite, OperatorKind, OracleSite, Params, method_of, options_of, stored
-from proof.oracle.records import Key, Value
+from proof.oracle.records import Joiner, Key, Value
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import (
     GlobalLookup,
@@ -20,7 +20,11 @@ from proof.oracle.tables.global_lookup import (
     KeyMapper,
 )
 from proof.oracle.tables.many_to_many import ManyToManyJoin
+from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.one_to_many import OneToManyJoin
+from proof.oracle.tables.table_filter import TableFilter
+from proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from proof.oracle.windows.aggregation import AGGREGATORS
 
 
 def _how(choices: Choices, generation: str) -> Params:
@@ -66,6 +70,62 @@ def _one_to_many_node(site: OracleSite, inputs: list[Any], _: Params) -> list[An
     combined = text.both_keys(site.keys)
     refer = text.referrer(site.keys)
     return [OneToManyJoin(site.topology, many, one, refer, text.plus, result_key=lambda key: combined(*key))]
+
+
+def _existing(left: Value, right: Value) -> Value:
+    """The joiner of a semi join."""
+    return left
+
+
+def _missing(left: Value, right: Value) -> Value:
+    """The joiner of an anti join."""
+    return left if right is None else None
+
+
+def _either(left: Value, right: Value) -> Value:
+    """The joiner of a union."""
+    return right if left is None else left
+
+
+SETS: dict[str, tuple[str, Joiner]] = {
+    "semi_join": ("inner", _existing),
+    "intersect": ("inner", _existing),
+    "anti_join": ("left", _missing),
+    "subtract": ("left", _missing),
+    "union": ("outer", _either),
+}
+"""The methods of sets of tables: type of the join that each is, and its joiner."""
+
+
+def _set_of(choices: Choices, generation: str) -> Params:
+    method = choices.pick(tuple(SETS))
+    way = choices.pick(("key", "foreign_key")) if method.endswith("join") else "key"
+    return {"method": method, "way": way, **stored(choices, generation)}
+
+
+def _value_set_of(choices: Choices, generation: str) -> Params:
+    return {"method": choices.pick(("semi_join", "anti_join")), "way": "on", **stored(choices, generation)}
+
+
+def _set(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    options = {} if params["way"] == "key" else {params["way"]: _extractor(site)}
+    return [getattr(inputs[0], params["method"])(inputs[1], name=site.name, store=site.store(params), **options)]
+
+
+def _set_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    left, right = inputs
+    how, joiner = SETS[params["method"]]
+    if params["way"] == "key":
+        return [MultiJoin([left, right], [how], joiner)]
+    refer = text.referrer(site.keys)
+    if params["way"] == "on":
+        groups = GroupTable(site.topology, right, lambda _, value: (refer(value), "row"))
+        counts = TableAggregate(site.topology, groups.topic, AGGREGATORS["count"])
+        right = TableFilter(counts, lambda _, count: count > 0)
+    result = foreign_key_join(site.topology, left, right, how, refer, joiner)
+    if params.get("stored"):
+        result.require_lookup()
+    return [result]
 
 
 def _many_to_many(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
@@ -170,6 +230,10 @@ KINDS: dict[str, OperatorKind] = {
         weight=4,
         deferred=True,
         generations=CURRENT,
+    ),
+    "table_set": OperatorKind(TABLE * 2, TABLE, _set, _set_node, _set_of, weight=4, deferred=True, generations=CURRENT),
+    "value_set": OperatorKind(
+        TABLE * 2, TABLE, _set, _set_node, _value_set_of, weight=2, deferred=True, generations=CURRENT
     ),
     "many_to_many": OperatorKind(
         TABLE * 2,

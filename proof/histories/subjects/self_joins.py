@@ -11,7 +11,11 @@ from proof.histories.draw import draw_case, with_rescaling
 from proof.histories.kinds.choices import Choices, Dice
 from proof.histories.kinds.registry import KINDS
 
-_JOINS = ("foreign_key",) * 4 + ("table_table",) * 4 + ("one_to_many", "many_to_many", "multi_join")
+_JOINS = (
+    ("foreign_key",) * 4
+    + ("table_table",) * 4
+    + ("one_to_many", "many_to_many", "multi_join", "table_set", "value_set")
+)
 _OTHERS = ("table_filter", "table_map_values")
 
 
