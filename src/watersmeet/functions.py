@@ -247,8 +247,17 @@ def adapt(
     )
 
 
+_OF_RECORD = frozenset(("headers", "header", "context", "ctx", "metadata"))
+
+
 def _check_order(function: Function, parameters: Sequence[str], role: str) -> None:
-    """Raise where the names of a function's parameters say that it expects its arguments in another order."""
+    """Raise where the names of a function's parameters say that it expects other arguments, or in another order."""
+    last = _names(function)[-1:]
+    if last and last[0] in _OF_RECORD and parameters[-1] == "value" and len(_names(function)) == len(parameters):
+        raise FunctionError(
+            f"The {role} gets ({', '.join(parameters)}), and its parameters are named ({', '.join(_names(function))}).",
+            hint="Headers and topic are a record's: lambda value, record: record['headers'] (docs/records.md).",
+        )
     names = [_WORDS.get(name) for name in _names(function)]
     expected = parameters[-len(names) :] if names else ()
     if names != list(expected) and sorted(map(str, names)) == sorted(expected):

@@ -7,7 +7,7 @@ import inspect
 import numbers
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from dis import opmap
@@ -117,6 +117,7 @@ _OPTIONS_READ = {
         "The source is the first argument: builder.stream('topic', key=..., value=...)",
     ),
     "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
+    "starting_timestamp": "starting_offsets={0: 1200, 1: 1187}: kafka-get-offsets.sh --time gives those of a moment",
     "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
     **dict.fromkeys(
         ("retention", "retention_ms", "history_retention"),
@@ -175,6 +176,9 @@ OPTIONS: dict[str, dict[str, str]] = {
             ("returns", "return_type"), "wm.python(function, 'type') has a type; a function of Columns needs none"
         ),
         **dict.fromkeys(("as", "as_", "alias", "named"), "name= names the operator, store= the table in state"),
+        **dict.fromkeys(
+            ("on_error", "on_drop"), "builder.policies('name', on_error='skip'), of an operator with name="
+        ),
         "store": "A stream keeps no table: to_table(store=...), or builder.table(..., store=...)",
         "on_bad": "on_undecodable= and on_error=",
     },
@@ -221,7 +225,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "group_by": {"selector": "The selector is the first argument: group_by(lambda value: value['field'])"},
     "process": _STORES,
-    "process_values": _STORES,
+    "process_values": {**_STORES, "key": "process(..., key='long', value=...): process_values keeps the key"},
+    **{name: dict.fromkeys(("key", "by"), "keys=['ann'], a list of keys") for name in ("read_state", "Query.state")},
     "group_by_key": {"name": "Leave it out: name= is of what comes behind it, such as count(name=...)"},
     "repartition": dict.fromkeys(("partitions", "num_partitions", "n"), "shards= of topology.start sets their number"),
     "pipe": dict.fromkeys(("timestamp", "timestamp_ms", "time"), "ts=, in ms"),
@@ -268,6 +273,7 @@ USES: dict[str, str] = {
     "TopicPattern": "For example wm.TopicPattern('orders-.*')",
     "Topic": "For example wm.Topic('orders', 'long', 'string')",
     "protobuf": "For example wm.protobuf(Order), a class that protoc made",
+    "debezium_key": "For example wm.debezium_key('id long')",
     "debezium": "For example wm.debezium('id long, name string')",
     "avro": "For example wm.avro(Path('order.avsc').read_text())",
     "json": "For example wm.json('id long, name string')",
@@ -316,6 +322,11 @@ USES: dict[str, str] = {
     "repartition": "shards= of topology.start(spark, checkpoint=..., shards=8) sets their number",
     "windowed_by": "For example windowed_by(wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'))",
     "policies": "For example policies('counts', on_error='skip', on_drop=wm.DeadLetter('late'))",
+    **{
+        f"Topology.{name}": f"It gives a text: Path('drawing').write_text(topology.{name}(), encoding='utf-8')"
+        for name in ("to_svg", "to_mermaid")
+    },
+    "Topology.describe": "It gives a text: print(topology.describe())",
     "build": "The session and the options go to the start: build().start(spark, checkpoint=...)",
     "start": "For example topology.start(spark, checkpoint='/data/orders', kafka=wm.Kafka('host:9092'))",
     "StreamsBuilder": "For example wm.StreamsBuilder('orders')",
@@ -787,7 +798,8 @@ def _fits(value: Any, kind: Any, option: str) -> bool:
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in parts)
     if origin is str:
-        return isinstance(value, str) and (value != "" or option in _MAY_BE_EMPTY)
+        has_text = isinstance(value, str) and (value != "" or option in _MAY_BE_EMPTY)
+        return has_text and (option != "name" or value.isprintable())
     if origin in (int, float):
         number = numbers.Integral if origin is int else numbers.Real
         fits = isinstance(value, number) and not isinstance(value, bool)
@@ -818,14 +830,16 @@ def _kind_text(kind: Any, value: Any = None) -> str:
     plain: dict[Any, str] = {str: "a text, such as 'orders'", bool: "True or False"}
     plain |= {int: "a whole number, not below 0", float: "a number, not below 0"}
     if origin is Callable:
-        column = re.fullmatch(r"(?:Column<')?(\w+)(?:'>)?", str(value))
+        column = None if value is None else re.fullmatch(r"(?:Column<')?(\w+)(?:'>)?", str(value))
         return f"a function, such as lambda value: value[{column[1] if column else 'field'!r}]"
     if origin in plain:
         return plain[origin]
     name = getattr(origin, "__name__", str(origin))
     if issubclass(origin, Mapping):
         return "a dictionary"
-    if issubclass(origin, Sequence):
+    if issubclass(origin, Iterable):
+        if get_origin(parts[0] if parts else None) is tuple:
+            return "a list of pairs, such as [('key', 'value')]"
         return "a list, such as ['orders']" if parts[:1] == (str,) else "a list"
     return "a path" if name == "PathLike" else f"a {name}"
 
@@ -963,6 +977,37 @@ class NoValue:
         super().__setattr__(name, value)
 
     __hash__ = object.__hash__
+
+
+class ByPlace(list[Any]):
+    """A list that answers for a name in brackets, and for an attribute.
+
+    Parameters
+    ----------
+    items : its own.
+    title : how it is written, such as "driver.read('pages')".
+    lookup : how one of them is found by its name; None: as `title[0].name`.
+    """
+
+    def __init__(self, items: Iterable[Any], title: str, lookup: str | None = None) -> None:
+        super().__init__(items)
+        self._title, self._lookup = title, lookup
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, place: Any) -> Any:
+            if isinstance(place, str):
+                self._refuse(place)
+            return super().__getitem__(place)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            self._refuse(name)
+
+    def _refuse(self, name: str) -> NoReturn:
+        cure = self._lookup.format(name) if self._lookup is not None else f"{self._title}[0].{name}, of the first"
+        raise MissingName(f"{self._title} is a list, and has no {name!r:.80}.", hint=f"Write {cure}.")
 
 
 class ByName(dict[Any, Any]):

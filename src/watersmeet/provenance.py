@@ -47,6 +47,7 @@ from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.formats.json import encoded
 from watersmeet._worker.wire import WireRow
 from watersmeet.errors import ConfigError
+from watersmeet.hints import answering_as, refusing
 from watersmeet.testing.runs import (
     Collected,
     Inlet,
@@ -821,6 +822,8 @@ _ROLES = {
 }
 
 
+@refusing("[...]", "loop", "len")
+@answering_as(None)
 @dataclass(frozen=True)
 class Why:
     """The row of a key in a table, and the input records that it comes from; `print` shows it as a tree.

@@ -21,6 +21,7 @@ from watersmeet._spark.serving.client import ServedTable
 from watersmeet.errors import MissingName, TopologyError, WatersmeetError, WrongCall
 from watersmeet.hints import argument_types, elsewhere, public
 from watersmeet.processors import Context, ListState, MapState, Record, ValueState
+from watersmeet.provenance import Why
 from watersmeet.testing.driver import TopologyTestDriver
 from watersmeet.testing.stores import EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -34,6 +35,7 @@ KINDS |= {each.__name__: each for each in (wm.TimeWindows, wm.SlidingWindows, wm
 KINDS |= {each.__name__: each for each in (TopologyTestDriver, TestInputTopic, TestOutputTopic, Query, ServedTable)}
 KINDS |= {each.__name__: each for each in (wm.JoinWindows, TestRecord, KeyValueStore, VersionedKeyValueStore)}
 KINDS |= {each.__name__: each for each in (WindowStore, EntryStore, wm.ValueStore, wm.ListStore, wm.MapStore)}
+KINDS |= {each.__name__: each for each in (wm.Store, wm.TableClient, Why)}
 KINDS |= {each.__name__: each for each in (wm.Aggregate, Metrics, Context, Record, ValueState, ListState, MapState)}
 WINDOWS = wm.JoinWindows.of_time_difference_and_grace("5 minutes", "1 minute")
 

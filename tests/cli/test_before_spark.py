@@ -57,6 +57,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["state", "pack", "store"], "No topology of watersmeet has been started with this checkpoint."),
     (["describe", "shop.py:usual"], "A module has no .py: shop:usual."),
     (["draw", "shop:usual", "-o", "shop.png"], "--output shop.svg, which a browser shows"),
+    (["diff", "shop:usual", "cp"], "The checkpoint 'shop:usual' is the name of a topology."),
+    (["drops", "http://127.0.0.1:8815"], "is an address of HTTP, and no folder."),
     (["metrics", "cp"], "No topology of watersmeet has been started with this checkpoint."),
 ]
 OF_CLICK: list[tuple[list[str], str]] = [

@@ -136,6 +136,8 @@ def test_no_error_shows_the_content_of_a_file(folder: Path, name: str) -> None:
 def test_options_are_checked_whole_before_a_start(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap_servers is missing"):
         RunOptions("a:b", "cp", kafka={"retry_timeout": "1 minute"}).check()
+    with pytest.raises(ConfigError, match=r"Unknown option kafka\.servers, and kafka\.bootstrap_servers is missing"):
+        RunOptions("a:b", "cp", kafka={"servers": "a:1"}).check()
     with pytest.raises(ConfigError, match="Unknown starting_offsets='first'"):
         RunOptions("a:b", "cp", kafka={"bootstrap_servers": "a:1", "starting_offsets": "first"}).check()
     for wrong in (

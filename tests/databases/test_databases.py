@@ -70,10 +70,10 @@ def test_what_no_table_could_hold_is_refused(options: Any, key: pa.DataType, val
         (lambda: wm.DatabaseTable(FILE, table="main.t"), "cannot be the name of a table"),
         (lambda: wm.DatabaseTable(FILE, table="t; drop table t"), "cannot be the name of a table"),
         (lambda: wm.DatabaseTable(FILE, table="Watersmeet_Batches"), "is reserved"),
-        (lambda: wm.DatabaseTable("postgresql:///shop", table="s.watersmeet_batches"), "is reserved"),
+        (lambda: wm.DatabaseTable("postgresql://h/shop", table="s.watersmeet_batches"), "is reserved"),
         (lambda: wm.CatalogTable("lake..t"), "cannot be the name of a table"),
         (lambda: wm.CatalogTable("lake.t", key=""), "column's name must be a text"),
-        (lambda: wm.DatabaseTable("postgresql:///shop", table="t", key="x" * 64), "at most 63 bytes"),
+        (lambda: wm.DatabaseTable("postgresql://h/shop", table="t", key="x" * 64), "at most 63 bytes"),
         (lambda: wm.DatabaseTable(FILE, table="t", value=""), "column's name must be a text"),
     ],
 )

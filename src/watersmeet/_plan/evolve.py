@@ -571,7 +571,7 @@ def _replaced_operator(physical: Physical, name: str) -> Operator:
         )
     raise ConfigError(
         f"replace=[{name!r}] names no table of this topology.",
-        hint=f"Tables that can be replaced: {candidates or 'none; give one a store='}.",
+        hint=f"Tables that can be replaced: {candidates or 'none'}; also joins, map_values, filter with a store=.",
     )
 
 

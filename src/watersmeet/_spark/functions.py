@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PySparkTypeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -35,6 +35,7 @@ from pyspark.sql.types import (
     DataType,
     LongType,
     MapType,
+    NullType,
     StringType,
     StructField,
     StructType,
@@ -45,7 +46,7 @@ from pyspark.sql.types import (
 from watersmeet._engine.database_rows import columns_of
 from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.program import Evaluated
-from watersmeet._engine.expressions.tree import EvaluationError, Operand
+from watersmeet._engine.expressions.tree import Call, EvaluationError, Operand, type_of
 from watersmeet._engine.rows import WITH_ZONE, of_type, python_values, typed, with_nulls
 from watersmeet._spark.columns import (
     ZONES_WANTED,
@@ -68,7 +69,7 @@ from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, is_ot
 from watersmeet.functions import Function, belonging, is_plain, names_of, unwrap
 from watersmeet.hints import answered
 from watersmeet.io.databases import TableTarget
-from watersmeet.io.formats import Format
+from watersmeet.io.formats import Format, meant_type
 
 # Words of Python with another word among Columns: builtins, methods of texts and dictionaries, libraries.
 
@@ -134,14 +135,17 @@ OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "F.concat(one, other), also of arrays: F.concat(array, F.array(a))",
 }
 METHODS = {
+    "alias": "a.alias('name')",
     "append": "F.array_append(array, a)",
     "apply": "F.transform(array, lambda each: ...), or F.udf(function, 'type')(a)",
+    "asDict": "value['field'], one of its fields; the record is the Column itself",
     "assign": "value.withField('field', value['other'] * 2): the record with one more field",
     "capitalize": "F.initcap(a)",
     "copy": "the Column itself; with another field: value.withField('name', ...)",
     "count": "F.size(array), or F.length(a)",
     "date": "F.to_date(a)",
     "decode": "F.decode(a, 'UTF-8')",
+    "else_": "F.when(condition, one).otherwise(other)",
     "encode": "F.encode(a, 'UTF-8')",
     "extend": "F.concat(one, other)",
     "fillna": "F.coalesce(a, F.lit(0))",
@@ -179,6 +183,7 @@ METHODS = {
     "update": "value.withField('name', ...)",
     "values": "F.map_values(map)",
     "weekday": "F.weekday(a)",
+    "withField": "value.withField('field', F.lit(1)): first the name, a text, then a Column",
     "withColumn": "value.withField('field', value['other'] * 2): the record with one more field",
     "zfill": "F.lpad(a, 10, '0')",
 }
@@ -650,6 +655,8 @@ class Arguments:
 
     def with_names(self, text: str) -> str:
         """A text of Spark's, by these names."""
+        text = re.sub(r"lambdafunction\((.*?)(?:, namedlambdavariable\(\))+\)", r"\1", text)
+        text = text.replace("namedlambdavariable()", "each element")
         return _ARGUMENT.sub(lambda match: self._name(int(match[1])), text)
 
     def _name(self, number: int) -> str:
@@ -708,6 +715,8 @@ def _no_field(error: AnalysisException, parameters: Mapping[str, str], arguments
     name, fields = parameters.get("fieldName", "").strip("`"), re.findall(r"`([^`]+)`", parameters.get("fields", ""))
     near = get_close_matches(name, fields, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(fields)}."
+    if name == "*":
+        hint = "All fields and one more: value.withField('field', ...), or each by its name: F.struct(value['a'], ...)."
     return f"reads the field {name!r}, which is not there: there are {', '.join(fields)}", hint
 
 
@@ -717,7 +726,7 @@ def _no_fields(error: AnalysisException, parameters: Mapping[str, str], argument
     has = f" It is a field of {arguments.with_field(name)}." if arguments.with_field(name) else ""
     text = "A text that holds JSON is read with value=wm.json('id long, name string') where the topic is read, or with "
     text += "F.from_json(text, 'id long'); a part of a text is F.substring(text, 1, 3)."
-    hint = text if kind == "STRING" else "Only structs, arrays and maps have something in them."
+    hint = text if kind == "STRING" else f"Only structs, arrays and maps have fields: take {base} itself."
     return f"takes a field of {base}, which is no struct but {kind}", f"{hint}{has} {arguments.hint}"
 
 
@@ -740,6 +749,11 @@ def _routine(error: AnalysisException, parameters: Mapping[str, str], arguments:
 
 def _mismatch(error: AnalysisException, parameters: Mapping[str, str], arguments: Arguments) -> Refusal:
     text = arguments.with_names(_message(error))
+    if "Cannot drop all fields" in text:
+        return (
+            "drops all fields of a struct",
+            f"Keep one of them; a null is F.lit(None).cast('string'). {arguments.hint}",
+        )
     if "should all be the same type" in text and "STRUCT<" in text:
         return (
             f"does not fit its arguments. {text}",
@@ -751,7 +765,12 @@ def _mismatch(error: AnalysisException, parameters: Mapping[str, str], arguments
             f"does not fit its arguments. {text}",
             f"Texts are joined by F.concat(value['field'], F.lit('text')). {arguments.hint}",
         )
-    if re.search(r"\(.* [+-] .*\).*TIMESTAMP|DATE\b", text):
+    if "aggregate(" in text and "The third parameter" in text:
+        return (
+            f"does not fit its arguments. {text}",
+            f"The start has the type of the sum: F.lit(0).cast('long') in place of F.lit(0). {arguments.hint}",
+        )
+    if "STRUCT<" not in text and re.search(r"\(.* [+-] .*\).*\b(TIMESTAMP|DATE)\b|date_(add|sub)\(", text):
         return (
             f"does not fit its arguments. {text}",
             "A time is moved by an interval: value['at'] + F.make_dt_interval(mins=F.lit(5)), and two times are apart "
@@ -965,15 +984,6 @@ def _as_predicate(selector: Function, function: Function, topic: str, count: int
     return belonging(is_topic, function, names_of(function, count))
 
 
-_TYPES = (
-    *("binary", "boolean", "byte", "date", "decimal", "double", "float", "int", "long", "short", "string", "timestamp"),
-    *("array<string>", "map<string, long>", "struct<n: long>"),
-)
-_OF_PYTHON = {
-    **{"bool": "boolean", "bytes": "binary", "datetime": "timestamp", "dict": "struct<n: long>", "float": "double"},
-    **{"int": "long", "list": "array<string>", "number": "double", "str": "string", "text": "string"},
-}
-"""Spark's words for Python's types."""
 _OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
 """Roles of functions that give keys."""
 
@@ -1187,6 +1197,9 @@ class ColumnFunctions(RecordFunctions):
         except AnalysisException as error:
             mistake, hint = refusal_of(error, signature)
             raise FunctionError(f"The {role} {mistake}.", given=_with_place("", function), hint=hint) from None
+        refused = _drop_refusal(frame, results) if any("drop_field(" in str(column) for column in results) else None
+        if refused is not None:
+            raise FunctionError(f"The {role} {refused[0]}.", given=_with_place("", function), hint=refused[1])
         for kind, column in zip(kinds, results, strict=True):
             inner = kind.elementType if elements and isinstance(kind, ArrayType) else kind
             fields = (
@@ -1196,6 +1209,27 @@ class ColumnFunctions(RecordFunctions):
                 if refused is not None:
                     raise FunctionError(f"The {role} {refused[0]}.", given=_with_place("", function), hint=refused[1])
         return kinds
+
+
+def _drop_refusal(frame: DataFrame, columns: Sequence[Column]) -> Refusal | None:
+    """Why fields are dropped in vain, where they are: Spark says nothing of one that is not there."""
+    *_, layer = layers_of(frame.select(*(column.alias(f"made{n}") for n, column in enumerate(columns))))
+    waiting = [expression for expression in layer.values() if isinstance(expression, Call)]
+    while waiting:
+        call = waiting.pop()
+        waiting += [argument for argument in call.arguments if isinstance(argument, Call)]
+        if call.function == "UpdateFields":
+            names = [member.name.lower() for member in type_of(call.arguments[0])]
+            for change in call.arguments[1:]:
+                assert isinstance(change, Call)
+                name = str(change.option("name"))
+                if change.function == "DropField" and name.lower() not in names:
+                    near = get_close_matches(name, names, n=1)
+                    hint = f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(names)}."
+                    return f"drops the field {name!r}, which is not there: there are {', '.join(names)}", hint
+                names = [field_name for field_name in names if field_name != name.lower()]
+                names += [name.lower()] if change.function == "WithField" else []
+    return None
 
 
 @contextmanager
@@ -1214,8 +1248,7 @@ def _zones_wanted(role: str, function: Function) -> Iterator[None]:
 def _type_hint(declared: Any) -> str:
     """The cure for what is no type of Spark's."""
     name = declared.__name__ if isinstance(declared, type) else str(declared).lower()
-    near = get_close_matches(name, _TYPES, n=1, cutoff=0.8)
-    meant = _OF_PYTHON.get(name) or (near[0] if near else None)
+    meant = meant_type(name)
     return "Say it in Spark's words: " + ('"long", "array<string>".' if meant is None else f'did you mean "{meant}"?')
 
 
@@ -1288,6 +1321,12 @@ def _failed(error: Exception, role: str, arguments: Arguments, function: Functio
     if slip is not None:
         return _slipped(role, slip)
     place = place_of(error)
+    if isinstance(error, PySparkTypeError) and "returnType" in str(error):
+        return FunctionError(
+            f"The {role} makes a UDF with a type that Spark does not know: {_said(place, error)}.",
+            given=place,
+            hint="Types are in Spark's words: F.udf(function, 'string'), or a DataType.",
+        )
     if isinstance(error, ParseException):
         return FunctionError(
             f"The {role} names a type or an expression that Spark cannot read: {_said(place, error)}.",
@@ -1299,6 +1338,12 @@ def _failed(error: Exception, role: str, arguments: Arguments, function: Functio
             f"The {role} gives a function of Spark an argument that it does not take: {_said(place, error)}.",
             given=place,
             hint=f"A constant may have to be a Column, F.lit(5), or of another type. {arguments.hint}",
+        )
+    if isinstance(error, TypeError) and "struct() got an unexpected keyword" in str(error):
+        return FunctionError(
+            f"The {role} gives F.struct a field by its name: {_said(place, error)}.",
+            given=place,
+            hint=f"A Column has its name by alias: F.struct(value['field'].alias('name')). {arguments.hint}",
         )
     return FunctionError(
         f"The {role} failed when it was called with Columns: {type(error).__name__}: {_first_line(error)}.",
@@ -1338,7 +1383,12 @@ def _with_place(text: str, function: Function) -> str | None:
 
 
 def _check_key(kind: DataType, subject: str) -> None:
-    """Raise unless two keys of the type are either the same or not."""
+    """Raise unless two keys of the type are either the same or not, and some are there."""
+    if isinstance(kind, NullType) or (isinstance(kind, StructType) and not kind.fields):
+        raise FunctionError(
+            f"The {subject} are {'null' if isinstance(kind, NullType) else 'structs without fields'}, of all records.",
+            hint="Give a field: value['field']; for one key of all records F.lit('all').",
+        )
     if _unordered(kind):
         raise FunctionError(
             f"The {subject} cannot be compared.",

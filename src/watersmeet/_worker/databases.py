@@ -186,7 +186,7 @@ class SqlDialect:
     unique: str = ""  # index and column of what no two rows of {table} or {name} have alike
     driver: str = ""  # the module
     connect: Callable[[DatabaseTable], Any] = lambda target: None
-    unreachable: tuple[str, str] = ("", "")  # the message and its hint
+    unreachable: tuple[str, str] = ("", "")  # what cannot be done, and the hint
     takes_arrays: bool = False  # a statement for many rows, with an array for each column
 
     def quoted(self, *names: str) -> str:
@@ -356,7 +356,7 @@ _POSTGRES = SqlDialect(
     driver="psycopg",
     connect=_connect_postgres,
     unreachable=(
-        "The database cannot be reached.",
+        "reached",
         "Check host, port, database, user and password in the url; a sign such as @ or / is %40 or %2F.",
     ),
     takes_arrays=True,
@@ -383,7 +383,7 @@ DIALECTS: Mapping[Dialect, SqlDialect] = {
         driver="sqlite3",
         connect=_connect_sqlite,
         unreachable=(
-            "The file of the database cannot be opened.",
+            "opened",
             "Its folder must exist on the driver's machine, and be writable.",
         ),
         takes_arrays=False,
@@ -436,8 +436,7 @@ class Database:
             connection = self.dialect.connect(self.target)
         except (errors, UnicodeError) as error:
             raise ConfigError(
-                self.dialect.unreachable[0],
-                given=f"{self.target!r}: {self._redact(error)}",
+                f"{self.target!r} cannot be {self.dialect.unreachable[0]}: {self._redact(error)}",
                 hint=self.dialect.unreachable[1],
             ) from None
         with closing(connection):

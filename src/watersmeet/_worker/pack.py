@@ -96,10 +96,10 @@ _HINT = (
 )
 
 
-_YEAR_3000 = 32_503_680_000_000
+YEAR_3000 = 32_503_680_000_000
 _UNITS = (
     (0, 365 * 86_400_000, "in 1970", "seconds", "{} * 1000"),
-    (_YEAR_3000, LONGEST_MS + 1, "beyond the year 3000", "microseconds", "F.floor({} / 1000)"),
+    (YEAR_3000, LONGEST_MS + 1, "beyond the year 3000", "microseconds", "F.floor({} / 1000)"),
 )
 """Times that look like those of another unit: the first one, the end, where they lie, the unit, and the cure."""
 

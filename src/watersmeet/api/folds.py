@@ -64,6 +64,10 @@ def check_aggregates(aggregates: Mapping[str, AnyAggregate]) -> None:
         )
     candidates: Mapping[str, Any] = aggregates
     for field, candidate in candidates.items():
+        if not field or not field.isprintable():
+            raise TopologyError(
+                f"An aggregate cannot be named {field!r:.80}.", hint="For example agg(n=wm.count()): it names a field."
+            )
         if isinstance(candidate, AnyAggregate):
             continue
         if isinstance(candidate, type) and issubclass(candidate, AnyAggregate):
@@ -420,6 +424,12 @@ class _FoldBeingMade:
             kind = self._result(role, function, ADDER)
             if kind == self.type:
                 return
+            fields = [getattr(side, "names", []) for side in (self.type, kind)]
+            if all(fields) and fields[0] != fields[1]:
+                raise FunctionError(
+                    f"The {role} returns {type_text(kind)}, and the initializer {type_text(self.type)}.",
+                    hint="Give both the same fields in the same order: the aggregate has one type.",
+                )
             self.type = kind
         raise FunctionError(
             f"The {role} returns another type each time.",

@@ -111,6 +111,7 @@ def _read(stream: Side, name: str, side: Side, place: int) -> TableRead:
 
 
 _PROCESSING_HINT = "A processor is a class: class Dedup: def process(self, record, context): context.forward(record)."
+_TRANSFORMER = "A transformer is a class: class Named: def transform(self, record, context): return record.value."
 _IN_BULK: Mapping[str, tuple[str, ...]] = {"process_batch": ("records", "states"), "init": ("context",), "close": ()}
 """Of a processor that is called with many records at once."""
 SIGNATURES: Mapping[str, tuple[str, ...]] = {
@@ -310,7 +311,8 @@ def tried_out(processor: Any, signatures: Mapping[str, tuple[str, ...]] = SIGNAT
         instance = processor()
     except Exception as error:
         hint = f"process(lambda: {name}(...), ...) gives it what it needs; what all records need is made in init."
-        hint = hint if inspect.isclass(processor) else _PROCESSING_HINT
+        plain = "map_values(lambda value: ...) takes a function of the value. " if signatures is _METHODS else ""
+        hint = hint if inspect.isclass(processor) else f"{plain}{_TRANSFORMER if plain else _PROCESSING_HINT}"
         if "get_store" in str(error) or "'context'" in str(error):
             hint = "def init(self, context): self.seen = context.get_store('seen'): the context comes with init."
         raise FunctionError(

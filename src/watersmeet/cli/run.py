@@ -103,6 +103,12 @@ class RunOptions:
         if not self.kafka:
             return None
         if "bootstrap_servers" not in self.kafka:
+            option = next(
+                (name for name in self.kafka if re.search("server|broker|host|bootstrap|address", name)), None
+            )
+            if option is not None:
+                hint = 'It is bootstrap_servers = "host:9092" in [kafka].'
+                raise ConfigError(f"Unknown option kafka.{option}, and kafka.bootstrap_servers is missing.", hint=hint)
             raise ConfigError(
                 "kafka.bootstrap_servers is missing.", hint='bootstrap_servers = "host:9092" in [kafka], or --kafka.'
             )

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
 from watersmeet._spark.session import path_on_this_machine
 from watersmeet.api.topology import Topology, checkpoint_folder
 from watersmeet.errors import ConfigError, WatersmeetError, is_others
+from watersmeet.io.endpoints import check_path
 from watersmeet.session import session
 
 _HINT = "Name a module that can be imported from here and a Topology in it: package.module:topology."
@@ -274,7 +276,13 @@ def check_started(checkpoint: str) -> None:
     ------
     ConfigError : no topology was started with it.
     """
+    check_path(checkpoint, "checkpoint")
     folder = on_this_machine(checkpoint)
+    if folder is None and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", checkpoint):
+        raise ConfigError(
+            f"The checkpoint {checkpoint!r} is the name of a topology.",
+            hint="The folder goes first, and then the topology: /data/orders shop.topologies:orders.",
+        )
     if folder is not None:
         started_in(folder)
     elif _must_be_here(checkpoint):

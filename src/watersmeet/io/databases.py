@@ -7,12 +7,14 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.hints import answering
 from watersmeet.io.endpoints import KeyTexts, Names, SinkTarget
+from watersmeet.io.kafka import setting_in_error
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend
@@ -26,6 +28,18 @@ _MOST_NAMES: dict[Dialect, int] = {"sqlite": 1, "postgresql": 2, "spark": 9}
 """Of a table, one within the other."""
 _LONGEST_NAME = 63
 """Of Postgres, in bytes; what is longer it cuts off."""
+_OPEN_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_PARAMETERS = frozenset(
+    """
+    application_name channel_binding client_encoding connect_timeout dbname fallback_application_name gssdelegation
+    gssencmode gsslib host hostaddr keepalives keepalives_count keepalives_idle keepalives_interval krbsrvname
+    load_balance_hosts max_protocol_version min_protocol_version oauth_client_id oauth_client_secret oauth_issuer
+    oauth_scope options passfile password port replication require_auth requirepeer scram_client_key scram_server_key
+    service ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcompression sslcrl sslcrldir sslkey
+    sslkeylogfile sslmode sslnegotiation sslpassword sslrootcert sslsni target_session_attrs tcp_user_timeout user
+    """.split()  # noqa: SIM905
+)
+"""Those of a connection that libpq 18 has."""
 _URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@host:5432/database."
 
 
@@ -258,18 +272,48 @@ def _check_url(url: Any) -> Dialect:
     dialect = None if parts is None else _DIALECTS.get(parts.scheme)
     suffix = _url_suffix(url)
     if parts is None or dialect is None:
+        suffix = suffix or (f", of {parts.scheme!r}" if parts and parts.scheme else "")
         message = f"watersmeet cannot write to the database of this address{suffix}."
         raise ConfigError(message, hint=_meant(url) or f"Write {_URLS}")
     if dialect == "sqlite" and (not _path_of(url) or _path_of(url) == ":memory:"):
         reason = "what is in memory is gone with the query" if ":memory:" in url else "three slashes and its path"
         raise ConfigError(f"SQLite needs a file, {reason}{suffix}.", hint=_meant(url) or f"Write {_URLS}")
+    if dialect == "sqlite" and _path_of(url).lstrip("/").startswith(("~", "$")):
+        path = os.path.expandvars(os.path.expanduser(_path_of(url).lstrip("/")))
+        path = "/data/orders.db" if path.startswith(("~", "$")) else path
+        raise ConfigError(f"The path of SQLite's file is no whole path{suffix}.", hint=f"Write 'sqlite:///{path}'.")
     if dialect == "postgresql" and not _is_whole(parts):
         # a part of the password would be taken for something else, and shown
         raise ConfigError(
             "The address of the database cannot be parsed: its port is not a number, or a sign is misplaced.",
             hint=f"Write @, :, /, ? and # in a password as %40, %3A, %2F, %3F and %23. {_URLS}",
         )
+    if dialect == "postgresql":
+        _check_parameters(parts)
     return dialect
+
+
+def _check_parameters(parts: SplitResult) -> None:
+    """Raise unless an address of Postgres has a host, and parameters that libpq knows; a value may be a secret."""
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in parameters.keys() - _PARAMETERS:
+        near = get_close_matches(name, _PARAMETERS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "Those of libpq are known: sslmode, connect_timeout, options."
+        raise ConfigError(f"The address of the database has an unknown parameter: {name!r:.80}.", hint=hint)
+    if parameters.get("sslmode", "prefer") not in _OPEN_MODES:
+        message = f"The address of the database has no valid sslmode={setting_in_error(parameters['sslmode'])}."
+        raise ConfigError(message, hint=f"sslmode= is one of {', '.join(_OPEN_MODES)}.")
+    for name in ("connect_timeout", "port", "keepalives", "keepalives_idle", "tcp_user_timeout"):
+        if not re.fullmatch(r"-?\d+", parameters.get(name, "0")):
+            message = f"The address of the database has no valid {name}={setting_in_error(parameters[name])}."
+            raise ConfigError(message, hint=f"{name}= is a whole number, such as {name}=10.")
+    known_elsewhere = parameters.keys() & {"host", "hostaddr", "service"} or os.environ.keys() & {"PGHOST", "PGSERVICE"}
+    if not _host_and_port(parts)[0] and not known_elsewhere:
+        raise ConfigError(
+            "The address of the database names no host.",
+            hint="Write postgresql://user:password@host:5432/database; through a socket of this machine "
+            "postgresql:///database?host=/var/run/postgresql.",
+        )
 
 
 def _url_suffix(url: Any) -> str:

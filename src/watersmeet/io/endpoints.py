@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from watersmeet.errors import ConfigError, FunctionError, TopologyError
@@ -499,6 +500,38 @@ class SortedOut(Origin):
 
 FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 """Formats of files."""
+_TEXT_CODECS = ("none", "bzip2", "gzip", "lz4", "snappy", "deflate", "zstd")
+_CODECS = {
+    "parquet": ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd"),
+    "orc": ("none", "uncompressed", "snappy", "zlib", "lzo", "zstd", "lz4", "brotli"),
+    "avro": ("uncompressed", "snappy", "deflate", "bzip2", "xz", "zstandard"),
+    **dict.fromkeys(("json", "csv", "text", "xml"), _TEXT_CODECS),
+}
+"""By the format of files, what compression= may be."""
+_TIMES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "timeZone", "locale", "encoding", "charset")
+_FILE_OPTIONS = {
+    "parquet": (),
+    "orc": (),
+    "avro": ("avroSchema", "recordName", "recordNamespace", "positionalFieldMatching"),
+    "text": ("lineSep", "encoding"),
+    "json": (*_TIMES, "lineSep", "ignoreNullFields", "pretty", "writeNonAsciiCharacterAsCodePoint"),
+    "csv": (
+        *(*_TIMES, "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "escapeQuotes", "quoteAll"),
+        *("header", "nullValue", "emptyValue", "lineSep", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
+    ),
+    "xml": (
+        *_TIMES,
+        "rowTag",
+        "rootTag",
+        "declaration",
+        "arrayElementName",
+        "nullValue",
+        "attributePrefix",
+        "valueTag",
+    ),
+}
+"""The options that Spark's writers of files have besides; those with a dot are Hadoop's."""
+_ALL_FILES = ("compression", "codec", "maxRecordsPerFile", "partitionOverwriteMode", "mergeSchema", "retention")
 _NESTED = re.compile(r"struct|array|list|map|large_list", re.IGNORECASE)
 
 
@@ -657,12 +690,18 @@ class ForeachBatch(SinkTarget):
 
 
 def check_path(path: str, option: str) -> None:
-    """Raise where a path begins with what a shell replaces, and Spark does not, or has two slashes for three.
+    """Raise where a path begins with what a shell replaces and Spark does not, has two slashes for three, or is HTTP's.
 
     Raises
     ------
     ConfigError : so it does.
     """
+    if re.match("https?://", path):
+        raise ConfigError(
+            f"{option}={path!r:.120} is an address of HTTP, and no folder.",
+            hint=f"Name the folder: {option}='/data/orders'. A query that serves tables is asked by wm.connect(url), "
+            "or `watersmeet top URL`.",
+        )
     full_path = os.path.expandvars(os.path.expanduser(path)) if path.startswith(("~", "$")) else path
     full_path = re.sub("^file://(?!/)", "file:///", full_path)
     if full_path != path or path.startswith(("~", "$")):
@@ -693,12 +732,46 @@ def _check_options(format: str, path: Any, options: Mapping[str, Any]) -> None:
             f"wm.Writer({format!r}) writes files, and path= is left out.",
             hint=f"wm.Writer({format!r}, path='/data/orders')",
         )
+    if format == "memory" and path is None and "queryName" not in options:
+        raise TopologyError(
+            "wm.Writer('memory') needs path=, the name of its table.", hint='wm.Writer("memory", path="results")'
+        )
+    if format in FILES:
+        _check_file_options(format, options)
+
+
+def _check_file_options(format: str, options: Mapping[str, Any]) -> None:
+    """Raise for an option that Spark's writer of files does not have: Spark would pass it over."""
+    names = {name.lower(): name for name in (*_ALL_FILES, *_FILE_OPTIONS[format])}
+    for name, value in options.items():
+        if "." not in name and name.lower() not in names:
+            near = get_close_matches(name.lower(), names, n=1)
+            raise TopologyError(
+                f"wm.Writer({format!r}) has no option {name}={value!r:.80}.",
+                hint=f"Did you mean {names[near[0]]}=?" if near else f"It has {', '.join(names.values())}.",
+            )
+        if name.lower() in ("compression", "codec"):
+            _check_word(f"{name}=", str(value), _CODECS[format], f"wm.Writer({format!r})")
+
+
+def _check_word(option: str, word: str, words: Sequence[str], owner: str) -> None:
+    if word.lower() not in words:
+        near = get_close_matches(word.lower(), words, n=1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        raise TopologyError(f"{owner} has no {option}{word!r:.80}.", hint=f"{meant}It has {', '.join(words)}.")
+
+
+_WRITERS = (*sorted(FILES), "console", "memory", "noop", "delta", "iceberg")
 
 
 def _check_writer(format: Any) -> None:
     if not isinstance(format, str) or not format:
         hint = 'wm.Writer("parquet", path="...")'
         raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", hint=hint)
+    near = get_close_matches(format.lower(), _WRITERS, n=1, cutoff=0.8)
+    if near and near[0] != format:
+        hint = f"Did you mean wm.Writer({near[0]!r}, ...)?"
+        raise TopologyError(f"Unknown format {format!r} of wm.Writer: Spark does not have it.", hint=hint)
     if format == "kafka":
         raise TopologyError(
             "Writer('kafka') may write records twice, and sets no timestamps.",

@@ -242,7 +242,7 @@ _MADE = {
     "json": "wm.json('id long, name string')",
     "decimal": "wm.decimal(10, 2)",
     "avro": "wm.avro(schema)",
-    "protobuf": "wm.protobuf(schema, message='Order')",
+    "protobuf": "wm.protobuf(Order)",
     "json_schema": "wm.json_schema(schema)",
     "debezium": "wm.debezium('id long, name string')",
     "debezium_key": "wm.debezium_key('id long')",
@@ -258,6 +258,29 @@ _CALLED = {
     "real": "float",
 }
 """Formats by the names of SQL and Python."""
+_TYPES = (
+    *("binary", "boolean", "byte", "date", "decimal", "double", "float", "int", "long", "short", "string", "timestamp"),
+    *("array<string>", "map<string, long>", "struct<n: long>"),
+)
+_MEANT = {
+    **{**_CALLED, "bytes": "binary", "byte": "byte", "binary": "binary", "bytearray": "binary"},
+    **dict.fromkeys(("datetime", "timestamptz", "instant"), "timestamp"),
+    **{"dict": "struct<n: long>", "object": "struct<n: long>", "list": "array<string>", "array": "array<string>"},
+    **dict.fromkeys(("number", "float64", "numeric", "real"), "double"),
+    **dict.fromkeys(("uuid", "json", "jsonb", "enum"), "string"),
+    **{"float": "double", "int": "long", "integer": "int"},
+}
+"""Spark's words for types of Python and of databases."""
+
+
+def meant_type(name: str) -> str | None:
+    """The type, in Spark's words, that another language's name stands for, or a misspelt one; None: none is near.
+
+    >>> meant_type("datetime"), meant_type("lng"), meant_type("zebra")
+    ('timestamp', 'long', None)
+    """
+    near = get_close_matches(name.lower(), _TYPES, n=1, cutoff=0.8)
+    return _MEANT.get(name.lower()) or (near[0] if near else None)
 
 
 def is_schema(value: Any) -> bool:
@@ -324,6 +347,12 @@ class SchemaRegistry:
             raise ConfigError(
                 f"The {'password' if password is None else 'username'} is missing.",
                 given=f"only {'username' if password is None else 'password'}=",
+                hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
+            )
+        login = settings.get("basic.auth.user.info")
+        if isinstance(login, str) and ":" not in login:
+            raise ConfigError(
+                "basic_auth_user_info= is a user and a password with a colon between them, and has no colon.",
                 hint='wm.SchemaRegistry("https://host:8081", username="...", password="...")',
             )
         if username is not None:
@@ -411,10 +440,14 @@ class SchemaFormat(Format):
                 hint=f"{_EXAMPLES[self.kind]}, or wm.{self.kind}({_REGISTRY}).",
             )
         if self.version is not None and (self.registry is None or self.schema is not None or not _counts(self.version)):
+            lacks = "a schema is given already" if self.schema is not None else "registry= is left out"
+            is_number = _counts(self.version)
+            fault = f"and {lacks}" if is_number and (self.schema is not None or self.registry is None) else ""
             raise TopologyError(
-                f"version must be the number of a schema in the registry: version={self.version!r:.80}.",
-                given=f"version={self.version!r}" + (" and a schema" if self.schema is not None else ""),
-                hint=f"wm.{self.kind}({_REGISTRY}, version=1)",
+                f"version= is the number of a schema in the registry{fault and ', '}{fault}: "
+                f"version={self.version!r:.80}.",
+                hint=("Leave version= out, or the schema. " if fault and self.schema is not None else "")
+                + f"wm.{self.kind}({_REGISTRY}, version=1)",
             )
 
     # what a source's is of is known of each by itself

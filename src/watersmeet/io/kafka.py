@@ -354,7 +354,7 @@ def _kind_of(name: str) -> tuple[Callable[[str], object], str]:
     if _SWITCH.search(name):
         return lambda value: value.lower() in ("true", "false"), "True or False"
     if name in ("acks", "request.required.acks"):
-        return re.compile("all|-1|[0-9]+").fullmatch, "'all', or a number of brokers"
+        return re.compile("all|-1").fullmatch, "'all': with fewer answers records are lost"
     if name in ("linger.ms", "queue.buffering.max.ms"):
         return re.compile(r"[0-9]+(\.[0-9]+)?").fullmatch, "a number of milliseconds, 0 or more"
     if not _NUMBER.search(name):

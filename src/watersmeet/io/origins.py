@@ -127,7 +127,10 @@ def _sink_hint(target: Any) -> str:
         return f"This is the class: make an output of it, stream.to({_kind_of(target)}(...), name=...)."
     if callable(target):
         name = getattr(target, "__name__", "function").replace("<lambda>", "function")
-        return f"A function of batches: stream.to(wm.ForeachBatch({name}), name=...)."
+        return (
+            f"A function of batches: stream.to(wm.ForeachBatch({name}), name=...); one that names each record's topic: "
+            f"stream.to({name}, topics=['orders-de', 'orders-fr'])."
+        )
     return "stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name=...)."
 
 

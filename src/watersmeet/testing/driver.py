@@ -29,6 +29,7 @@ The methods of Kafka Streams' own driver are there as well::
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -42,9 +43,10 @@ from watersmeet._plan.logical import Plan, dropped_source, invalid_timestamp_sou
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions import session
 from watersmeet._spark.session import check_session
+from watersmeet._worker.pack import YEAR_3000
 from watersmeet.api.topology import Topology, check_topology
 from watersmeet.errors import TopologyError
-from watersmeet.hints import ByName, answering
+from watersmeet.hints import ByName, ByPlace, answering
 from watersmeet.testing.runs import BoundedRun, Header, Inlet, LocalRun, NotInProcess, Piped, local
 from watersmeet.testing.stores import Entry, EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -197,6 +199,7 @@ class TopologyTestDriver:
         zoned: bool = True,
     ) -> None:
         inlet, before = self._inlet(input), self._cases[case]
+        _warn_of_time(input, ts)
         record = inlet.record(key, value, ts, headers, len(before), input, zoned=zoned)
         before.append(inlet.of_topic(input, record))
         self._results = None
@@ -231,7 +234,7 @@ class TopologyTestDriver:
         start = self._read_positions[(case, output)]
         end = len(records) if limit is None else min(start + limit, len(records))
         self._read_positions[(case, output)] = end
-        return self._test_records(records[start:end])
+        return ByPlace(self._test_records(records[start:end]), f"driver.read({output!r})")
 
     def queue_size(self, output: str, *, case: str = "") -> int:
         """How many records of an output have not been read yet."""
@@ -306,6 +309,9 @@ class TopologyTestDriver:
 
     def _select_results(self, results: Mapping[tuple[int, str], list[Any]], output: str, case: str) -> list[Any]:
         if case not in self._cases:
+            if case and self._cases:
+                hint = f"Cases: {', '.join(map(repr, self._cases))}."
+                raise TopologyError(f"No record has been piped with case={case!r}.", hint=hint)
             return []
         number = list(self._cases).index(case)
         parts = [results.get((number, name), []) for name in self._outputs[output]]
@@ -413,6 +419,26 @@ class TopologyTestDriver:
     def _check_open(self) -> None:
         if self._closed:
             raise TopologyError("The test driver is closed.", hint="Make another: TopologyTestDriver(topology).")
+
+
+_SECONDS_NOW = range(1_500_000_000, 2_500_000_000)
+"""Times of these years in seconds, which tests seldom have as milliseconds, and then as whole seconds."""
+
+
+def _warn_of_time(input: str, ts: Any) -> None:
+    """Warn of a time that a topic would not take, or that looks like one of another unit."""
+    if not isinstance(ts, int):
+        return
+    if ts < 0:
+        where, cure = f"before 1970, and is dropped: ts={ts}", "Give ms since 1970: ts=0, or more"
+    elif ts in _SECONDS_NOW and ts % 1000:
+        where, cure = f"in 1970: ts={ts} is read as milliseconds", f"If these are seconds, write ts={ts * 1000}"
+    elif ts >= YEAR_3000:
+        where = f"beyond the year 3000: ts={ts} is read as milliseconds"
+        cure = f"If these are microseconds, write ts={ts // 1000}"
+    else:
+        return
+    warnings.warn(f"A record for {input!r} has a time {where}.\nHint: {cure}.", stacklevel=5)
 
 
 def _inlets(plan: Plan) -> dict[str, Inlet]:

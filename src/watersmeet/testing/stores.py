@@ -306,6 +306,11 @@ class WindowStore(DriverStore):
         ------
         TopologyError : the key is not of the keys' type.
         """
+        if from_ts > to_ts:
+            raise TopologyError(
+                f"fetch has from_ts={from_ts}, to_ts={to_ts}: it ends before it begins.",
+                hint="The earlier time goes first: fetch(key, from_ts, to_ts), in ms.",
+            )
         order = self.kept.order_of(key)
         entries = (entry for entry in self.read() if entry.order[0] == order)
         return [(_window(e), e.value) for e in entries if e.times[-1] >= from_ts and e.times[0] <= to_ts]

@@ -213,4 +213,13 @@ ROWS: list[Row] = [
     ("grouped.agg(mean=wm.avg(lambda v: v['user']).alias('mean'))", "alias", "keyword"),
     ("grouped.agg(mean=wm.sum(lambda v: v['user']) / wm.count())", "wm.sum() and wm.count()", "map_values"),
     ("grouped.agg(more=1 + wm.count())", "wm.count()", "map_values"),
+    # what an aggregate is called, and two structs
+    ("grouped.agg(**{'': wm.count()})", "named ''", "agg(n="),
+    (
+        "grouped.aggregate(lambda: F.struct(F.lit(0).alias('n')), lambda v, a: F.struct((a['n'] + 1).alias('m')))",
+        "struct<m:int> .. struct<n:int>",
+        "the same fields",
+    ),
+    ("grouped.windowed_by(hour).windowed_by(hour)", "TimeWindowedKStream .. windowed_by", "windowed already"),
+    ("clicks.map_values(lambda v: v, name='a\\nb')", "name='a\\nb'", "a text"),
 ]

@@ -208,4 +208,13 @@ ROWS: list[Row] = [
     ("builder.stream('t', key='long', value=wm.debezium)", "wm.debezium is a function", "wm.debezium('id long"),
     ("builder.stream('t', key='varchar(20)', value='string')", "'varchar(20)'", '"string"'),
     ("wm.debezium('before struct<id: long>, after struct<id: long>')", "'before'", "the table's columns"),
+    # options of other methods
+    ("clicks.join(users, lambda a, b: a, on_error='skip')", "on_error='skip'", "builder.policies("),
+    (
+        "builder.stream('t', key='long', value='string', starting_timestamp=5)",
+        "starting_timestamp=5",
+        "starting_offsets=",
+    ),
+    ("clicks.process_values(wm.Processor, value='long', key='long')", "key='long'", "process(..., key="),
+    ("wm.read_state(spark, '/x', store='users', key='ann')", "key='ann'", "keys=['ann']"),
 ]

@@ -156,4 +156,19 @@ ROWS: list[Row] = [
     (PROCESSOR.format("context.get_store('l').push(1)"), "ListState has no 'push'", "append(value)"),
     ("wm.read_state(spark, folder, 'users', keys='ann')", "'ann'", "['ann']"),
     ("class Own(wm.Output):\n    def write(self, rows): pass\nclicks.to(Own(), name='own')", "(rows)", "rows, batch"),
+    # results and stores of a test driver
+    (DRIVER + "driver.read('pages').value", "driver.read('pages') is a list .. 'value'", "[0].value"),
+    (DRIVER + "driver.read('pages')['value']", "is a list .. 'value'", "[0].value"),
+    (DRIVER + "driver.pipe('clicks', 1, None, ts=0, case='x'); driver.read('pages', case='y')", "case='y'", "'x'"),
+    (DRIVER + "driver.create_input_topic('clicks').pipe_key_value_list([1, 2])", "pairs=[1, 2]", "a list of pairs"),
+    (
+        "from watersmeet.testing import TopologyTestDriver\n"
+        "grouped.windowed_by(hour).count(store='hours').to_stream().to('o')\n"
+        "TopologyTestDriver(builder.build()).get_store('hours').fetch(1, 5, 0)",
+        "from_ts=5, to_ts=0",
+        "The earlier time",
+    ),
+    (PROCESSOR.format("context.schedule_timer(5)"), "no 'schedule_timer'", "set_timer("),
+    (PROCESSOR.format("context.get_table('users')"), "no 'get_table'", "table(name)"),
+    ("users.transform_values(lambda v: v, value='string')", "<lambda> cannot be made", "map_values("),
 ]

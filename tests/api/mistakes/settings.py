@@ -79,4 +79,21 @@ ROWS: list[Row] = [
     ("wm.SchemaRegistry('http://h', timeout=-1)", "timeout=-1", "seconds"),
     ("wm.SchemaRegistry('http://h', ssl_ca_location=None)", "ssl_ca_location=", "a text"),
     ("wm.SchemaRegistry('http://h', subject='orders')", "subject=", "are its settings"),
+    # databases
+    ("wm.DatabaseTable('sqlite:///~/r.db', table='t')", "'sqlite:///~/r.db'", "'sqlite:////"),
+    ("wm.DatabaseTable('postgresql://u:p@h/db?sslmod=require', table='t')", "'sslmod'", "sslmode?"),
+    ("wm.DatabaseTable('postgresql://h/db?sslmode=on', table='t')", "sslmode='on'", "verify-full"),
+    (
+        "wm.DatabaseTable('postgresql://h/db?connect_timeout=soon', table='t')",
+        "connect_timeout='soon'",
+        "a whole number",
+    ),
+    ("wm.DatabaseTable('postgresql:///db', table='t')", "names no host", "host:5432"),
+    ("wm.DatabaseTable('postgresql://', table='t')", "names no host", "?host=/var/run/postgresql"),
+    ("wm.DatabaseTable('mysql://u:p@h/db', table='t')", "'mysql'", "postgresql://"),
+    # clients
+    ("wm.Kafka('h:9092', producer={'acks': 0})", "'acks': 0", "'all'"),
+    ("wm.SchemaRegistry('http://h', basic_auth_user_info='ann')", "basic_auth_user_info=", "username="),
+    ("clicks.to('o'); builder.build().start(spark, checkpoint='http://h:8815')", "an address of HTTP", "A query"),
+    ("builder.build().to_svg('x.svg')", "to_svg .. 'x.svg'", "write_text(topology.to_svg()"),
 ]

@@ -147,3 +147,21 @@ def test_why_spark_is_in_the_words_of_a_program(spark: SparkSession) -> None:
     why = TopologyTestDriver(builder.build()).why_spark
     assert "a UDF, F.udf, which Spark calls" in why
     assert "Generate" not in why
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("ts", "says"),
+    [
+        (-5, "before 1970, and is dropped: ts=-5"),
+        (1_767_225_600, "in 1970: .*\nHint: If these are seconds, write ts=1767225600000"),
+        (1_767_225_600_000_000, "beyond the year 3000: .*\nHint: If these are microseconds, write ts=1767225600000"),
+    ],
+)
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_a_piped_time_of_another_unit_is_a_warning(spark: SparkSession, ts: int, says: str) -> None:
+    builder = wm.StreamsBuilder("times")
+    builder.stream("in", key="long", value="string").to("out")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.warns(UserWarning, match=says):
+        driver.pipe("in", key=1, value="a", ts=ts)

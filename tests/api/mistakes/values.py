@@ -202,4 +202,49 @@ ROWS: list[Row] = [
     ("wm.Kafka('h:9092', maxOffsetsPerTrigger=5)", "'maxOffsetsPerTrigger'", "max_records_per_batch="),
     ("wm.Writer('parquet', path='/data/x', partitionBy='page')", "partitionBy='page'", "wm.ForeachBatch("),
     ("wm.Writer('parquet', path='/data/x', checkpointLocation='/c')", "checkpointLocation='/c'", "checkpoint="),
+    # schemas with two fields of one name, and types of other languages
+    ("builder.stream('t', key='long', value=wm.json('id long, name string, id string'))", "'id' twice", "one of them"),
+    ("builder.stream('t', key='long', value=wm.json('a struct<x int, x string>'))", "'x' twice", "one of them"),
+    ("builder.stream('t', key='long', value=wm.json('id text'))", "'id text'", "mean string for text"),
+    ("builder.stream('t', key='long', value=wm.json('at datetime'))", "'at datetime'", "mean timestamp"),
+    (
+        "f = {'name': 'id', 'type': 'long'}\nbuilder.stream('t', key='long', "
+        "value=wm.avro({'type': 'record', 'name': 'O', 'fields': [f, f]}))",
+        "'id' twice",
+        "one of them",
+    ),
+    (
+        "builder.stream('t', key='long', value=wm.avro({'type': 'record', 'name': 'O', "
+        "'fields': [{'name': 'id', 'type': 'lng'}]}))",
+        "values of t .. no type 'lng'",
+        "'long'",
+    ),
+    (
+        "builder.stream('t', key='long', value=wm.avro({'type': 'record', 'name': 'my-order', "
+        "'fields': [{'name': 'id', 'type': 'long'}]}))",
+        "'my-order' is no name",
+        "records",
+    ),
+    ("builder.stream('t', key='long', value=wm.avro({'type': 'record', 'name': 'O'}))", "no fields", "records"),
+    (
+        "builder.stream('t', key='long', value=wm.json_schema({'type': 'object', "
+        "'properties': {'id': {'type': 'long'}}}))",
+        "value.id .. no type 'long'",
+        "'integer'",
+    ),
+    (
+        "wm.avro({'type': 'record', 'name': 'O', 'fields': []}, version=3)",
+        "a schema is given already .. version=3",
+        "Leave version= out",
+    ),
+    ("wm.debezium_key()", "debezium_key needs columns", "wm.debezium_key('id long')"),
+    # writers of files
+    ("wm.Writer('parquet', path='/x', compression='zip')", "compression='zip'", "mean 'gzip'"),
+    ("wm.Writer('json', path='/x', compression='zstandard')", "compression='zstandard'", "mean 'zstd'"),
+    ("wm.Writer('parqet', path='/x')", "'parqet'", "wm.Writer('parquet'"),
+    ("wm.Writer('csv', path='/x', headr=True)", "Writer('csv') .. headr=True", "header=?"),
+    ("wm.Writer('json', path='/x', zebra=1)", "zebra=1", "lineSep"),
+    ("wm.Writer('memory')", "'memory' .. path=", "path="),
+    ("wm.Writer('csv', path='http://host/x')", "address of HTTP", "path='/data/orders'"),
+    ("clicks.to(lambda v: v['page'])", "<function", "topics=["),
 ]

@@ -84,7 +84,7 @@ def test_another_machine_is_served_only_with_a_token_or_certificates(tmp_path: P
         Access.of("127.0.0.1:0", None, "short", None)
     with pytest.raises(ConfigError, match="no host and port"):
         Access.of("8815", None, None, None)
-    with pytest.raises(ConfigError, match="must name two files"):
+    with pytest.raises(ConfigError, match=r"names a file that is not there"):
         Access.of("0.0.0.0:0", None, None, (tmp_path / "no.crt", tmp_path / "no.key"))
     assert TOKEN not in repr(Access.of("0.0.0.0:0", None, TOKEN, None))
 
@@ -487,6 +487,25 @@ def test_a_table_with_a_slash_in_its_name_is_read_by_its_written_address() -> No
         assert len(ask(f"{servers.url}/tables/shop%2Ftab")[1]["rows"]) == 10
         assert ask(f"{servers.url}/tables/shop/tab")[0] == 404
         assert ask(f"{servers.url}/tables%2Fshop")[0] == 404
+
+
+def test_a_question_for_windows_without_an_end_is_one_over_flight_too() -> None:
+    refused = pytest.raises(ConfigError, match="which has no windows")
+    with served(standing("t", 10)) as servers, wm.connect(servers.url) as tables, refused:
+        tables.table("t").windows(3)
+
+
+def test_a_mistake_in_an_address_is_answered_with_what_was_meant() -> None:
+    with served(standing("t", 10)) as servers:
+        for place, status, said in (
+            ("/table/t", 404, "Did you mean /tables/t?"),
+            ("/tables/t/3?window.from=5", 400, "Did you mean window_from?"),
+            ("/tables/t?window_from=5", 400, "its rows are asked by key alone"),
+            ("/read", 405, "post it"),
+            ("/changes?since=100000", 400, "since=100000 is a batch that is yet to come"),
+        ):
+            answer = ask(f"{servers.url}{place}")
+            assert (answer[0], said in str(answer[1])) == (status, True), answer
 
 
 ODD: list[Any] = [

@@ -92,14 +92,14 @@ def test_an_address_that_is_none_is_refused_without_being_shown() -> None:
 
 def test_a_writer_shows_the_names_of_its_options_alone() -> None:
     assert CANARY not in repr(Writer("jdbc", url=CANARY))
-    assert Writer("memory", truncate="q").options == {"truncate": "q"}
-    assert hash(Writer("parquet", "x", a=True)) == hash(Writer("parquet", "x", a="true"))
+    assert Writer("memory", "q", truncate="q").options == {"truncate": "q"}
+    assert hash(Writer("csv", "x", header=True)) == hash(Writer("csv", "x", header="true"))
 
 
 def test_options_survive_copies_and_pickles() -> None:
     for it in (
         Kafka("h:1", security_protocol="SASL_SSL", consumer={"ssl.key.password": "x"}),
-        Writer("parquet", path="p", a=1),
+        Writer("parquet", path="p", maxRecordsPerFile=1),
         Topic("t", "int", "long"),
     ):
         assert copy.deepcopy(it) == it

@@ -37,8 +37,8 @@ def start(spark: SparkSession, tmp_path: Path) -> Start:
 
 def test_an_unknown_format_is_refused_and_nothing_is_recorded(start: Start, tmp_path: Path) -> None:
     for more in ((), (wm.Writer("noop"),)):
-        with pytest.raises(wm.ConfigError, match=r"Unknown format 'parket' of wm\.Writer(.|\n)*Hint: "):
-            start(wm.Writer("parket", path="/nowhere"), *more)
+        with pytest.raises(wm.ConfigError, match=r"Unknown format 'excel' of wm\.Writer(.|\n)*Hint: "):
+            start(wm.Writer("excel", path="/nowhere"), *more)
     assert not (tmp_path / "cp").exists()
 
 
@@ -78,6 +78,10 @@ def test_a_writer_whose_path_is_a_file_is_refused(start: Start, tmp_path: Path) 
     for path in (tmp_path / "file", tmp_path / "file" / "out"):
         with pytest.raises(wm.ConfigError, match=r"its path is a file: '.*/file'(.|\n)*Hint: Name a folder"):
             start(wm.Writer("parquet", path=str(path)))
+    with pytest.raises(wm.ConfigError, match=r"/proc/out.* cannot write to its path: (.|\n)*Hint: Give a folder"):
+        start(wm.Writer("parquet", path="/proc/out"))
+    with pytest.raises(wm.ConfigError, match=r's3://bucket/out.*No FileSystem for scheme "s3"(.|\n)*s3a://'):
+        start(wm.Writer("json", path="s3://bucket/out"))
     with pytest.raises(wm.ConfigError, match=r"does not write streams to a database(.|\n)*Hint: .*wm.DatabaseTable"):
         start(wm.Writer("jdbc", url="jdbc:sqlite:/x"))
 
@@ -92,6 +96,34 @@ def test_a_function_of_batches_that_raises_ends_the_query_with_its_own_line_in_f
     assert re.search(rf"Given: write, line \d+ of {re.escape(__file__)}, batch 0", str(error.value))
     assert len(traceback.format_exception(error.value)) < 15
     assert len("".join(traceback.format_exception(error.value)).splitlines()) < 40
+
+
+def test_a_misspelt_method_in_a_function_of_batches_is_the_functions_own_mistake(start: Start) -> None:
+    def write(frame: Any, batch: int) -> None:
+        frame.selct("key")
+
+    query = start(wm.ForeachBatch(write), available_now=True)
+    with pytest.raises(SinkError, match=r"The output 'out0' raised PySparkAttributeError: .*selct") as error:
+        query.awaitTermination()
+    assert f"of {__file__}, batch 0" in str(error.value)
+
+
+def test_a_function_of_batches_that_the_jvm_lets_down_is_told_with_its_line(start: Start) -> None:
+    def write(frame: Any, batch: int) -> None:
+        frame.write.parquet("/proc/out")
+
+    query = start(wm.ForeachBatch(write), available_now=True)
+    with pytest.raises(SinkError, match=r"wm\.ForeachBatch failed: ") as error:
+        query.awaitTermination()
+    assert f"of {__file__}" in str(error.value)
+
+
+def test_packages_that_sparks_workers_lack_are_said() -> None:
+    said = RuntimeError("PythonException: ModuleNotFoundError: No module named 'pyarrow'\n at org.x")
+    error = failures.translate(said, "/cp")
+    assert isinstance(error, wm.ConfigError)
+    assert "workers lack a package" in error.message
+    assert "PYSPARK_PYTHON" in str(error.hint)
 
 
 def test_what_spark_says_of_an_end_is_shown_without_its_plan_and_its_stacks(start: Start) -> None:

@@ -260,6 +260,15 @@ class Telemetry:
 
     def __init__(self, application: str, read: Callable[[], Metrics], tracers: Any, meters: Any) -> None:
         check_telemetry(with_exporters=tracers is None or meters is None)
+        for option, provider, method in (
+            ("tracer_provider", tracers, "get_tracer"),
+            ("meter_provider", meters, "get_meter"),
+        ):
+            if provider is not None and not hasattr(provider, method):
+                raise ConfigError(
+                    f"{option}={provider!r:.120} is no provider of OpenTelemetry.",
+                    hint=f"Leave {option}= out: OTEL_EXPORTER_OTLP_ENDPOINT='http://localhost:4318' says where to.",
+                )
         self._application, self._read = application, read
         self._closed = False
         self._samples: dict[str, list[Sample]] = {}

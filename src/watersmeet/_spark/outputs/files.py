@@ -45,7 +45,7 @@ from pyspark.sql.types import (
 
 from watersmeet._engine.rows import with_nulls
 from watersmeet._plan.nodes import SinkNode
-from watersmeet._spark.checkpoint.folders import Folder, defaults_to_this_machine
+from watersmeet._spark.checkpoint.folders import Folder, defaults_to_this_machine, first_line
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
 from watersmeet._spark.session import path_on_this_machine
 from watersmeet._worker.ended_rows import HEADERS
@@ -289,8 +289,8 @@ def check_format(spark: SparkSession, target: Writer) -> None:
             ) from None
 
 
-def check_place(target: Writer, *, single: bool) -> None:
-    """Raise where the path is a file, or Spark cannot write a stream in this format."""
+def check_place(spark: SparkSession, target: Writer, *, single: bool) -> None:
+    """Raise where the path is a file or cannot be written, or Spark cannot write a stream in this format."""
     local_path = None if target.path is None or target.format == "memory" else path_on_this_machine(target.path)
     above = () if local_path is None else (Path(local_path), *Path(local_path).parents)
     file = next((str(path) for path in above if path.is_file()), None)
@@ -299,11 +299,26 @@ def check_place(target: Writer, *, single: bool) -> None:
             f"{target!r} writes a folder, and its path is a file: {file!r}.",
             hint="Name a folder, which may be yet to be made: wm.Writer(..., path=...).",
         )
+    if target.path is not None and target.format in FILES:
+        _check_writable(spark, target)
     if single and target.format == "jdbc":
         raise ConfigError(
             f"Spark does not write streams to a database: {target!r}.",
             hint="table.to(wm.DatabaseTable('postgresql://...', table='orders')); or wm.ForeachBatch(function).",
         )
+
+
+def _check_writable(spark: SparkSession, target: Writer) -> None:
+    place, name = Folder(spark, str(target.path)), f"_{uuid.uuid4().hex}"
+    try:
+        place.put(name, "", durable=True)
+        place.remove(name)
+    except Exception as error:  # py4j's, or the system's: a file system of any kind may say anything
+        raise ConfigError(
+            f"{target!r} cannot write to its path: {first_line(error)}.",
+            hint="Give a folder that this user may write, on a file system that Spark knows: path='/data/orders', or "
+            "of S3 path='s3a://bucket/orders'.",
+        ) from None
 
 
 def memory_table(target: Writer) -> str:
@@ -340,7 +355,7 @@ class SparkWriter(OutputWriter):
         """Raise if a writer's format is unknown; warn of one that may write a replayed batch twice."""
         for target in targets:
             check_format(spark, target)
-            check_place(target, single=single)
+            check_place(spark, target, single=single)
             warn_of_replays(target, single=single)
 
     @classmethod

@@ -161,7 +161,16 @@ class OwnWriter(OutputWriter):
         for target in targets:
             if target.output.written_by == "tasks":
                 _check_pickled(target.output)
-            target.output.check()
+            try:
+                target.output.check()
+            except WatersmeetError:
+                raise
+            except Exception as error:
+                name = type(target.output).__name__
+                raise ConfigError(
+                    f"The check of the output {name} raised {type(error).__name__}: {error}.",
+                    hint=f"Remove the cause, or correct {name}.check, and start again.",
+                ) from error
 
     @property
     def _output(self) -> OwnOutputWriter:
@@ -217,7 +226,8 @@ class BatchFunctionWriter(OutputWriter):
         try:
             function(batch.rows(self.sink), batch.number)
         except Exception as error:
-            computed = isinstance(error, PySparkException) and not isinstance(error, AnalysisException)
+            is_use = isinstance(error, AnalysisException | AttributeError | TypeError | ValueError)
+            computed = isinstance(error, PySparkException) and not is_use
             if computed or isinstance(error, WatersmeetError) or type(error).__module__.startswith("py4j."):
                 raise  # the cluster's, or of what the function made it compute
             name = getattr(function, "__name__", type(function).__name__)

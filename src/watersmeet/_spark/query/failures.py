@@ -215,6 +215,12 @@ _LIMITS = (
         "outputs, and start the query again: it continues with this batch.",
     ),
     (
+        re.compile(r"No module named '(?:pyarrow|numpy|watersmeet)[^\n]*|[^\n]*PyArrow [^\n]*must be installed[^\n]*"),
+        "Spark's Python workers lack a package that watersmeet needs.",
+        "The workers' Python is that of PYSPARK_PYTHON: install watersmeet there as on the driver, or send an "
+        "environment with the job (docs/deploy.md).",
+    ),
+    (
         re.compile(r"[^\n]*Too many open files[^\n]*"),
         "The process may not open more files.",
         "Raise the limit before the start (`ulimit -n 4096`; of systemd LimitNOFILE=), and start the query again.",
@@ -339,6 +345,9 @@ def translate(failure: Exception, checkpoint: str, text: str | None = None) -> E
     of_kafka = kafka_failure(text)
     if of_kafka is not None:
         return of_kafka
+    of_batch = _of_batch_function(text)
+    if of_batch is not None:
+        return of_batch
     messages = _broken(text, checkpoint)
     if messages:
         lines = dict.fromkeys(line.strip() for line in messages)
@@ -348,6 +357,18 @@ def translate(failure: Exception, checkpoint: str, text: str | None = None) -> E
             hint=RESTORE,
         )
     return failure
+
+
+def _of_batch_function(text: str) -> SinkError | None:
+    """The error of a function of batches that the JVM let down, with the user's line."""
+    lines, cause = _own_line(text), re.search(r"^(?:Caused by)?: ((?:java|org)\.[\w.$]+: [^\n]+)", text, re.MULTILINE)
+    if "FOREACH_BATCH_USER_FUNCTION_ERROR" not in text or not lines or cause is None:
+        return None
+    return SinkError(
+        f"The function of wm.ForeachBatch failed: {cause[1]}",
+        given=lines[0],
+        hint="Remove the cause, then start again with the same checkpoint: the batch runs again, with the same rows.",
+    )
 
 
 def of_start(failure: Exception, checkpoint: str) -> Exception:
@@ -363,6 +384,8 @@ def of_start(failure: Exception, checkpoint: str) -> Exception:
         return failure
     text = str(failure)
     unwritable = _UNWRITABLE.search(text)
+    if isinstance(failure, FileNotFoundError) and failure.filename == checkpoint:
+        unwritable = re.search(r"No such file or directory", text)
     if unwritable and _is_of(text, checkpoint):
         return ConfigError(
             "The checkpoint cannot be written.",

@@ -38,7 +38,7 @@ from watersmeet._spark.serving.servers import Servers, check_packages
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
-from watersmeet.hints import answering, missing
+from watersmeet.hints import ByName, answering, missing
 from watersmeet.io.kafka import Kafka
 from watersmeet.windows import check_seconds
 
@@ -288,7 +288,7 @@ class Query:
     @property
     def drops(self) -> Drops:
         """Dropped records since this start, by (operator, reason): nothing vanishes silently."""
-        return self._counts.drops()
+        return ByName(self._counts.drops(), "query.drops", "number of drops by (operator, reason)")
 
     def metrics(self) -> Metrics:
         """How the query goes: records, times, tables, drops, since this start; docs/watch.md says what each is.

@@ -118,7 +118,10 @@ def _files(tls: Any) -> tuple[Path, Path] | None:
         return None
     are_paths = isinstance(tls, list | tuple) and all(isinstance(path, str | os.PathLike) for path in tls)
     paths = [Path(path) for path in tls] if are_paths else []
-    if len(paths) != 2 or not all(file.is_file() for file in paths):
+    absent = next((file for file in paths if not file.is_file()), None)
+    if len(paths) == 2 and absent is not None:
+        raise ConfigError(f"tls={tls!r:.200} names a file that is not there: {str(absent)!r}.", hint=_IN_PEM)
+    if len(paths) != 2:
         raise ConfigError(
             f"tls={tls!r:.200} must name two files, of the certificate and of its key.",
             hint=_IN_PEM,

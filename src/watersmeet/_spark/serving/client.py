@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 
@@ -27,8 +27,8 @@ from watersmeet._spark.serving.replica import NONE, SCHEMA, NotServed, Replica, 
 from watersmeet._spark.stores.read import check_listed
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded
-from watersmeet.errors import ConfigError
-from watersmeet.hints import answered, answering, refusing
+from watersmeet.errors import ConfigError, MissingName
+from watersmeet.hints import answered, answering, answering_as, missing, public, refusing
 from watersmeet.windows import check_seconds
 
 Time = dt.datetime | str | int
@@ -36,6 +36,7 @@ _WAIT_SECONDS = 1.0
 _TIMEOUT = 10.0
 
 
+@answering_as(None)
 class ServedRow(NamedTuple):
     """A row that a table has of a key.
 
@@ -272,11 +273,7 @@ class ReplicaSource:
         """See `ServedTable.changes`."""
         batch = self._replica.batch
         last = (NONE if batch is None else batch) if since is None else since
-        if batch is not None and last > batch:
-            raise ConfigError(
-                f"since={since} is a batch that is yet to come: the last is {batch}.",
-                hint=f"since={batch}, or leave it out.",
-            )
+        self._replica.changes(last, 0.0)  # what cannot be answered is refused here
         return self._changes(table, last)
 
     def _changes(self, table: str, since: int) -> Iterator[TableChanged]:
@@ -311,9 +308,8 @@ class TableServerAddress:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(
-                f"url={self.url!r:.200} is no address of served tables.", hint='wm.connect("http://127.0.0.1:8815")'
-            )
+            hint = 'wm.connect("http://127.0.0.1:8815"); `watersmeet top http://127.0.0.1:8815`.'
+            raise ConfigError(f"url={self.url!r:.200} is no address of served tables.", hint=hint)
 
     def text(self, path: str, query: Sequence[tuple[str, str]] = (), timeout: float = _TIMEOUT) -> str:
         """The answer at a path."""
@@ -343,10 +339,13 @@ class TableServerAddress:
         return ssl.create_default_context(cafile=None if self.tls_roots is None else os.fspath(self.tls_roots))
 
     def _missing(self, error: Exception) -> ConfigError:
-        return ConfigError(
-            f"No tables are served at {self.url}: {error}.",
-            hint="query.serve(...).url is the address; see whether it runs.",
-        )
+        reason = getattr(error, "reason", error)
+        hint = "query.serve(...).url is the address; see whether it runs."
+        if "WRONG_VERSION_NUMBER" in str(reason):
+            hint = (
+                f"It is served without TLS: {self.url.replace('https', 'http', 1)!r}; or query.serve(..., tls=(...))."
+            )
+        return ConfigError(f"No tables are served at {self.url}: {reason}.", hint=hint)
 
 
 def _refused(url: str, error: HTTPError) -> ConfigError:
@@ -425,6 +424,7 @@ def _first(error: Exception) -> str:
 
 
 @answering
+@refusing("[...]", "in", "loop", "len")
 class TableClient:
     """The served tables of a query in another process: what `watersmeet.connect` gives."""
 
@@ -443,6 +443,13 @@ class TableClient:
     @property
     def tables(self) -> tuple[str, ...]:
         return self._names
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self.__dict__.get("_names", ()):
+                raise MissingName(f"TableClient has no {name!r}.", hint=f"Take the table: tables.table({name!r}).")
+            raise missing("TableClient", public(TableClient), name)
 
     def table(self, name: str) -> ServedTable:
         """A table.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote
 
@@ -370,10 +372,12 @@ class HttpReplica:
     async def _explain(self, request: Request) -> Response:
         """The input records that a row comes from; one question at a time, since each reads the whole journal."""
         (name, text), explain = _place(request), self._query.why
+        if text is None:
+            raise ConfigError(f"/why/{name:.80} names no key.", hint=f"Write it behind the table: /why/{name:.80}/42.")
         kind = store_of(self._replica, name).key_type
         assert explain is not None
         with unfit():
-            (key,) = keys_of(kind, [key_of_text(kind, text or "")]).to_pylist()
+            (key,) = keys_of(kind, [key_of_text(kind, text)]).to_pylist()
         try:
             self._explaining.acquire_nowait()
         except anyio.WouldBlock:
@@ -578,9 +582,11 @@ def _options(request: Request, extra: set[str]) -> dict[str, Any]:
     """The options of an address that are the same for all questions."""
     unknown = set(request.query_params) - {*_OPTIONS, *extra}
     if unknown:
+        options = sorted({*_OPTIONS, *extra})
+        near = get_close_matches(re.sub("[.-]", "_", sorted(unknown)[0]).lower(), options, n=1)
         raise ConfigError(
             f"Unknown option of the address: {', '.join(sorted(unknown)):.200}.",
-            hint=f"Options: {', '.join(sorted({*_OPTIONS, *extra}))}.",
+            hint=(f"Did you mean {near[0]}? " if near else "") + f"Options: {', '.join(options)}.",
         )
     return {
         name: parse(name, request.query_params[name])
@@ -631,7 +637,23 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == 404:
+        return _error(404, f"Nothing is served at {path:.200}.\nHint: {_near_place(path)}")
+    if error.status_code == 405:
+        cure = "questions of several tables are posted to /read" if request.method == "POST" else "post it"
+        return _error(405, f"{request.method} {path:.200} is not answered.\nHint: Take another method: {cure}.")
     return _error(error.status_code, error.detail)
+
+
+_PLACES = ("tables", "read", "changes", "status", "metrics", "dead-letters", "healthz", "readyz", "topology.svg")
+
+
+def _near_place(path: str) -> str:
+    first, slash, suffix = path.lstrip("/").partition("/")
+    near = get_close_matches(first, _PLACES, n=1)
+    meant = f"Did you mean /{near[0]}{slash}{suffix:.100}? " if near else ""
+    return f"{meant}There are {', '.join(f'/{place}' for place in _PLACES)}."
 
 
 async def _too_large(request: Request, error: Exception) -> Response:

@@ -130,7 +130,7 @@ def said_by(ticket: bytes) -> dict[str, Any]:
 
 def millis(name: str, value: Any) -> int:
     """A time in ms since 1970: as a number, or as ISO 8601, in UTC where it names no zone."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 1 << 62:
         return value
     if isinstance(value, str):
         if re.fullmatch(r"-?\d{1,18}", value):
@@ -365,5 +365,8 @@ def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
 def _not(view: TableView, subject: str, reason: str) -> ConfigError:
     return ConfigError(
         f"{subject} does not fit the table {view.store.name!r}, which {reason}.",
-        hint="docs/serve.md says what each kind of table answers.",
+        hint=f"Leave it out{_WANTED.get(reason, '')}. docs/serve.md says what each kind of table answers.",
     )
+
+
+_WANTED = {"has no windows": ": its rows are asked by key alone", "keeps no versions": ", or give the table history="}

@@ -668,9 +668,11 @@ class Replica:
     def changes(self, since: int, timeout: float) -> list[BatchChanges]:
         """The changes of the batches behind `since`, in order; waits for the first of them."""
         with self._changed:
+            self._check_since(since)
             self._changed.wait_for(lambda: self.refused is not None or self._has(since + 1), timeout)
             if self.refused is not None:
                 raise self.refused
+            self._check_since(since)
             if self._moments and since < self._log_start:
                 raise NotServed(
                     f"The changes behind since={since} are not kept any more.",
@@ -679,6 +681,14 @@ class Replica:
                 )
             last = self._moments[-1].batch if self._moments else NONE
             return [entry for entry in self._log if since < entry.batch <= last]
+
+    def _check_since(self, since: int) -> None:
+        last = self._moments[-1].batch if self._moments else since
+        if since > last:
+            raise ConfigError(
+                f"since={since} is a batch that is yet to come: the last is {last}.",
+                hint=f"since={last}, or leave it out.",
+            )
 
 
 def changed_rows(store: ServedStore, changes: BatchChanges) -> pa.Table:

@@ -39,7 +39,7 @@ from watersmeet._worker.process import give_back, settle
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST
 from watersmeet._worker.wire import sparks_hash
 from watersmeet.errors import ConfigError
-from watersmeet.hints import answered
+from watersmeet.hints import ByPlace, answered, answering_as, refusing
 
 # Keys of a store that somebody asks for: what they are, and where they lie.
 
@@ -210,6 +210,8 @@ _KEPT = int(AT_START["spark.sql.streaming.minBatchesToRetain"])
 _LEVEL = re.compile(r"/state/(\d+)/_metadata/v2/\d+$")
 
 
+@refusing("[...]")
+@answering_as(None)
 @dataclass(frozen=True)
 class Store:
     """A store of a checkpoint.
@@ -318,7 +320,8 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
         levels = [level for entries in tables if table_name in entries for level in entries[table_name].levels]
         size = sum(piece.size for level in levels for piece in level.pieces())
         listing.append(Store(name, columns.node, sum(level.rows for level in levels), size, columns.schema, number))
-    return listing
+    by_name = "next(store for store in wm.stores(...) if store.name == {0!r}); rows: wm.read_state(spark, '...', {0!r})"
+    return ByPlace(listing, "wm.stores(...)", by_name)
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,16 @@ def arrow_schema(kind: StructType) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f.dataType), nullable=f.nullable) for f in kind.fields])
 
 
+def field_twice(kind: DataType) -> str | None:
+    """A name that two fields of one struct within a type have; None: there is none."""
+    if isinstance(kind, StructType):
+        twice = next((name for name in kind.names if kind.names.count(name) > 1), None)
+        return twice or next(filter(None, (field_twice(member.dataType) for member in kind.fields)), None)
+    if isinstance(kind, ArrayType):
+        return field_twice(kind.elementType)
+    return field_twice(kind.valueType) or field_twice(kind.keyType) if isinstance(kind, MapType) else None
+
+
 def loosened(frame: pa.Table) -> pa.Table:
     """The frame with columns of types as `with_nulls` has them: what an expression cannot leave null, another can."""
     fields = [field.with_type(with_nulls(field.type)).with_nullable(True) for field in frame.schema]

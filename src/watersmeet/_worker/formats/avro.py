@@ -8,6 +8,7 @@ are the reader's is another question (`other_meaning`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,7 @@ from watersmeet._worker.formats.registry import (
     Writer,
     WriterValues,
     needed,
+    unknown_type,
 )
 from watersmeet._worker.formats.serdes import POLICY
 from watersmeet.errors import EncodingError
@@ -108,6 +110,10 @@ def written_schema(text: str, references: Sequence[str] = ()) -> Schema:
     return _parsed(text, references, recursive=True)
 
 
+_NAMED_TYPES = ("boolean", "int", "long", "float", "double", "bytes", "string", "record", "enum", "array", "map")
+_AVRO_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
 def _parsed(text: str, references: Sequence[str], *, recursive: bool) -> Schema:
     avro = needed("fastavro.schema")
     broken = (avro.SchemaParseException, avro.UnknownType, ValueError, KeyError, TypeError, AttributeError)
@@ -118,6 +124,8 @@ def _parsed(text: str, references: Sequence[str], *, recursive: bool) -> Schema:
         for document in references:
             avro.parse_schema(json.loads(document), named_schemas=types)
         parsed = avro.parse_schema(json.loads(text), named_schemas=types)
+    except avro.UnknownType as error:
+        raise unknown_type(error.name, _NAMED_TYPES, f"Avro has no type {error.name!r}") from None
     except (*broken, RecursionError) as error:
         raise BadSchema(f"{type(error).__name__}: {error}") from None
     schema = _SchemaResolver(types, recursive).of(parsed, ())
@@ -272,6 +280,10 @@ def _type(schema: Schema, names: Mapping[str, Any]) -> DataType:
     if of_connect is not None:
         return of_connect
     if kind == "record":
+        own_names = (schema["name"].rpartition(".")[2], *(field["name"] for field in schema["fields"]))
+        odd = next((name for name in own_names if not _AVRO_NAME.fullmatch(name)), None)
+        if odd is not None:
+            raise BadSchema(f"{odd!r} is no name that Avro has")
         return StructType([StructField(field["name"], _type(field["type"], names), True) for field in schema["fields"]])
     if kind == "array":
         return ArrayType(_type(schema["items"], names))
@@ -1185,7 +1197,10 @@ class Avro(Language):
     hint: ClassVar[str] = "Give a schema of records, arrays, maps, enums, and unions with null; none may hold itself."
 
     def type_of(self, text: str, references: References = ()) -> DataType:
-        return type_of_schema(_language_schema(text, references))
+        kind = type_of_schema(_language_schema(text, references))
+        if isinstance(kind, StructType) and not kind.fields:
+            raise BadSchema("the record has no fields")
+        return kind
 
     def whole(self, text: str, references: References = ()) -> str:
         return json.dumps(_language_schema(text, references), sort_keys=True)

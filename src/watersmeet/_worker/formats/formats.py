@@ -7,6 +7,7 @@ with a reason, so that they can never pass for one. What Spark's own expressions
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ from pyspark.sql.types import (
 from watersmeet._engine.rows import Bools, Int64s, array, gather, ints, joined
 from watersmeet._plan.reasons import UNDECODABLE
 from watersmeet._worker.formats import schemas, serdes
+from watersmeet._worker.formats.arrow_types import field_twice
 from watersmeet._worker.formats.connect import PAYLOAD, Report, absent_columns
 from watersmeet._worker.formats.json import NULL_TEXT, nullable, readable
 from watersmeet._worker.formats.serdes import (
@@ -48,7 +50,15 @@ from watersmeet._worker.formats.serdes import (
     WindowedSerde,
 )
 from watersmeet.errors import FunctionError, SinkError, TopologyError
-from watersmeet.io.formats import DebeziumFormat, DebeziumKeyFormat, DecimalFormat, Format, SchemaFormat, WindowedFormat
+from watersmeet.io.formats import (
+    DebeziumFormat,
+    DebeziumKeyFormat,
+    DecimalFormat,
+    Format,
+    SchemaFormat,
+    WindowedFormat,
+    meant_type,
+)
 from watersmeet.processors import BatchState
 
 # The serdes of Debezium's change events: the envelope as a table's row or its deletion, and the key.
@@ -550,9 +560,12 @@ def _schema(form: Format) -> DataType:
     try:
         return DataType.fromDDL(str(form.schema))
     except (PySparkException, ValueError) as error:
+        unknown = re.search(r'Unsupported data type "(\w+)', str(error))
+        meant = meant_type(unknown[1]) if unknown is not None else None
         raise TopologyError(
             f"The schema of a JSON format does not parse: {form.schema!r:.200}.",
-            hint=f'Give fields and types: "id long, name string"; a schema of Avro is wm.avro(...), a JSON Schema '
+            hint=(f"Did you mean {meant} for {unknown[1].lower()}? " if unknown is not None and meant else "")
+            + f'Give fields and types: "id long, name string"; a schema of Avro is wm.avro(...), a JSON Schema '
             f"wm.json_schema(...). {str(error).strip().splitlines()[0]}",
         ) from None
 
@@ -654,8 +667,20 @@ FAMILIES: dict[str, Family] = {
 
 
 def type_of(form: Format) -> DataType:
-    """The Spark type of the format's values; all fields within it may be null."""
-    return family_of(form).type_of(form)
+    """The Spark type of the format's values; all fields within it may be null.
+
+    Raises
+    ------
+    TopologyError : the schema has none, or two fields of one name.
+    """
+    kind = family_of(form).type_of(form)
+    twice = field_twice(kind)
+    if twice is not None:
+        raise TopologyError(
+            f"The schema of a format names the field {twice!r} twice: {kind.simpleString():.160}.",
+            hint="Leave one of them out, or give it the name that it has in the records.",
+        )
+    return kind
 
 
 def format_for(kind: DataType) -> Format:

@@ -51,6 +51,7 @@ from watersmeet._worker.formats.registry import (
     Writer,
     WriterValues,
     needed,
+    unknown_type,
 )
 from watersmeet._worker.formats.serdes import NOT_TEXT, POLICY
 from watersmeet.errors import EncodingError
@@ -209,7 +210,7 @@ def _node(schema: Schema, place: str) -> SchemaNode:
         reason = "of null alone" if nullable else "of any type: it has no keyword type"
         raise BadSchema(f"{place} is {'one of several types' if names else reason}")
     if names[0] not in _NODES:
-        raise BadSchema(f"{place}: there is no type {names[0]!r}")
+        raise unknown_type(str(names[0]), sorted(_NODES), f"{place}: there is no type {names[0]!r}")
     node = _NODES[names[0]](schema, place)
     enum = _enum_values(schema)
     if enum is None:

@@ -13,6 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
@@ -325,7 +326,25 @@ Writer = Callable[[pa.Array], pa.Array]
 
 
 class BadSchema(ValueError):
-    """A schema is none, or none that values can be read or written by; says why."""
+    """A schema is none, or none that values can be read or written by; says why, and `meant` what may be meant."""
+
+    meant = ""
+
+
+def unknown_type(name: str, types: Sequence[str], message: str) -> BadSchema:
+    """The error of a type that the language of a schema does not have, with one that may be meant.
+
+    Parameters
+    ----------
+    types : those that it has.
+    """
+    words = {"int": "integer", "long": "integer", "double": "number", "float": "number", "bool": "boolean"}
+    words |= {"text": "string", "str": "string", "varchar": "string", "list": "array", "map": "object"}
+    words |= {"integer": "int", "bigint": "long", "number": "double", "timestamp": "long", "object": "record"}
+    near = [words[name]] if words.get(name) in types else get_close_matches(name, types, n=1)
+    error = BadSchema(message)
+    error.meant = f"Did you mean {near[0]!r}? " if near else ""
+    return error
 
 
 class Refused(ValueError):

@@ -78,10 +78,11 @@ def type_of(form: SchemaFormat) -> DataType:
 def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
     """The error for a schema that cannot be used."""
     language = LANGUAGES[form.kind]
+    whose = f"The schema of the {form.part or 'value'}s of {form.topic or 'the format'}"
     return TopologyError(
-        f"The schema of the {form.part or 'value'}s of {form.topic or 'the format'} has no type of Spark.",
-        given=f"{error}; the schema is {language.display_text(text)[:300]}",
-        hint=language.hint,
+        f"{whose} has no type of Spark: {error}.",
+        given=language.display_text(text)[:300],
+        hint=f"{error.meant}{language.hint}",
     )
 
 
