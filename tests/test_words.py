@@ -144,6 +144,7 @@ PLAIN = frozenset(
         "calendar",
         "call",
         "change",
+        "changes",
         "changed",
         "corrupt",
         "dead",
@@ -155,7 +156,20 @@ PLAIN = frozenset(
         "served",
         "server",
     }
-    | {"missing", "plan", "previous", "python", "registry", "rows", "snapshot", "text", "top", "watersmeet", "wrong"}
+    | {
+        "missing",
+        "plan",
+        "preview",
+        "previous",
+        "python",
+        "registry",
+        "rows",
+        "snapshot",
+        "text",
+        "top",
+        "watersmeet",
+        "wrong",
+    }
     | {"avro", "debezium", "protobuf"}
 )
 

@@ -54,7 +54,7 @@ from watersmeet.api.grouped import (
 )
 from watersmeet.api.streams import KStream
 from watersmeet.api.tables import GlobalKTable, KTable, WTable
-from watersmeet.api.topology import Topology, plan_change
+from watersmeet.api.topology import Topology, plan_change, preview
 from watersmeet.errors import (
     ChangedTopology,
     ConfigError,
@@ -72,7 +72,7 @@ from watersmeet.errors import (
 )
 from watersmeet.hints import missing
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.endpoints import BatchInfo, DeadLetter, ForeachBatch, Output, Rows, Writer
+from watersmeet.io.endpoints import BatchInfo, Changes, DeadLetter, ForeachBatch, Output, Rows, Writer
 from watersmeet.io.formats import (
     Format,
     SchemaRegistry,
@@ -112,6 +112,7 @@ __all__ = [
     "CatalogTable",
     "Change",
     "ChangedTopology",
+    "Changes",
     "CogroupedKStream",
     "ConfigError",
     "CorruptData",
@@ -191,6 +192,7 @@ __all__ = [
     "mode",
     "percentile",
     "plan_change",
+    "preview",
     "previous",
     "protobuf",
     "python",

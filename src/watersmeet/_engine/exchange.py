@@ -306,9 +306,40 @@ def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
     return mask
 
 
-def number_rows(frame: pa.Table, order_columns: Sequence[str]) -> pa.Table:
-    """All rows of a plain DataFrame's batch in order of its ordering columns, which become offsets."""
-    return numbered(frame.sort_by([(name, "ascending") for name in order_columns]), order_columns, 0)
+def number_rows(frame: pa.Table, order_columns: Sequence[str], *, changes: bool = False) -> pa.Table:
+    """All rows of a plain DataFrame's batch in order of its ordering columns, which become offsets.
+
+    Parameters
+    ----------
+    changes : whether they are changes of a table; see `last_changes`.
+    """
+    ordered = frame.sort_by([(name, "ascending") for name in order_columns])
+    if changes and len(ordered):
+        ordered = ordered.take(pa.array(last_changes(ordered, order_columns)))
+    return numbered(ordered, order_columns, 0)
+
+
+def last_changes(ordered: pa.Table, order_columns: Sequence[str]) -> Int64s:
+    """Of rows in the order of commit, key and whether they put a row, the last one of each commit and key.
+
+    Raises
+    ------
+    SourceError : a commit puts two rows of one key.
+    """
+    *group, puts = (ordered.column(name).combine_chunks() for name in order_columns)
+    differs = np.zeros(max(len(ordered) - 1, 0), dtype=bool)
+    for column in group:
+        differs |= pc.fill_null(pc.not_equal(column[:-1], column[1:]), True).to_numpy(zero_copy_only=False)
+    put = puts.to_numpy(zero_copy_only=False)
+    twice = np.flatnonzero(~differs & put[:-1] & put[1:])
+    if len(twice):
+        version, key = (column[int(twice[0])].as_py() for column in group)
+        raise SourceError(
+            "A commit has two rows of one key: the columns of key= do not identify a row of the table.",
+            given=f"commit {version}, key {key}",
+            hint="Name all columns that do in wm.Changes(..., key=[...]); select_key behind it takes others.",
+        )
+    return np.flatnonzero(np.append(differs, True))
 
 
 def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.Table:

@@ -318,6 +318,7 @@ class Pack:
     common: Common  # the settings that all packings share
     sources: bool  # whether this is a source stage: its rows have no position yet
     order: tuple[str, ...] = ()  # ordering columns, where the whole batch comes through one task and is numbered here
+    changes: bool = False  # whether these are changes of a table; see `in_order`
     program: Program = field(default_factory=Program)  # makes the columns that functions give, where Spark has not
     snapshot: bool = False  # whether the rows are a table's snapshot
     deserializers: Deserializers | None = None  # of what comes as bytes; None: nothing does
@@ -371,9 +372,8 @@ class Pack:
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:
             return _gather(batches, PACK_ROWS)
-        return in_order(
-            batches, self.order, large=lambda: say(SPOOL, LARGE.format(", ".join(self.stage.roots.values())))
-        )
+        names = ", ".join(self.stage.roots.values())
+        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(names)), changes=self.changes)
 
     def _prepared(self, frame: pa.Table, clock: Clock, counts: Counts) -> pa.Table:
         if self.sources:

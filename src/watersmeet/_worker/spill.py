@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import number_rows, numbered
+from watersmeet._engine.exchange import last_changes, number_rows, numbered
 from watersmeet._engine.row_sizes import cut, row_bytes
 from watersmeet._engine.rows import Int64s, stacked
 
@@ -44,6 +44,8 @@ def in_order(
     order: Sequence[str],
     held_bytes: int = SORT_BYTES,
     large: Callable[[], None] = lambda: None,
+    *,
+    changes: bool = False,
 ) -> Iterator[pa.Table]:
     """All rows, numbered in order of their ordering columns; nulls last.
 
@@ -51,6 +53,7 @@ def in_order(
     ----------
     held_bytes : more than that is written to a file on this machine, and read from it in pieces.
     large : called where that is so.
+    changes : whether they are changes of a table, of which only the last one of a commit and a key counts.
     """
     buffer: list[pa.RecordBatch] = []
     size = 0
@@ -61,10 +64,10 @@ def in_order(
         size += batch.nbytes
         if size > held_bytes:
             large()
-            yield from _through_file(chain(_given_up(buffer), batches), batch.schema, order)
+            yield from _through_file(chain(_given_up(buffer), batches), batch.schema, order, changes=changes)
             return
     if buffer:
-        yield number_rows(pa.Table.from_batches(buffer).combine_chunks(), order)
+        yield number_rows(pa.Table.from_batches(buffer).combine_chunks(), order, changes=changes)
 
 
 def _given_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,7 +77,9 @@ def _given_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batches.pop()
 
 
-def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: Sequence[str]) -> Iterator[pa.Table]:
+def _through_file(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: Sequence[str], *, changes: bool
+) -> Iterator[pa.Table]:
     with tempfile.NamedTemporaryFile(dir=spool_folder(), prefix="watersmeet-", suffix=".arrow") as file:
         with pa.ipc.new_file(file, schema) as writer:
             for batch in batches:
@@ -84,6 +89,8 @@ def _through_file(batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: S
             parts = pa.ipc.open_file(source).read_all().to_batches()
             keys = pa.Table.from_batches(parts).select(list(order))
             places = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]).to_numpy()
+            if changes:
+                places = places[last_changes(keys.take(pa.array(places)), order)]
             starts = np.cumsum([0, *(len(part) for part in parts)])
             sizes = np.concatenate([row_bytes(part) for part in parts])[places]
             for first, end in cut(np.maximum(sizes, SORT_BYTES // PACK_ROWS), SORT_BYTES):

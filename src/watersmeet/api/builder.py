@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
 from watersmeet._plan.construction import Construction, Inputs, check_fed_back
 from watersmeet._plan.explain import by_node, check_named
 from watersmeet._plan.logical import with_dead_letters
+from watersmeet._plan.nodes import Node
 from watersmeet.api.handle import parameters_of
 from watersmeet.api.processing import completed
 from watersmeet.api.streams import KStream, Since
@@ -23,6 +24,7 @@ from watersmeet.functions import Function, FunctionBackend
 from watersmeet.hints import answering, public
 from watersmeet.io.endpoints import (
     WITHIN,
+    Changes,
     OnDrop,
     OnError,
     OnInvalidTimestamp,
@@ -131,16 +133,19 @@ class InputReading:
     @overload
     def stream(self, source: Rows, *, name: str, bootstrap: Backfill | None = None) -> KStream: ...
 
+    @overload
+    def stream(self, source: Changes, *, name: str | None = None) -> KStream: ...
+
     def stream(self, source: Any, **options: Any) -> KStream:
         """A KStream of a Kafka topic or a DataFrame.
 
         Parameters
         ----------
         source : a topic's name, several names (all with the same options; functions that see the record tell them
-            apart by `record["topic"]`), a `TopicPattern` of names, a `Topic`, a DataFrame (streaming or static), or
-            `Rows` of one. All rows of a streaming one's batch come through one task, which puts them in order, above
-            256 MiB through a file: limit its batches where it is read (`maxFilesPerTrigger`, `maxBytesPerTrigger` of
-            files, ...).
+            apart by `record["topic"]`), a `TopicPattern` of names, a `Topic`, a DataFrame (streaming or static), `Rows`
+            of one, or the `Changes` of a table of Delta. All rows of a streaming one's batch come through
+            one task, which puts them in order, above 256 MiB through a file: limit its batches where it is read
+            (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.
         key, value : of a topic the formats, such as "long" or wm.json("customer string"); of a DataFrame a column's
             name, several names (a struct of them) or a Column. Without `value`, the value is a struct of all columns
@@ -175,7 +180,17 @@ class InputReading:
         """
         if are_topics(source):
             return self._of_topics(check_topics(source, options.pop("bootstrap", None)), options)
-        return KStream(self._construction, self._inputs.add(source, "stream", **options))
+        return KStream(self._construction, self._added(source, "stream", options))
+
+    def _added(self, source: Any, kind: Any, options: dict[str, Any]) -> Node:
+        """The node of an input; changes of a table are looked up in Spark's catalogs."""
+        if isinstance(source, Changes):
+            from watersmeet._spark.sources.rows import opened
+
+            name = {"name": source.table} if isinstance(source.table, str) else {}
+            source, snapshot = opened(source, kind)
+            options = {**name, **({"bootstrap": snapshot} if snapshot is not None else {}), **options}
+        return self._inputs.add(source, kind, **options)
 
     def _of_topics(self, topics: Sequence[str], options: dict[str, Any]) -> KStream:
         """The records of several topics, each an input of its own name."""
@@ -197,6 +212,9 @@ class InputReading:
 
     @overload
     def table(self, source: Rows, *, name: str, **options: Unpack[TableOptions]) -> KTable: ...
+
+    @overload
+    def table(self, source: Changes, *, name: str | None = None, **options: Unpack[TableOptions]) -> KTable: ...
 
     @parameters_of(stream)
     def table(self, source: Any, *, ttl: Duration | None = None, since: Since = "update", **options: Any) -> KTable:
@@ -225,10 +243,10 @@ class InputReading:
         completes = isinstance(form, Format) and form.takes_stored
         if (completes or ttl is not None or since != "update") and not isinstance(source, TopicPattern):
             store, history = options.pop("store", None), options.pop("history", None)
-            node = self._inputs.add(source, "table" if completes else "stream", **options)
+            node = self._added(source, "table" if completes else "stream", options)
             stream = KStream(self._construction, completed(self._construction, node) if completes else node)
             return stream.to_table(store=store, history=history, ttl=ttl, since=since)
-        return KTable(self._construction, self._inputs.add(source, "table", **options))
+        return KTable(self._construction, self._added(source, "table", options))
 
     @overload
     def global_table(
@@ -245,6 +263,9 @@ class InputReading:
 
     @overload
     def global_table(self, source: Rows, *, name: str, store: str | None = None) -> GlobalKTable: ...
+
+    @overload
+    def global_table(self, source: Changes, *, name: str | None = None, store: str | None = None) -> GlobalKTable: ...
 
     @parameters_of(stream)
     def global_table(self, source: Any, **options: Any) -> GlobalKTable:
@@ -264,7 +285,7 @@ class InputReading:
 
         Other parameters as for `StreamsBuilder.stream`.
         """
-        return GlobalKTable(self._construction, self._inputs.add(source, "global", **options))
+        return GlobalKTable(self._construction, self._added(source, "global", options))
 
 
 # StreamsBuilder: where a topology is begun, with its policies, and where it ends, built.

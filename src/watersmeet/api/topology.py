@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from watersmeet._plan.construction import Construction
 from watersmeet._plan.evolve import Change
 from watersmeet._plan.explain import explain
-from watersmeet._plan.logical import Plan, without_dead_letters
+from watersmeet._plan.logical import Plan, with_dead_letters, without_dead_letters
 from watersmeet._plan.pictures import Picture, levels_picture, mermaid, nodes_picture, svg
 from watersmeet._plan.rewrite import rewrite
+from watersmeet.api.handle import Side, side_of
+from watersmeet.api.outputs import written
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.hints import answered, answering
-from watersmeet.io.endpoints import check_path
+from watersmeet.io.endpoints import Writer, check_path
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.origins import described
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from pyspark.sql import SparkSession
 
     from watersmeet._spark.query.query import Query
@@ -337,3 +344,63 @@ def checkpoint_folder(checkpoint: Any) -> str:
         f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",
         hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
     )
+
+
+@answered
+def preview(rows: Any, *, kafka: Kafka | None = None) -> pd.DataFrame:
+    """The rows of a stream or a table, made of all that its inputs have now, as a DataFrame of pandas.
+
+    The operators that lead to it run once, in a checkpoint that is removed; the builder goes on.
+    Of a table there is a row for each key, of a stream one for each record, by time.
+
+    Parameters
+    ----------
+    rows : a KStream, a KTable or a WTable.
+    kafka : the connection, where it reads topics.
+
+    Returns
+    -------
+    pandas.DataFrame : the key's columns (`key`, or the fields of a struct; behind it `start` and `end` of its window,
+        in the session's time zone), the value's (`value`, or the fields of a struct), and of a stream `timestamp`.
+
+    Raises
+    ------
+    ConfigError : it is no stream and no table, there is no session, or topics are read without `kafka`.
+
+    Examples
+    --------
+    >>> wm.preview(sessions).plot.barh(x="start", y="clicks")  # doctest: +SKIP
+    """
+    from pyspark.sql import SparkSession
+
+    from watersmeet._spark.query.latest import flat, latest
+
+    side, spark = side_of(rows), SparkSession.getActiveSession()
+    if side is None or side.kind == "global":
+        raise ConfigError(
+            f"wm.preview takes a stream or a table, and not {described(rows)}.",
+            hint="wm.preview(table): what builder.table(...), agg(...) or join(...) returned.",
+        )
+    if spark is None:
+        raise ConfigError("wm.preview runs the topology, and there is no session.", hint='spark = wm.session("look")')
+    with tempfile.TemporaryDirectory(prefix="watersmeet-preview-") as folder:
+        topology = Topology(_above(side, Writer("parquet", path=f"{folder}/rows")), side.functions)
+        topology.start(spark, checkpoint=f"{folder}/checkpoint", kafka=kafka, available_now=True).awaitTermination()
+        changes = spark.read.parquet(f"{folder}/rows")
+        if side.kind == "stream":
+            return flat(changes.orderBy("timestamp", "sequence")).toPandas()
+        return flat(latest(changes).drop("timestamp")).toPandas()
+
+
+def _above(side: Side, target: Writer) -> Plan:
+    """The plan of what leads to a stream or a table, with an output of its own."""
+    construction, names = side.construction, {side.name}
+    for node in reversed(construction.nodes):
+        if node.name in names:
+            names.update(node.inputs)
+    copy = Construction(construction.application, construction.generation, construction.functions)
+    for node in construction.nodes:
+        if node.name in names:
+            copy.add(node)
+    written(replace(side, construction=copy), target, {}, "preview")
+    return with_dead_letters(copy.plan(), copy.functions)

@@ -584,6 +584,7 @@ class Rows(Origin):
     order: Any = None
 
     shown = "DataFrame"
+    is_feed: ClassVar[bool] = False  # whether its rows are changes of a table, with the columns of `FEED`
 
     def __post_init__(self) -> None:
         if not hasattr(self.frame, "schema") or not hasattr(self.frame, "isStreaming"):
@@ -601,6 +602,82 @@ class Rows(Origin):
             hint = 'order=["day", "row"]'
             raise TopologyError(f"order must be a column name, or several: order={order!r:.80}.", hint=hint)
         object.__setattr__(self, "order", names)
+
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+FEED = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+"""Columns of a change feed, as Delta and Spark's own `readStream.changes` have them."""
+
+
+@answering
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """The changes of a table of Delta as an input: first the table as it is, then each commit.
+
+    A table made of it is the lakehouse's table; a stream has a record for each change, with a null value for a
+    deletion. Changes are ordered by their commits. Of several changes of a key in one commit the last one counts, so an
+    update is one change, not two, and an update of the key deletes the row of the old one (docs/lakehouse.md).
+
+    Parameters
+    ----------
+    table : the table's name in the session's catalogs, "lake.shop.orders"; or a DataFrame with the columns
+        `_change_type`, `_commit_version` and `_commit_timestamp`, such as `spark.readStream.changes(name)`.
+    key : the columns that identify a row: a name, several names (the key is then a struct), or a Column.
+    value : likewise; None: a struct of all columns but key and timestamp.
+    timestamp : a column's name or a Column: a timestamp, or milliseconds since 1970 as a long. None: the commit's time.
+    starting_version : with the table as of which version it begins; a stream then has only later changes.
+        None: with the table as it is at the first start.
+    options : further options of Spark's reader of a Delta table, such as {"maxFilesPerTrigger": "100"}.
+
+    Examples
+    --------
+    >>> wm.Changes("shop.orders", key="order_id")  # doctest: +SKIP
+    """
+
+    table: Any
+    key: Any = None
+    value: Any = field(default=None, kw_only=True)
+    timestamp: Any = field(default=None, kw_only=True)
+    starting_version: int | None = field(default=None, kw_only=True)
+    options: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.key is None:
+            raise TopologyError(
+                f"wm.Changes({self.table_text}) needs the columns that identify a row: key=None.",
+                hint='Name them: key="order_id", or key=["shop", "number"].',
+            )
+        version: Any = self.starting_version
+        if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):
+            raise TopologyError(
+                f"starting_version={version!r:.80} is no version of a table.",
+                hint="DESCRIBE HISTORY has the versions of a table of Delta.",
+            )
+        if not isinstance(self.table, str) and not hasattr(self.table, "isStreaming"):
+            raise TopologyError(
+                f"wm.Changes takes a table's name or a DataFrame of changes, and not {type(self.table).__name__}.",
+                hint='wm.Changes("lake.shop.orders", key="order_id")',
+            )
+        if not isinstance(self.table, str) and (version is not None or self.options):
+            raise TopologyError(
+                "A DataFrame of changes takes neither starting_version= nor options=.",
+                hint='Give them where it is read: spark.readStream.option("startingVersion", 7).changes(name).',
+            )
+
+    @property
+    def table_text(self) -> str:
+        """The table in an error."""
+        return repr(self.table) if isinstance(self.table, str) else "frame"
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeRows(Rows):
+    """The rows of a change feed; made of `Changes`, with the parameters of `Rows`."""
+
+    is_feed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Everything has been checked."""
 
 
 @answering

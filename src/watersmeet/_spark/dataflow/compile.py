@@ -236,6 +236,7 @@ class _Compiler:
             common=self._common,
             sources=number == 0,
             order=order,
+            changes=source is not None and source.changes,
             program=program or Program(),
             snapshot=snapshot,
             deserializers=deserializers,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from watersmeet._worker.wire import SEQUENCE
 from watersmeet.errors import ConfigError
@@ -59,3 +60,25 @@ def latest(frame: DataFrame) -> DataFrame:
     latest_rows = frame.filter(F.col("key").isNotNull()).groupBy("key").agg(last)
     rows = latest_rows.select("key", *(F.col("last")[name].alias(name) for name in columns))
     return rows.filter(F.col("value").isNotNull()).select(*frame.columns)
+
+
+def flat(rows: DataFrame) -> DataFrame:
+    """The rows of an output with a column for each field of key and value, and the times of windows as timestamps."""
+    columns = [column for part in ("key", "value") for column in _columns_of(rows.schema[part].dataType, part)]
+    names = [name for name, _ in columns]
+    # a field of the value that is called as one of the key
+    selection = [
+        column.alias(name if names.index(name) == at else f"value_{name}") for at, (name, column) in enumerate(columns)
+    ]
+    return rows.select(*selection, *(["timestamp"] if "timestamp" in rows.columns else []))
+
+
+def _columns_of(kind: DataType, part: str) -> list[tuple[str, Column]]:
+    fields = kind.names if isinstance(kind, StructType) else None
+    if part == "key" and fields == ["key", "start", "end"]:
+        times = [(name, F.timestamp_millis(F.col("key")[name])) for name in ("start", "end")]
+        inner = kind["key"].dataType  # type: ignore[index]
+        names = inner.names if isinstance(inner, StructType) else None
+        key = F.col("key")["key"]
+        return [*([("key", key)] if names is None else [(name, key[name]) for name in names]), *times]
+    return [(part, F.col(part))] if fields is None else [(name, F.col(part)[name]) for name in fields]

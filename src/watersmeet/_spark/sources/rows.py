@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
@@ -19,10 +19,15 @@ from watersmeet._spark.columns import analysed, flaw_of
 from watersmeet._spark.sources.topics import TopicRows
 from watersmeet.errors import TopologyError
 from watersmeet.functions import adapt
-from watersmeet.io.endpoints import Rows
+from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes, Rows
+from watersmeet.io.topics import Snapshot
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
 FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")
+_PUTTING = ("insert", "update_postimage")
+_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_WHOLE_TIMES = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _MICROSECONDS}
+"""Of JSON, so that two keys never have one text."""
 
 
 def row_types(origin: Rows) -> tuple[DataType, DataType]:
@@ -52,11 +57,17 @@ def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
     key = _picked(origin, origin.key, "key")
     value = _picked(origin, _value_names(origin) if origin.value is None else origin.value, "value")
     stamp = F.coalesce(_timestamp(origin, key, value), F.lit(-1)).cast("bigint")
+    if origin.is_feed:
+        value = F.when(_puts(), value)
     return stamp, key, value
 
 
 def order_columns(origin: Rows) -> list[Column]:
     """The columns that order the rows, as order_0, order_1, ..."""
+    if origin.is_feed:
+        key = F.to_json(F.struct(_picked(origin, origin.key, "key").alias("key")), _WHOLE_TIMES)
+        columns = (F.col(COMMIT_VERSION).cast("bigint"), key, _puts())
+        return [column.alias(f"order_{i}") for i, column in enumerate(columns)]
     return [_column(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
 
 
@@ -77,10 +88,16 @@ def order_of(origin: Rows) -> tuple[str, ...]:
     return FILE_ORDER
 
 
+def _puts() -> Column:
+    """Whether a change of a feed puts a row; the others take one away."""
+    return F.coalesce(F.col(CHANGE_TYPE).isin(*_PUTTING), F.lit(False))
+
+
 def _value_names(origin: Rows) -> list[str]:
     keys = [origin.key] if isinstance(origin.key, str) else origin.key
     reserved = {*(origin.order or ()), *(keys if isinstance(keys, list | tuple) else ())}
     reserved |= {origin.timestamp} if isinstance(origin.timestamp, str) else set()
+    reserved |= {*FEED} if origin.is_feed else set()
     names = [name for name in origin.frame.columns if name not in reserved]
     if not names:
         raise TopologyError(
@@ -167,6 +184,7 @@ class Scan:
     order: tuple[str, ...] = ()
     begins: bool = False  # whether the rows are what a source begins with, which no policy of its topic's is for
     snapshot: bool = False  # whether they are a table's snapshot
+    changes: bool = False  # whether they are changes of a table, ordered by commit, key and whether they put a row
 
     @property
     def topics(self) -> TopicRows | None:
@@ -182,3 +200,92 @@ class Scan:
     def bare(self) -> DataFrame:
         """The rows with what comes as bytes as it came."""
         return self.made.bare if isinstance(self.made, TopicRows) else self.made
+
+
+# Change feeds of tables. Delta's own source begins with the table as it is and goes on with the version behind it.
+# Law 2: rows are ordered by commit and key.
+
+_DELTA_FEED = "delta.enableChangeDataFeed"
+
+
+def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
+    """The feed as the rows of a DataFrame, and what the table begins with besides.
+
+    Parameters
+    ----------
+    kind : "stream", "table" or "global".
+
+    Raises
+    ------
+    TopologyError : the table is not there, has no feed, or lacks a column.
+    """
+    if not isinstance(changes.table, str):
+        return _rows(changes, changes.table), None
+    spark = _session(changes.table)
+    table = ".".join(f"`{name}`" for name in changes.table.split("."))
+    provider = _provider(spark, changes.table, table)
+    if provider == "delta":
+        return _delta(spark, changes, table, kind)
+    raise TopologyError(
+        f"The table {changes.table!r} has the format {provider}, which has no feed of changes that watersmeet knows.",
+        hint="Delta does. Where its catalog has changes of its own: "
+        'wm.Changes(spark.readStream.option("startingVersion", ...).changes(name), key=...).',
+    )
+
+
+def _rows(changes: Changes, frame: Any) -> ChangeRows:
+    missing = [name for name in FEED if name not in frame.columns]
+    if missing:
+        raise TopologyError(
+            f"The DataFrame is no feed of changes: it lacks {', '.join(missing)}.",
+            hint='Read it with option("readChangeFeed", "true") of Delta, or spark.readStream.changes(name).',
+        )
+    timestamp = COMMIT_TIMESTAMP if changes.timestamp is None else changes.timestamp
+    return ChangeRows(frame, changes.key, changes.value, timestamp)
+
+
+def _session(table: str) -> SparkSession:
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise TopologyError(
+            f"wm.Changes({table!r}) asks Spark's catalogs for the table, and there is no session.",
+            hint='spark = wm.session("orders", ...), in the line above.',
+        )
+    return spark
+
+
+def _provider(spark: SparkSession, name: str, table: str) -> str:
+    try:
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").filter("col_name = 'Provider'").collect()
+    except AnalysisException:
+        raise TopologyError(
+            f"Unknown table {name!r}: no catalog of the session has it.",
+            hint='Write its whole name, "catalog.schema.table"; spark.catalog.listTables() has the names.',
+        ) from None
+    return str(described[0]["data_type"]).lower() if described else "none"
+
+
+def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tuple[ChangeRows, Snapshot | None]:
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+    if properties.get(_DELTA_FEED, "false").lower() != "true":
+        raise TopologyError(
+            f"The table {changes.table!r} writes no change data feed: {_DELTA_FEED} is not set.",
+            hint=f"ALTER TABLE {changes.table} SET TBLPROPERTIES ({_DELTA_FEED} = true): commits from then on have it.",
+        )
+    options, version, snapshot = dict(changes.options), changes.starting_version, None
+    if version is not None:
+        options["startingVersion"] = str(version + 1)
+        if kind != "stream":
+            if kind == "global":
+                raise TopologyError(
+                    f"A global table takes no starting_version={version}: every start reads it as it is.",
+                    hint="Leave starting_version= out.",
+                )
+            past = spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
+            snapshot = Snapshot(past, changes.key, value=changes.value, timestamp=_snapshot_time(changes))
+    reader = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options)
+    return _rows(changes, reader.table(table)), snapshot
+
+
+def _snapshot_time(changes: Changes) -> Any:
+    return changes.timestamp if isinstance(changes.timestamp, str) or not callable(changes.timestamp) else None

@@ -169,7 +169,7 @@ class _Frames:
     def described(self, origin: Rows) -> str:
         kind = "streaming" if origin.frame.isStreaming else "static"
         parts = [f"{p} {_column_text(getattr(origin, p))}" for p in ("key", "value", "timestamp", "order")]
-        return f"{kind} DataFrame ({', '.join(parts)})"
+        return f"{kind} {origin.shown} ({', '.join(parts)})"
 
 
 class _Begins:
@@ -432,19 +432,21 @@ def connected(sources: Sequence[SourceNode], kafka: Kafka | None) -> Kafka:
 def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folder | None, is_restart: bool) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
-    if not source.origin.frame.isStreaming:
-        if checkpoint is None:
-            raise ConfigError(
-                "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
-                given=f"source {source.name!r}",
-                hint="Start the topology with checkpoint=...",
-            )
+    if not source.origin.frame.isStreaming and checkpoint is None:
+        raise ConfigError(
+            "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
+            given=f"source {source.name!r}",
+            hint="Start the topology with checkpoint=...",
+        )
+    if checkpoint is not None and not source.origin.frame.isStreaming:
         folder, at_once = checkpoint.below("watersmeet/static"), source.shape.kind == "global"
         frame = bootstrap.as_stream(frame, order, folder, source.name, at_once=at_once, is_restart=is_restart)
-    return _in_one_task(frame, source, order, headers)
+    return _in_one_task(frame, source, order, headers, changes=source.origin.is_feed)
 
 
-def _in_one_task(frame: DataFrame, source: SourceNode, order: tuple[str, ...], headers: bool) -> Scan:
+def _in_one_task(
+    frame: DataFrame, source: SourceNode, order: tuple[str, ...], headers: bool, *, changes: bool = False
+) -> Scan:
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
-    return Scan(frame.coalesce(1), (source.name,), order=order)
+    return Scan(frame.coalesce(1), (source.name,), order=order, changes=changes)
