@@ -2,7 +2,7 @@
 
 Layers; imports go down only::
 
-    session, testing, cli                           the interface for the user
+    session, sql, testing, cli                        the interface for the user
     api                                             the builder, streams, tables, groups and their joins, the topology
     _spark                                          the driver: frames, sources, sinks, checkpoints, queries
     _worker                                         Spark's Python workers: packing, formats, writers
@@ -65,6 +65,7 @@ from watersmeet.errors import (
     MissingName,
     SinkError,
     SourceError,
+    SqlError,
     StateError,
     TopologyError,
     WatersmeetError,
@@ -90,6 +91,7 @@ from watersmeet.io.kafka import Kafka, TopicPattern
 from watersmeet.io.topics import Backfill, Snapshot, Topic, TopicSink
 from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session
+from watersmeet.sql import sql
 from watersmeet.windows import (
     BufferConfig,
     CalendarWindows,
@@ -146,6 +148,7 @@ __all__ = [
     "SlidingWindows",
     "Snapshot",
     "SourceError",
+    "SqlError",
     "StateError",
     "Store",
     "StreamsBuilder",
@@ -199,6 +202,7 @@ __all__ = [
     "read_state",
     "session",
     "session_windowed",
+    "sql",
     "stddev",
     "stores",
     "sum",

@@ -114,6 +114,10 @@ class FunctionError(TopologyError):
     """A user's function does not fit: it failed, returned something other than a column, or raises for a record."""
 
 
+class SqlError(TopologyError):
+    """A statement of SQL cannot be a topology: its message shows the place in the text, and says what to write."""
+
+
 class MissingName(TopologyError, AttributeError):
     """A name that is not there: it is called otherwise here, or is not there yet."""
 

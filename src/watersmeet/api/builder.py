@@ -6,7 +6,7 @@ Overloads say which options go with which source; that they do is checked again 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
 
@@ -366,6 +366,33 @@ class StreamsBuilder(InputReading):
         self._construction.check_open(f"policies({name!r}, ...)")
         self._construction.set_policies(name, named_policies(name, Policies(on_error=on_error, on_drop=on_drop)))
 
+    def sql(self, text: str, **handles: Any) -> Any:
+        """Run statements of SQL upon this builder (docs/sql.md).
+
+        Parameters
+        ----------
+        text : statements, with semicolons between them. What earlier calls have created can be named.
+        handles : streams and tables of this builder that the text may name, by name.
+
+        Returns
+        -------
+        KTable, KStream, ... : the handle of the last SELECT, with structs of its columns as values; of an EXPLAIN what
+            it says; None: there is none.
+
+        Raises
+        ------
+        SqlError : a statement cannot be a topology.
+        ConfigError : sqlglot is missing.
+
+        Examples
+        --------
+        >>> builder = StreamsBuilder("orders")
+        >>> orders = builder.table("orders", key="long", value=wm.json("customer string, n int"))
+        >>> builder.sql("SELECT customer, SUM(n) AS n FROM orders GROUP BY customer", orders=orders).value_type
+        StructType([StructField('customer', StringType(), True), StructField('n', LongType(), True)])
+        """
+        return _SQL[0](self, text, handles)
+
     def build(self) -> Topology:
         """The topology as written so far, checked and rewritten into levels.
 
@@ -396,6 +423,14 @@ def _refuse_without_call(*_: Any, **options: Any) -> NoReturn:
 
 for _name in public(Topology):
     setattr(StreamsBuilder.build, _name, _refuse_without_call)
+
+
+_SQL: list[Callable[[StreamsBuilder, str, dict[str, Any]], Any]] = []
+
+
+def read_sql_by(front: Callable[[StreamsBuilder, str, dict[str, Any]], Any]) -> None:
+    """Registers what reads the statements of `StreamsBuilder.sql`: it stands above the handles."""
+    _SQL[:] = [front]
 
 
 def _spark_functions() -> FunctionBackend:

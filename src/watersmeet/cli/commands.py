@@ -51,12 +51,15 @@ from watersmeet.session import session
 # The command `init`: a new project that runs at once.
 
 FILES = ("README.md", "topology.py", "test_topology.py", "run.toml", "compose.yaml")
+SQL_FILES = {"topology.py": "views.sql", "test_topology.py": "test_views.py"}
+"""What stands in the place of files, where the topology is SQL."""
 
 
 @click.command(epilog=examples("watersmeet init orders", "cd orders && python -m pytest"))
 @click.argument("name")
+@click.option("--sql", is_flag=True, help="The topology is a file of SQL, views.sql.")
 @with_errors_as_text
-def init(name: str) -> None:
+def init(name: str, sql: bool) -> None:
     """Make a project in the new folder NAME: a topology, its test, a configuration, a Kafka for trials."""
     folder = Path(name)
     if not re.fullmatch(r"[A-Za-z][\w-]*", folder.name):
@@ -68,10 +71,13 @@ def init(name: str) -> None:
         raise ConfigError(f"{name!r} is there already.", hint="Name a folder that does not exist.")
     folder.mkdir(parents=True)
     project = files("watersmeet.cli") / "project"
-    for file in FILES:
+    file_names = [SQL_FILES.get(file, file) if sql else file for file in FILES]
+    for file in file_names:
         text = (project / f"{file}.txt").read_text(encoding="utf-8")
+        if sql:
+            text = text.replace("topology:topology", "views.sql").replace("topology.py", "views.sql")
         (folder / file).write_text(re.sub(r"\bNAME\b", folder.name, text), encoding="utf-8")
-    click.echo(f"{name}: {', '.join(FILES)}\nNext: cd {name}, then python -m pytest, and read README.md.")
+    click.echo(f"{name}: {', '.join(file_names)}\nNext: cd {name}, then python -m pytest, and read README.md.")
 
 
 # Output of the command `top`: the numbers of a running query, as its page shows them.
@@ -122,6 +128,7 @@ def main() -> None:
 
 for _command in (dashboard, doctor, init, run):
     main.add_command(_command)
+main.add_command(run, name="sql")
 
 
 @main.command(epilog=examples("watersmeet describe shop.topologies:orders"))

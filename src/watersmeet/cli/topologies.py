@@ -34,8 +34,23 @@ from watersmeet.api.topology import Topology, checkpoint_folder
 from watersmeet.errors import ConfigError, WatersmeetError, is_others
 from watersmeet.io.endpoints import check_path
 from watersmeet.session import session
+from watersmeet.sql import sql
 
-_HINT = "Name a module that can be imported from here and a Topology in it: package.module:topology."
+_HINT = (
+    "Name a module that can be imported from here and a Topology in it, package.module:topology; or a file: views.sql."
+)
+
+
+def is_sql(reference: str) -> bool:
+    """Whether a file of SQL stands for the topology."""
+    return reference.endswith(".sql")
+
+
+def _sql_text(reference: str) -> str:
+    try:
+        return Path(reference).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"The file {reference!r:.200} cannot be read: {error.strerror}.", hint=_HINT) from None
 
 
 def check_named(reference: str) -> None:
@@ -45,6 +60,9 @@ def check_named(reference: str) -> None:
     ------
     ConfigError : the module or the name is not there, the module is not Python, or the name is a constant or a class.
     """
+    if is_sql(reference):
+        _sql_text(reference)
+        return
     module, colon, name = reference.partition(":")
     if not (module and colon and name):
         raise _unknown(reference, "it must be module:name")
@@ -70,6 +88,8 @@ def check_connected(reference: str) -> None:
     ------
     ConfigError : the function reads one, or the module, if it makes one topology.
     """
+    if is_sql(reference):
+        return
     module, _, name = reference.partition(":")
     with _from_here():
         source = _source(reference, module) or ""
@@ -106,7 +126,10 @@ def made_topology(reference: str, spark: Any) -> Topology:
     Raises
     ------
     ConfigError : unknown module or name, or it is not a topology.
+    SqlError : a statement of a file of SQL cannot be a topology.
     """
+    if is_sql(reference):
+        return sql(spark, _sql_text(reference), application_id=Path(reference).stem).build()
     module, _, name = reference.partition(":")
     namespace = _imported(reference, module)
     if not hasattr(namespace, name):

@@ -1,0 +1,1 @@
+"""Views in SQL beside a batch evaluation of the same text: random schemas, data, changes and queries."""

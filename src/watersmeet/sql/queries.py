@@ -1,0 +1,967 @@
+"""A query as rows: names and types are checked, subqueries become joins, each clause what the library has for it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from sqlglot import exp
+
+from watersmeet.errors import SqlError, WatersmeetError
+from watersmeet.sql import groups
+from watersmeet.sql.joins import How, Wanted, by_reference, joined, joint, never_compared, reference_to
+from watersmeet.sql.rows import (
+    Key,
+    Name,
+    Relation,
+    Tree,
+    all_of,
+    checked,
+    common_type,
+    computed,
+    field_path,
+    is_large,
+    is_path,
+    is_root,
+    literal,
+    refused_by_spark,
+)
+from watersmeet.sql.text import Source
+
+Environment = Mapping[str, Relation]
+"""Tables, views and streams by name, in small letters."""
+_SUBQUERIES = (exp.Exists, exp.In, exp.Subquery)
+_REFUSED_CLAUSES = {
+    "laterals": ("LATERAL VIEW", "Read the elements with a stream's flat_map_values, and name its handle in SQL."),
+    "windows": ("WINDOW", "Write the window after OVER."),
+    "cluster": ("CLUSTER BY", "Leave it out: rows lie by their keys."),
+    "distribute": ("DISTRIBUTE BY", "Leave it out: rows lie by their keys."),
+    "sort": ("SORT BY", "ORDER BY ... LIMIT n keeps the first n rows."),
+    "offset": ("OFFSET", "ROW_NUMBER() OVER (ORDER BY ...) AS n gives places; filter by n."),
+    "pivots": ("PIVOT", "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot."),
+    "sample": ("TABLESAMPLE", "A filter takes a part that stays: WHERE pmod(hash(id), 100) < 10."),
+    "hint": ("a hint", "Leave it out: each join becomes the one that keys allow."),
+}
+
+
+def conjuncts(tree: Tree | None) -> list[Tree]:
+    """What must hold all together."""
+    if tree is None:
+        return []
+    if isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.Paren):
+        return conjuncts(tree.this)
+    if isinstance(tree, exp.And):
+        return [*conjuncts(tree.this), *conjuncts(tree.expression)]
+    if isinstance(tree, exp.Or):
+        # an equality that stands in every branch joins
+        first, latter = conjuncts(tree.this), {element.sql() for element in conjuncts(tree.expression)}
+        return [*(element for element in first if element.sql() in latter and isinstance(element, exp.EQ)), tree]
+    return [tree]
+
+
+def own_nodes(tree: Tree) -> Iterator[Tree]:
+    """The nodes of a tree without those of its subqueries."""
+    yield tree
+    if isinstance(tree, exp.Select | exp.SetOperation):
+        return
+    for child in tree.iter_expressions():
+        yield from own_nodes(child)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition, and the tables that it reads.
+
+    Parameters
+    ----------
+    tree : as it is written.
+    reads : the names of the tables.
+    """
+
+    tree: Tree
+    reads: frozenset[str]
+
+
+class SelectQuery(ABC):
+    """One SELECT on its way to rows.
+
+    Parameters
+    ----------
+    source : the text.
+    names : what tables there are.
+    outer : the query that this one stands in.
+    """
+
+    def __init__(self, source: Source, names: Environment, outer: SelectQuery | None = None) -> None:
+        self.source, self.names, self.outer = source, dict(names), outer
+        self.rows: Any = None
+        self.tables: dict[str, Relation] = {}
+        self.places: dict[str, Any] = {}
+        self._read: frozenset[str] | None = None
+        self._marks = 0
+
+    @abstractmethod
+    def select(self, tree: Tree, limits: Mapping[str, int]) -> Relation:
+        """The rows of a SELECT whose tables are joined and filtered."""
+
+    @abstractmethod
+    def join_stream(self, first: Tree, joins: Sequence[Tree]) -> Relation:
+        """The records of the stream in FROM, joined."""
+
+    @abstractmethod
+    def aggregate(self, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
+        """The groups of the rows, and trees over them."""
+
+    def error(self, place: Any, message: str, hint: str) -> SqlError:
+        """An error on a place of the text."""
+        return self.source.error(place, message, hint)
+
+    # -- names
+
+    def resolved(self, tree: Tree, rows: Relation | None = None) -> Tree:
+        """A tree with the columns of rows in the place of their names."""
+        entries = rows or self.rows
+
+        def replaced(node: Tree) -> Tree:
+            if isinstance(node, exp.Column) and not is_root(node):
+                return self._column(node, entries)
+            return node
+
+        return tree.copy().transform(replaced) if tree.parent is None else _moved(tree, replaced)
+
+    def _column(self, node: Tree, rows: Relation) -> Tree:
+        tree = self.find(node, rows)
+        if tree is None:
+            raise self.unknown(node, rows)
+        return tree
+
+    def find(self, node: Tree, rows: Relation) -> Tree | None:
+        """The tree of a column that is written; None: there is none of that name."""
+        parts = [element.name for element in node.parts]
+        for alias, remainder in ((None, parts), *(((parts[0], parts[1:]),) if len(parts) > 1 else ())):
+            column, fields = remainder[0], remainder[1:]
+            matches = [
+                (name, tree)
+                for name, tree in rows.columns.items()
+                if name[1].lower() == column.lower() and (alias is None or name[0].lower() == alias.lower())
+            ]
+            if alias is None and len(matches) > 1:
+                owners = " and ".join(f"{name[0]}.{name[1]}" for name, _ in matches)
+                raise self.error(
+                    node,
+                    f"The column {column} is ambiguous: there are {owners}.",
+                    f"Write {matches[0][0][0]}.{column}.",
+                )
+            if matches and (alias is not None or len(parts) == 1 or not self._is_table(parts[0], rows)):
+                tree = field_path(matches[0][1].copy(), *fields)
+                return tree
+        return None
+
+    def _is_table(self, name: str, rows: Relation) -> bool:
+        return any(alias.lower() == name.lower() for alias, _ in rows.columns)
+
+    def unknown(self, node: Tree, rows: Relation) -> SqlError:
+        """The error for a column that is not there."""
+        written = node.sql()
+        names = [f"{alias}.{column}" if alias else column for alias, column in rows.columns]
+        near = get_close_matches(node.name.lower(), [column.lower() for _, column in rows.columns], n=1)
+        listed = ", ".join(names[:12])
+        hint = f"Did you mean {near[0]}? " if near and near[0] != node.name.lower() else ""
+        return self.error(node, f"There is no column {written}.", f"{hint}The columns are {listed or 'none'}.")
+
+    # -- FROM
+
+    def table(self, node: Tree) -> Relation:
+        """The rows of a table, a view or a subquery in FROM, under their name."""
+        if isinstance(node, exp.Subquery):
+            rows = type(self)(self.source, self.names, self.outer).run(node.this, self._limits(node))
+            return rows.under(node.alias or f"q{len(self.tables)}")
+        if not isinstance(node, exp.Table):
+            name = type(node).__name__.upper()
+            raise self.error(node, f"{name} is not taken in FROM.", "Name a table, a view, a stream or a subquery.")
+        if isinstance(node.this, exp.Func):
+            raise self.error(
+                node,
+                f"{node.this.name or node.this.sql()} is not taken in FROM.",
+                "TUMBLE, HOP and SESSION give the windows of a stream.",
+            )
+        name = node.name
+        entries = self.names.get(name.lower())
+        if entries is None:
+            near = get_close_matches(name.lower(), list(self.names), n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise self.error(
+                node,
+                f"There is no table, view or stream {name}.",
+                f"{hint}Declare it first: CREATE TABLE {name} (...).",
+            )
+        return entries.under(node.alias or name)
+
+    def _limits(self, node: Tree) -> dict[str, int]:
+        """By column of a subquery in FROM, up to which value the query around it reads: of ROW_NUMBER()."""
+        select = node.find_ancestor(exp.Select)
+        where = None if select is None else select.args.get("where")
+        entries: dict[str, int] = {}
+        for condition in conjuncts(where.this if where else None):
+            bound = upper_bound(condition)
+            if bound is not None:
+                entries[bound[0].lower()] = min(bound[1], entries.get(bound[0].lower(), bound[1]))
+        return entries
+
+    # -- the whole
+
+    def run(self, tree: Tree, limits: Mapping[str, int] | None = None) -> Relation:
+        """The rows of a query."""
+        while isinstance(tree, exp.Subquery | exp.Paren):
+            tree = tree.this
+        self._with(tree)
+        if isinstance(tree, exp.SetOperation):
+            return self._set_operation(tree)
+        if not isinstance(tree, exp.Select):
+            raise self.error(tree, f"{type(tree).__name__} is no query.", "Write SELECT ... FROM ...")
+        self._check_clauses(tree)
+        self._read = columns_read(tree)
+        where = self._join(tree)
+        self._filter(where)
+        return self.select(tree, limits or {})
+
+    def _with(self, tree: Tree) -> None:
+        clause = tree.args.get("with_")
+        for element in clause.expressions if clause else ():
+            if clause.args.get("recursive"):
+                raise self.error(element, "WITH RECURSIVE is not taken.", "Write the levels that there are one by one.")
+            rows = type(self)(self.source, self.names, self.outer).run(element.this, {})
+            self.names[element.alias.lower()] = rows.under(element.alias)
+
+    def _check_clauses(self, tree: Tree) -> None:
+        for name, (clause, hint) in _REFUSED_CLAUSES.items():
+            value = tree.args.get(name)
+            if value:
+                place = value[0] if isinstance(value, list) else value
+                raise self.error(place, f"{clause} is not taken.", hint)
+        if tree.args.get("from_") is None:
+            raise self.error(tree, "The query has no FROM.", "A view is of tables: SELECT ... FROM orders.")
+
+    def _set_operation(self, tree: Tree) -> Relation:
+        parts = [type(self)(self.source, self.names, self.outer).run(element) for element in (tree.left, tree.right)]
+        widths = [len(part.columns) for part in parts]
+        word = type(tree).__name__.upper()
+        if widths[0] != widths[1]:
+            raise self.error(
+                tree.right, f"{word} has {widths[0]} columns on the left and {widths[1]} on the right.", "Name as many."
+            )
+        if parts[0].is_stream != parts[1].is_stream:
+            raise self.error(tree.right, f"{word} of a stream and a table.", "Aggregate the stream to a table first.")
+        kinds = []
+        sides = [part.types(list(part.columns.values())) for part in parts]
+        for number, (former, latter) in enumerate(zip(*sides, strict=True)):
+            kind = common_type(former, latter)
+            if kind is None:
+                raise self.error(
+                    tree.right,
+                    f"Column {number + 1} of the {word} is {former.simpleString()} and {latter.simpleString()}.",
+                    "Cast one of them.",
+                )
+            kinds.append(kind)
+        is_distinct = bool(tree.args.get("distinct"))
+        if isinstance(tree, exp.Union):
+            rows = groups.union(parts, kinds)
+            if not is_distinct:
+                return rows
+            if rows.is_stream:
+                raise self.error(tree, "UNION of streams drops no duplicates.", "Write UNION ALL.")
+            return groups.distinct(rows)
+        if not is_distinct or parts[0].is_stream:
+            raise self.error(tree, f"{word} ALL, or {word} of streams, is not taken.", f"Write {word} of tables.")
+        return groups.of_both(parts[0], parts[1], kinds, pairing=isinstance(tree, exp.Intersect))
+
+    # -- joins
+
+    def _join(self, tree: Tree) -> list[Condition]:
+        """Join the tables in FROM; what is left of WHERE."""
+        first = tree.args.get("from_").this
+        joins = tree.args.get("joins") or []
+        if _has_stream(self, first, joins):
+            self.rows = self.join_stream(first, joins)
+            return self._conditions(tree.args.get("where"), [])
+        self._add(first)
+        outer = any(element.side in ("RIGHT", "FULL") for element in joins)
+        for element in joins:
+            self._add(element.this)
+        where = self._conditions(tree.args.get("where"), [])
+        if not outer:
+            self._narrow_all(where, self.tables.keys() - {self._name(join.this) for join in joins if join.side})
+        pending, current = [self._name(first)], None
+        for element in joins:
+            if not self._is_inner(element):
+                current = self._gathered(current, pending, where if not outer else [])
+                pending = []
+                current = self._side_join(current, element)
+                continue
+            pending.append(self._name(element.this))
+            if not outer:
+                where += self._on(element)
+                continue
+            # rows that a later outer join keeps must not be taken out by what WHERE says
+            local = self._on(element)
+            current = self._gathered(current, pending, local)
+            for condition in local:
+                current = current.filtered(self._predicate(condition.tree, current))
+            pending = []
+        self.rows = self._gathered(current, pending, where)
+        return where
+
+    def _narrow_all(self, where: list[Condition], names: AbstractSet[str]) -> None:
+        """Filter tables of these names by the conditions that read one alone."""
+        for condition in [*where]:
+            if len(condition.reads) == 1 and condition.reads <= names and _is_plain(condition.tree):
+                self._narrow(next(iter(condition.reads)), condition.tree)
+                where.remove(condition)
+
+    def _is_inner(self, join: Tree) -> bool:
+        if join.args.get("method"):
+            raise self.error(join, f"{join.args['method']} JOIN is not taken.", "Write JOIN ... ON a.id = b.id.")
+        return not join.side and join.kind in ("", "INNER", "CROSS")
+
+    def _name(self, node: Tree) -> str:
+        return str(node.meta["name"])
+
+    def _add(self, node: Tree) -> None:
+        rows = self.table(node)
+        name = next((alias for alias, _ in rows.columns), node.alias_or_name)
+        if name.lower() in {element.lower() for element in self.tables}:
+            raise self.error(node, f"Two tables are called {name}.", f"Give one a name: {name} AS other.")
+        node.meta["name"] = name
+        if is_large(rows):
+            rows = computed(rows)
+        self.tables[name], self.places[name] = rows, node
+
+    def _on(self, join: Tree) -> list[Condition]:
+        using = join.args.get("using") or []
+        conditions = self._conditions(join.args.get("on"), [])
+        right = self._name(join.this)
+        for column in using:
+            left = next(
+                (
+                    name
+                    for name, rows in self.tables.items()
+                    if name != right and any(element.lower() == column.name.lower() for _, element in rows.columns)
+                ),
+                None,
+            )
+            if left is None:
+                raise self.error(column, f"USING ({column.name}): no table before has it.", "Write ON a.x = b.y.")
+            equal = exp.EQ(this=exp.column(column.name, left), expression=exp.column(column.name, right))
+            conditions.append(Condition(equal, frozenset({left, right})))
+        return conditions
+
+    def _conditions(self, clause: Tree | None, _: Any) -> list[Condition]:
+        tree = clause.this if isinstance(clause, exp.Where) else clause
+        return [Condition(element, self._reads(element)) for element in conjuncts(tree)]
+
+    def _reads(self, tree: Tree) -> frozenset[str]:
+        """The tables that a condition reads; of one with a subquery, all."""
+        if not _is_plain(tree):
+            return frozenset(self.tables)
+        return frozenset(name for node in own_nodes(tree) if isinstance(node, exp.Column) for name in self._owner(node))
+
+    def _owner(self, node: Tree) -> list[str]:
+        """The table that a column is of."""
+        everything = {name: tree for rows in self.tables.values() for name, tree in rows.columns.items()}
+        entire = Relation(None, everything, Key((), ()), {})
+        if self.rows is not None and not self.tables:
+            return []
+        tree = self.find(node, entire)
+        if tree is None:
+            if self.outer is not None and self.outer.knows(node):
+                return ["<outer>"]
+            raise self.unknown(node, entire)
+        parts = [element.name.lower() for element in node.parts]
+        owners = [name for name in self.tables if name.lower() == parts[0]] if len(parts) > 1 else []
+        if owners:
+            return owners
+        return [name for name, rows in self.tables.items() if self.find(node, rows) is not None]
+
+    def knows(self, node: Tree) -> bool:
+        """Whether this query, or one around it, has a column."""
+        rows = self.rows
+        return (rows is not None and self.find(node, rows) is not None) or (
+            self.outer is not None and self.outer.knows(node)
+        )
+
+    def _narrow(self, name: str, tree: Tree) -> None:
+        rows = self.tables[name]
+        predicate = self.resolved(tree, rows)
+        checked(rows, self.source, [predicate], [tree])
+        self.tables[name] = self._added(tree, lambda: rows.filtered(predicate))
+
+    def _gathered(self, current: Relation | None, pending: list[str], where: list[Condition]) -> Relation:
+        """Join what is joined by inner joins, in an order in which each has an equality with those before."""
+        names = list(pending)
+        if current is None:
+            current = self.tables[names.pop(0)]
+        while names:
+            ranked = [(self._rank(current, self.tables[name], where), -n, name) for n, name in enumerate(names)]
+            rank, _, name = max(ranked)
+            if rank == 0:
+                raise self._no_equality(name, where)
+            names.remove(name)
+            current = self._inner(current, self.tables[name], where, name)
+        return current
+
+    def _pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> list[tuple[Condition, Tree, Tree]]:
+        """The equalities of two sides."""
+        ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
+        entries = []
+        for condition in where:
+            tree = condition.tree
+            while isinstance(tree, exp.Paren):
+                tree = tree.this
+            if not isinstance(tree, exp.EQ) or not _is_plain(tree):
+                continue
+            sides = [self._reads(side) for side in (tree.this, tree.expression)]
+            if not all(sides):
+                continue
+            for former, latter, first, second in (
+                (0, 1, tree.this, tree.expression),
+                (1, 0, tree.expression, tree.this),
+            ):
+                if sides[former] <= ours and sides[latter] <= theirs:
+                    entries.append((condition, self.resolved(first, left), self.resolved(second, right)))
+                    break
+        return entries
+
+    def _rank(self, left: Relation, right: Relation, where: Sequence[Condition]) -> int:
+        """How well two sides join: by a key of the right, of the left, by other values, or not at all."""
+        pairs = [(former, latter) for _, former, latter in self._pairs(left, right, where)]
+        if not pairs and not (right.key.make and not right.key.parts) and not (left.key.make and not left.key.parts):
+            return 0
+        self._check_pairs(left, right, where)
+        if reference_to(right, pairs, left) is not None:
+            return 3
+        if reference_to(left, [(latter, former) for former, latter in pairs], right) is not None:
+            return 2
+        return 1 if pairs else 0
+
+    def _check_pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> None:
+        entries = self._pairs(left, right, where)
+        for condition, former, latter in entries:
+            for rows, tree in ((left, former), (right, latter)):
+                checked(rows, self.source, [tree], [condition.tree])
+        wrong = never_compared(left, right, [(former, latter) for _, former, latter in entries])
+        if wrong is not None:
+            number, kind, second = wrong
+            raise self.error(
+                entries[number][0].tree,
+                f"Values of two types are never equal: {kind.simpleString()} and {second.simpleString()}.",
+                "Cast one of them to the type of the other.",
+            )
+
+    def _no_equality(self, name: str, where: Sequence[Condition]) -> SqlError:
+        about = [element.tree for element in where if name in element.reads and len(element.reads) > 1]
+        return self.error(
+            about[0] if about else self._node_of(name),
+            f"The join with {name} has no equality.",
+            f"Join by one: ... JOIN {name} ON a.x = {name}.y. If every row is to meet every other, give both a column "
+            "with a constant, and join by that.",
+        )
+
+    def _node_of(self, name: str) -> Any:
+        return self.places.get(name, 0)
+
+    def _inner(self, left: Relation, right: Relation, where: list[Condition], name: str) -> Relation:
+        entries = self._pairs(left, right, where)
+        pairs = [(former, latter) for _, former, latter in entries]
+        for condition, _, _ in entries:
+            where.remove(condition)
+        if left.key.make is not None and not left.key.parts and not pairs:
+            left, right = right, left
+        rows = self._joined(left, right, Wanted("inner", pairs, self._columns_needed(left, right)), name)
+        return self._apply(rows, where)
+
+    def _apply(self, rows: Relation, where: list[Condition]) -> Relation:
+        """Filter by the conditions that can be evaluated by now."""
+        presence = {alias for alias, _ in rows.columns}
+        for condition in [*where]:
+            if (
+                condition.reads
+                and condition.reads <= presence
+                and _is_plain(condition.tree)
+                and len(condition.reads) > 1
+            ):
+                predicate = self.resolved(condition.tree, rows)
+                checked(rows, self.source, [predicate], [condition.tree])
+                rows = self._added(condition.tree, partial(rows.filtered, predicate))
+                where.remove(condition)
+        return rows
+
+    def _joined(
+        self, left: Relation, right: Relation, request: Wanted, place: Any, beside: Any = (None, None)
+    ) -> Relation:
+        rows: Relation | None = self._added(place, lambda: joined(left, right, request, beside))
+        if rows is None:
+            raise self.error(
+                place if not isinstance(place, str) else self._node_of(place),
+                f"This {request.form} join is not by a key, and has a condition on both sides beside the equalities.",
+                "Take an inner join, or put the condition into the key that is joined by.",
+            )
+        return rows
+
+    def _added(self, place: Any, make: Callable[[], Any]) -> Any:
+        """What the library makes; an error of its own gets the place."""
+        try:
+            return make()
+        except SqlError:
+            raise
+        except (AnalysisException, ParseException) as error:
+            raise refused_by_spark(self.source, place, error) from None
+        except WatersmeetError as error:
+            at = self._node_of(place) if isinstance(place, str) else place
+            raise self.error(at, str(error.message), error.hint or "Look at the operator's page.") from error
+
+    def _columns_needed(self, *sides: Relation) -> frozenset[Name] | None:
+        if self._read is None:
+            return None
+        return frozenset(
+            name for rows in sides for name in rows.columns if name[1].lower() in self._read or name[1].startswith("$")
+        )
+
+    def _side_join(self, left: Relation, join: Tree) -> Relation:
+        right = self.tables[self._name(join.this)]
+        if join.kind in ("SEMI", "ANTI"):
+            return self._semi_join(left, right, join)
+        if join.side not in ("LEFT", "RIGHT", "FULL"):
+            raise self.error(join, f"{join.side or join.kind} JOIN is not taken.", "INNER, LEFT, RIGHT and FULL are.")
+        conditions = self._on(join)
+        form: How = "outer" if join.side == "FULL" else "left"
+        if join.side == "RIGHT":
+            left, right = right, left
+        ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
+        self._check_pairs(left, right, conditions)
+        entries = self._pairs(left, right, conditions)
+        occupied = [condition for condition, _, _ in entries]
+        remainder = [condition for condition in conditions if condition not in occupied]
+        local = [element.tree for element in remainder if element.reads <= ours]
+        latter = [element.tree for element in remainder if element.reads <= theirs and not element.reads <= ours]
+        pairing = [element.tree for element in remainder if not element.reads <= ours and not element.reads <= theirs]
+        beside = tuple(
+            all_of(self._predicate(element, rows) for element in trees)
+            for trees, rows in ((local, left), (latter, right))
+        )
+        condition = all_of(self._two_sided(element, left, right) for element in pairing)
+        if not entries and not (right.key.make is not None and not right.key.parts):
+            raise self._no_equality(self._name(join.this), conditions)
+        pairs = [(former, two) for _, former, two in entries]
+        request = Wanted(form, pairs, self._columns_needed(left, right), condition)
+        return self._joined(left, right, request, join, beside)
+
+    def _predicate(self, tree: Tree, rows: Relation) -> Tree:
+        predicate = self.resolved(tree, rows)
+        checked(rows, self.source, [predicate], [tree])
+        return predicate
+
+    def _two_sided(self, tree: Tree, left: Relation, right: Relation) -> Tree:
+        pairing = {name: joint(element, left=True) for name, element in left.columns.items()}
+        pairing |= {name: joint(element, left=False) for name, element in right.columns.items()}
+        return self.resolved(tree, Relation(None, pairing, Key((), ()), {}))
+
+    def _semi_join(self, left: Relation, right: Relation, join: Tree) -> Relation:
+        conditions = self._on(join)
+        self._check_pairs(left, right, conditions)
+        entries = self._pairs(left, right, conditions)
+        remainder = [element for element in conditions if element not in [condition for condition, _, _ in entries]]
+        theirs = {alias for alias, _ in right.columns}
+        for condition in [*remainder]:
+            if condition.reads <= theirs:
+                right = right.filtered(self._predicate(condition.tree, right))
+                remainder.remove(condition)
+        if remainder or not entries:
+            raise self.error(
+                remainder[0].tree if remainder else join,
+                f"{join.kind} JOIN needs equalities, and takes conditions on the right side alone beside them.",
+                "Write WHERE [NOT] EXISTS (SELECT 1 FROM ... WHERE ...).",
+            )
+        pairs = [(former, latter) for _, former, latter in entries]
+        return self._matching(left, right, pairs, negate=join.kind == "ANTI", place=join)
+
+    # -- subqueries
+
+    def _matching(self, left: Relation, right: Relation, pairs: Any, *, negate: bool, place: Any) -> Relation:
+        """The rows that meet one, or none, of the right."""
+        entries = self._different(right, [latter for _, latter in pairs])
+        again = [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
+        if reference_to(right, pairs, left) is not None:
+            entries, again = right, list(pairs)
+        names = frozenset(left.columns)
+        if not negate:
+            return self._joined(left, entries, Wanted("inner", again, names), place)
+        mark = ("", self._mark())
+        rows = self._joined(left, entries, Wanted("left", again, names, mark=mark), place)
+        none = exp.Not(this=exp.Paren(this=rows.columns[mark].copy()))
+        columns = {name: tree for name, tree in rows.columns.items() if name != mark}
+        return replace(rows.filtered(none), columns=columns)
+
+    def _mark(self) -> str:
+        self._marks += 1
+        return f"${self._marks}"
+
+    def _different(self, rows: Relation, trees: Sequence[Tree]) -> Relation:
+        return groups.grouped(rows, {f"v{n}": tree for n, tree in enumerate(trees)}, {})
+
+    def _filter(self, where: list[Condition]) -> None:
+        for condition in where:
+            tree = condition.tree
+            if not _is_plain(tree) and self._is_alone(tree):
+                continue
+            predicate = self.with_subqueries(tree)
+            checked(self.rows, self.source, [predicate], [tree])
+            self.rows = self._added(tree, partial(self.rows.filtered, predicate))
+
+    def _is_alone(self, tree: Tree) -> bool:
+        """Whether a condition is EXISTS or IN, or its opposite, alone: then the rows are kept at once."""
+        node, negate = tree, False
+        while isinstance(node, exp.Paren | exp.Not):
+            negate ^= isinstance(node, exp.Not)
+            node = node.this
+        if not isinstance(node, exp.Exists) and not (isinstance(node, exp.In) and node.args.get("query")):
+            return False
+        right, pairs, extra = self._meeting(node, negate=negate)
+        if extra:
+            right, pairs = self._meeting_more(right, pairs, extra)
+        self.rows = self._matching(self.rows, right, pairs, negate=negate, place=node)
+        return True
+
+    def with_subqueries(self, tree: Tree) -> Tree:
+        """A tree over the rows, whose subqueries have become columns of theirs."""
+        node = next((element for element in own_nodes(tree) if _is_subquery(element)), None)
+        if node is None:
+            return self.resolved(tree)
+        column = self._attached(node)
+        entire = tree.copy() if node is not tree else None
+        if entire is None:
+            return self.rows.columns[column].copy()
+        place = next(n for n, element in enumerate(own_nodes(tree)) if element is node)
+        target = next(element for n, element in enumerate(own_nodes(entire)) if n == place)
+        target.replace(exp.Column(this=exp.Identifier(this=column[1], quoted=True), table=None))
+        return self.with_subqueries(entire)
+
+    def _attached(self, node: Tree) -> Name:
+        """The column that a subquery becomes."""
+        mark = ("", self._mark())
+        if isinstance(node, exp.Subquery):
+            return self._scalar(node, mark)
+        right, pairs, extra = self._meeting(node, negate=True)
+        if extra:
+            right, pairs = self._meeting_more(right, pairs, extra)
+        entries = self._different(right, [latter for _, latter in pairs])
+        again = [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
+        names = frozenset(self.rows.columns)
+        self.rows = self._joined(self.rows, entries, Wanted("left", again, names, mark=mark), node)
+        return mark
+
+    def _inside(self, select: Tree) -> tuple[SelectQuery, list[tuple[Tree, Tree]], list[Tree]]:
+        """A subquery's tables, joined and filtered; what is equal in it and around it; other conditions on both."""
+        inner = type(self)(self.source, self.names, self)
+        inner._with(select)
+        inner._check_clauses(select)
+        inner._read = columns_read(select)
+        where = inner._join(select)
+        pairs, extra, local = [], [], []
+        for condition in where:
+            if "<outer>" not in condition.reads:
+                local.append(condition)
+                continue
+            pair = inner._equal_outside(condition.tree)
+            if pair is None:
+                extra.append(condition.tree)
+            else:
+                pairs.append(pair)
+        inner._filter(local)
+        resolved = [(self.resolved(outside), inner.resolved(inside)) for outside, inside in pairs]
+        return inner, resolved, extra
+
+    def _equal_outside(self, tree: Tree) -> tuple[Tree, Tree] | None:
+        """(what is outside, what is inside) of an equality of both."""
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        if not isinstance(tree, exp.EQ):
+            return None
+        reads = [self._reads(side) for side in (tree.this, tree.expression)]
+        if reads[0] == {"<outer>"} and "<outer>" not in reads[1]:
+            return tree.this, tree.expression
+        if reads[1] == {"<outer>"} and "<outer>" not in reads[0]:
+            return tree.expression, tree.this
+        return None
+
+    def _meeting(self, node: Tree, *, negate: bool) -> tuple[Relation, list[tuple[Tree, Tree]], list[Tree]]:
+        """The rows of EXISTS or IN, what is equal, and other conditions on both sides."""
+        query = node.args["query"] if isinstance(node, exp.In) else node.this
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        compared: list[tuple[Tree, Tree]] = []
+        if isinstance(query, exp.Select) and not _is_aggregate(query):
+            inner, pairs, extra = self._inside(query)
+            rows = inner.rows
+            if isinstance(node, exp.In):
+                items = query.expressions
+                compared = [(self.resolved(node.this), inner.resolved(items[0].unalias()))]
+                self._check_in(node, len(items))
+        else:
+            rows, pairs, extra = type(self)(self.source, self.names, None).run(query), [], []
+            if isinstance(node, exp.In):
+                compared = [(self.resolved(node.this), next(iter(rows.columns.values())))]
+                self._check_in(node, len(rows.columns))
+        if isinstance(node, exp.In) and negate and not all(tree.meta.get("known") for tree in compared[0]):
+            raise self.error(
+                node,
+                "NOT IN of a subquery is neither true nor false where a value is null.",
+                "Write NOT EXISTS (SELECT 1 FROM ... WHERE ...), or declare both columns NOT NULL.",
+            )
+        if not compared and not pairs:
+            raise self.error(
+                node,
+                "This subquery has no equality with the query around it.",
+                "Name one: EXISTS (SELECT 1 FROM payments p WHERE p.id = o.id).",
+            )
+        wrong = never_compared(self.rows, rows, [*compared, *pairs])
+        if wrong is not None:
+            kinds = wrong[1].simpleString(), wrong[2].simpleString()
+            raise self.error(
+                node, f"Values of two types are never equal: {kinds[0]} and {kinds[1]}.", "Cast one of them."
+            )
+        return rows, [*compared, *pairs], extra
+
+    def _check_in(self, node: Tree, width: int) -> None:
+        if width != 1:
+            raise self.error(node, f"IN takes a subquery of one column, and this one has {width}.", "Select one.")
+
+    def _meeting_more(self, right: Relation, pairs: Any, extra: Sequence[Tree]) -> tuple[Relation, Any]:
+        """The rows that meet one by equalities and other conditions, by their key."""
+        left = self.rows
+        request = Wanted("inner", pairs, None)
+        pairing = self._joined(_numbered(left, "$l"), _numbered(right, "$r"), request, extra[0])
+        keys = {("", f"k{n}"): _in_result(pairing, left, part) for n, part in enumerate(left.key.parts)}
+        for tree in extra:
+            meets = _named_sides(self, tree, left, right, pairing)
+            pairing = pairing.filtered(meets)
+        entries = replace(pairing, columns=keys)
+        return entries, [(part, tree) for part, tree in zip(left.key.parts, keys.values(), strict=True)]
+
+    def _scalar(self, node: Tree, mark: Name) -> Name:
+        """The column of a subquery of one value."""
+        query = node.this
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
+            raise self.error(
+                node, "A subquery in an expression is of one column.", "Select one value: (SELECT MAX(x) ...)."
+            )
+        if query.args.get("group") or not _is_aggregate(query):
+            raise self.error(
+                node,
+                "This subquery may have several rows.",
+                "Take an aggregate without GROUP BY: (SELECT MAX(x) FROM ...); or join the table.",
+            )
+        inner, pairs, extra = self._inside(query)
+        if extra:
+            raise self.error(
+                extra[0],
+                "A subquery of one value meets the query around it by equalities alone.",
+                "Aggregate in a view by what is equal, and join it.",
+            )
+
+        item = query.expressions[0].unalias()
+        names = {f"v{n}": inside for n, (_, inside) in enumerate(pairs)}
+        rows, (value,) = inner.aggregate(names, [item])
+        entries = replace(rows, columns={mark: _of_nothing(value)})
+        again = [(outside, part) for (outside, _), part in zip(pairs, rows.key.parts, strict=True)]
+        keep = frozenset({*self.rows.columns, mark})
+        self.rows = self._left_value(entries, again, keep, mark, node)
+        return mark
+
+    def _left_value(self, entries: Relation, again: Any, keep: frozenset[Name], mark: Name, node: Tree) -> Relation:
+        """The rows with the value of an aggregate that each meets; where there is none, that of no rows."""
+        refers = reference_to(entries, again, self.rows)
+        if refers is None:
+            raise self.error(node, "The values that are equal have types that do not meet.", "Cast one of them.")
+        value = entries.columns[mark]
+        assert not refers.beside, "what is equal is the key"
+        fields = {("", f"{mark[1]}{n}"): path for n, path in enumerate(_paths(value))}
+        rows: Relation = self._added(
+            node,
+            lambda: by_reference(
+                self.rows,
+                replace(entries, columns=fields),
+                refers.trees,
+                Wanted("left", again, keep | frozenset(fields)),
+            ),
+        )
+        moved = value.copy()
+        for name, path in fields.items():
+            moved = _replaced(moved, path, rows.columns[name])
+        columns = {name: tree for name, tree in rows.columns.items() if name not in fields}
+        return replace(rows, columns={**columns, mark: moved})
+
+
+def _paths(tree: Tree) -> list[Tree]:
+    """The different paths that a tree reads."""
+    entries: dict[str, Tree] = {}
+
+    def collect(node: Tree) -> None:
+        if is_path(node):
+            entries.setdefault(node.sql(), node.copy())
+            return
+        for child in node.iter_expressions():
+            collect(child)
+
+    collect(tree)
+    return list(entries.values())
+
+
+def _replaced(tree: Tree, path: Tree, to: Tree) -> Tree:
+    text = path.sql()
+    return tree.transform(
+        lambda node: to.copy() if isinstance(node, exp.Dot | exp.Column) and node.sql() == text else node
+    )
+
+
+def _of_nothing(value: Tree) -> Tree:
+    """The value of aggregates, where a count is 0 if there is no group."""
+
+    def counted(node: Tree) -> Tree:
+        if node.meta.get("empty") is not None:
+            return exp.Coalesce(this=_without(node), expressions=[literal(int(node.meta["empty"]))])
+        return node
+
+    return value.copy().transform(counted)
+
+
+def _without(node: Tree) -> Tree:
+    plain = node.copy()
+    plain.meta.pop("empty", None)
+    return plain
+
+
+def _numbered(rows: Relation, alias: str) -> Relation:
+    """Relation with names of their own, so that those of another side are others."""
+    columns = {(alias, f"$c{n}"): tree for n, tree in enumerate(rows.columns.values())}
+    keys = {(alias, f"$k{n}"): tree for n, tree in enumerate(rows.key.parts)}
+    return replace(rows, columns={**columns, **keys})
+
+
+def _in_result(pairing: Relation, left: Relation, part: Tree) -> Tree:
+    number = next(n for n, element in enumerate(left.key.parts) if element is part)
+    return pairing.columns[("$l", f"$k{number}")]
+
+
+def _named_sides(query: SelectQuery, tree: Tree, left: Relation, right: Relation, pairing: Relation) -> Tree:
+    """A condition on both sides, over the rows in which they have met."""
+    first, second = (
+        Relation(
+            None, {name: pairing.columns[(alias, f"$c{n}")] for n, name in enumerate(rows.columns)}, Key((), ()), {}
+        )
+        for alias, rows in (("$r", right), ("$l", left))
+    )
+
+    def replaced(node: Tree) -> Tree:
+        if isinstance(node, exp.Column) and not is_root(node):
+            return query.find(node, first) or query._column(node, second)
+        return node
+
+    return _moved(tree, replaced)
+
+
+def _moved(tree: Tree, replaced: Callable[[Tree], Tree]) -> Tree:
+    """A copy of a tree, transformed; columns that were put in are not looked at again."""
+    if isinstance(tree, exp.Column):
+        return replaced(tree)
+    copy = tree.copy()
+    columns = [node for node in own_nodes(copy) if isinstance(node, exp.Column) and not is_root(node)]
+    originals = [node for node in own_nodes(tree) if isinstance(node, exp.Column) and not is_root(node)]
+    for node, original in zip(columns, originals, strict=True):
+        entries = replaced(original)
+        node.replace(exp.Paren(this=entries) if isinstance(entries, exp.Binary | exp.Connector | exp.Not) else entries)
+    return copy
+
+
+def _is_subquery(node: Tree) -> bool:
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, exp.Exists) or (
+        isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In | exp.From)
+    )
+
+
+def _is_plain(tree: Tree) -> bool:
+    """Whether there is no subquery in it."""
+    return not any(_is_subquery(node) for node in own_nodes(tree))
+
+
+def _is_aggregate(select: Tree) -> bool:
+    """Whether a SELECT aggregates."""
+    if select.args.get("group") or select.args.get("distinct") or select.args.get("limit"):
+        return True
+    return any(
+        groups.aggregate_name(node) and not isinstance(node.parent, exp.Window)
+        for element in select.expressions
+        for node in own_nodes(element)
+    )
+
+
+def columns_read(tree: Tree) -> frozenset[str] | None:
+    """The names of the columns that a query reads, in small letters; None: all."""
+    for star in tree.find_all(exp.Star):
+        if isinstance(star.parent, exp.Select | exp.Column) and not isinstance(
+            star.find_ancestor(exp.Exists), exp.Exists
+        ):
+            return None
+    names = {part.name.lower() for column in tree.find_all(exp.Column) for part in column.parts}
+    return frozenset(
+        names | {element.name.lower() for join in tree.find_all(exp.Join) for element in join.args.get("using") or []}
+    )
+
+
+def upper_bound(tree: Tree) -> tuple[str, int] | None:
+    """The column and the largest value that a condition such as n <= 3 lets through."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.GT | exp.GTE):
+        tree = (exp.LT if isinstance(tree, exp.GT) else exp.LTE)(this=tree.expression, expression=tree.this)
+    if not isinstance(tree, exp.LT | exp.LTE | exp.EQ) or not isinstance(tree.this, exp.Column):
+        return None
+    bound = tree.expression
+    if not isinstance(bound, exp.Literal) or bound.is_string or not bound.name.isdigit():
+        return None
+    return tree.this.name, int(bound.name) - isinstance(tree, exp.LT)
+
+
+def _has_stream(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> bool:
+    for node in (first, *(element.this for element in joins)):
+        if isinstance(node, exp.Table):
+            if isinstance(node.this, exp.Func):
+                return True
+            rows = query.names.get(node.name.lower())
+            if rows is not None and rows.is_stream:
+                return True
+        if isinstance(node, exp.Subquery) and _reads_stream(query, node):
+            return True
+    return False
+
+
+def _reads_stream(query: SelectQuery, node: Tree) -> bool:
+    """Whether a subquery gives a stream: it reads one, and does not aggregate."""
+    select = node.this
+    while isinstance(select, exp.Subquery):
+        select = select.this
+    if isinstance(select, exp.SetOperation):
+        select = select.left
+    if not isinstance(select, exp.Select) or _is_aggregate(select):
+        return False
+    clause: Any = select.args.get("from_")
+    return clause is not None and _has_stream(query, clause.this, select.args.get("joins") or [])

@@ -1,0 +1,339 @@
+"""Relation of a query under construction: a handle, and what each column is of its keys and values.
+
+A column is a syntax tree over four roots: the key, the value, and in a join the value of either side. Projections only
+compose trees; nodes are added where the library has an operator. Spark's parser gets each tree as text.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+from sqlglot import exp
+
+from watersmeet.errors import FunctionError
+from watersmeet.sql.text import DIALECT, Source
+
+Tree = Any
+"""A node of sqlglot's."""
+Name = tuple[str, str]
+"""(the table's name in the query, the column's)"""
+KEY, VALUE, LEFT, RIGHT = "#key", "#value", "#left", "#right"
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_NAME = re.compile(r"Column<'([^'`]*)'>")
+_LARGEST = 400
+
+
+@dataclass(frozen=True)
+class Key:
+    """The key of rows.
+
+    Parameters
+    ----------
+    parts : its columns, as trees.
+    names : what they are called.
+    make : the key of such parts; None: it cannot be made of values.
+    certain : whether no part is ever null.
+    """
+
+    parts: tuple[Tree, ...]
+    names: tuple[str, ...]
+    make: Callable[[Sequence[Tree]], Tree] | None = None
+    certain: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Relation of a table or a stream.
+
+    Parameters
+    ----------
+    handle : the KTable, KStream, WTable or GlobalKTable that gives them.
+    columns : their columns, by name.
+    key : their key.
+    facts : what else is known of them: windows, time, history.
+    """
+
+    handle: Any
+    columns: Mapping[Name, Tree]
+    key: Key
+    facts: Mapping[str, Any]
+
+    def under(self, alias: str) -> Relation:
+        """The same rows under a name."""
+        return replace(self, columns={(alias, column): tree for (_, column), tree in self.columns.items()})
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether they are facts, and no rows of a table."""
+        return type(self.handle).__name__ == "KStream"
+
+    @property
+    def is_global(self) -> bool:
+        """Whether every task has a copy of them."""
+        return type(self.handle).__name__ == "GlobalKTable"
+
+    def types(self, trees: Sequence[Tree]) -> list[DataType]:
+        """The types of trees over the key and the value."""
+        kinds = {KEY: self.handle.key_type, VALUE: self.handle.value_type}
+        if "windows" in self.facts:
+            kinds |= {"#window_start": TimestampType(), "#window_end": TimestampType()}
+        return types_of(trees, kinds)
+
+    def filtered(self, predicate: Tree, **options: Any) -> Relation:
+        """The rows for which a predicate is true."""
+        return replace(self, handle=self.handle.filter(of_row(predicate), **options))
+
+
+def root(name: str, *fields: str) -> Tree:
+    """A root, or a field of it."""
+    tree: Tree = exp.Column(this=exp.Identifier(this=name, quoted=True))
+    return field_path(tree, *fields)
+
+
+def field_path(tree: Tree, *fields: str) -> Tree:
+    """A field of a tree."""
+    for name in fields:
+        tree = exp.Dot(this=tree, expression=exp.Identifier(this=name, quoted=True))
+    return tree
+
+
+def is_root(tree: Tree) -> bool:
+    """Whether a tree is a root."""
+    return isinstance(tree, exp.Column) and tree.name.startswith("#")
+
+
+def roots_of(tree: Tree) -> set[str]:
+    """The roots that a tree reads."""
+    return {element.name for element in tree.find_all(exp.Column) if is_root(element)}
+
+
+def is_path(tree: Tree) -> bool:
+    """Whether a tree is a root or a field within one."""
+    while isinstance(tree, exp.Dot):
+        tree = tree.this
+    return is_root(tree)
+
+
+def rebased(tree: Tree, to: Mapping[str, Tree]) -> Tree:
+    """A tree over other roots."""
+
+    def replaced(node: Tree) -> Tree:
+        return to[node.name].copy() if is_root(node) and node.name in to else node
+
+    return tree.copy().transform(replaced)
+
+
+def text_of(tree: Tree, names: Mapping[str, str]) -> str:
+    """A tree as text, with names for its roots."""
+    renamed = rebased(tree, {name: exp.Column(this=exp.Identifier(this=to, quoted=True)) for name, to in names.items()})
+    return str(renamed.sql(DIALECT))
+
+
+def same(former: Tree, latter: Tree) -> bool:
+    """Whether two trees are one expression."""
+    return bool(former.sql(DIALECT) == latter.sql(DIALECT))
+
+
+def literal(value: int | str) -> Tree:
+    """A constant."""
+    return exp.Literal.number(value) if isinstance(value, int) else exp.Literal.string(value)
+
+
+def call(function: str, *arguments: Tree) -> Tree:
+    """A call of a function of Spark's."""
+    return exp.Anonymous(this=function, expressions=[element.copy() for element in arguments])
+
+
+def struct_of(fields: Mapping[str, Tree]) -> Tree:
+    """A struct of named fields."""
+    return call("named_struct", *(part for name, tree in fields.items() for part in (literal(name), tree)))
+
+
+def cast(tree: Tree, kind: DataType, *, trying: bool = False) -> Tree:
+    """A tree of another type."""
+    to = exp.DataType.build(kind.simpleString(), dialect=DIALECT)
+    return (exp.TryCast if trying else exp.Cast)(this=tree.copy(), to=to)
+
+
+def when(condition: Tree, tree: Tree) -> Tree:
+    """A tree where a condition holds, and null elsewhere."""
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=tree.copy())])
+
+
+def exists(tree: Tree) -> Tree:
+    """Whether it is not null."""
+    return exp.Paren(this=exp.Not(this=exp.Is(this=exp.Paren(this=tree.copy()), expression=exp.Null())))
+
+
+def all_of(conditions: Iterable[Tree]) -> Tree | None:
+    """A conjunction; None: of nothing."""
+    entries = [exp.Paren(this=condition.copy()) for condition in conditions]
+    return exp.and_(*entries, copy=False) if entries else None
+
+
+def types_of(trees: Sequence[Tree], kinds: Mapping[str, DataType]) -> list[DataType]:
+    """The types of trees over roots of these types, as Spark's analysis has them."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None, "a builder has asked for it"
+    names = {element: element.removeprefix("#") for element in kinds}
+    log = logging.getLogger("SQLQueryContextLogger")
+    enabled, log.disabled = not log.disabled, True  # who asks says what Spark refuses
+    frame = spark.createDataFrame(
+        [], StructType([StructField(names[element], kind) for element, kind in kinds.items()])
+    )
+    try:
+        entries = frame.select(*(F.expr(text_of(tree, names)).alias(f"c{n}") for n, tree in enumerate(trees))).schema
+    finally:
+        log.disabled = not enabled
+    return [element.dataType for element in entries.fields]
+
+
+def common_type(former: DataType, latter: DataType) -> DataType | None:
+    """The type in which values of two types are compared; None: they are not."""
+    if former == latter:
+        return former
+    if isinstance(former, StringType) or isinstance(latter, StringType):
+        return None
+    spark = SparkSession.getActiveSession()
+    assert spark is not None, "a builder has asked for it"
+    nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in (former, latter)]
+    try:
+        entries = spark.range(0).select(F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})"))
+    except AnalysisException:
+        return None
+    return entries.schema.fields[1].dataType
+
+
+def as_type(tree: Tree, kind: DataType, to: DataType) -> Tree | None:
+    """A tree as one of a key's type, null where no key is equal to it; None: there is no such tree."""
+    if kind == to:
+        return tree
+    if isinstance(kind, _INTEGERS) and isinstance(to, _INTEGERS):
+        return cast(tree, to, trying=True)
+    return cast(tree, to) if common_type(kind, to) == to else None
+
+
+def checked(rows: Relation, source: Source, trees: Sequence[Tree], places: Sequence[Tree]) -> list[DataType]:
+    """The types of trees; the first that Spark does not take is refused on its place.
+
+    Parameters
+    ----------
+    places : the nodes of the text that the trees come from.
+    """
+    try:
+        return rows.types(trees)
+    except (AnalysisException, ParseException):
+        for tree, place in zip(trees, places, strict=True):
+            try:
+                rows.types([tree])
+            except (AnalysisException, ParseException) as error:
+                raise refused_by_spark(source, place, error) from None
+        raise
+
+
+def refused_by_spark(source: Source, place: Tree, error: Exception) -> Exception:
+    """The error for an expression that Spark's analysis does not take."""
+    message = re.sub(r"\s*SQLSTATE.*|;.*", "", str(error).split("\n")[0])
+    message = re.sub(r"`(?:key|value|left|right)`\.|#\w+", "", message)
+    message = re.sub(r"^\[[\w.]+\]\s*", "", message).strip()
+    hint = "Cast the operand, or take another function: each means what it means in Spark's SQL."
+    if "UNRESOLVED_ROUTINE" in str(error):
+        hint = "Look up the function's name among those of Spark's SQL."
+    return source.error(place, f"Spark does not take this expression: {message:.300}.".replace("..", "."), hint)
+
+
+# Functions of Columns, as handles take them.
+
+
+def _column_name(column: Column) -> str:
+    entries = _NAME.fullmatch(str(column))
+    if entries is None:
+        raise FunctionError(f"A function of SQL gets a whole column, not {column}.", hint="Tell its authors.")
+    return entries[1]
+
+
+def _expression(tree: Tree, columns: Mapping[str, Column]) -> Column:
+    used = roots_of(tree)
+    return F.expr(text_of(tree, {name: _column_name(column) for name, column in columns.items() if name in used}))
+
+
+def of_row(tree: Tree) -> Callable[[Column, Column], Column]:
+    """A function of key and value."""
+    return lambda key, value: _expression(tree, {KEY: key, VALUE: value})
+
+
+def of_pair(tree: Tree) -> Callable[[Column, Column, Column], Column]:
+    """A joiner of key, left and right."""
+    return lambda key, left, right: _expression(tree, {KEY: key, LEFT: left, RIGHT: right})
+
+
+def of_two(former: Tree, latter: Tree) -> Callable[[Column, Column], tuple[Column, Column]]:
+    """A function of key and value that gives a pair."""
+    return lambda key, value: (
+        _expression(former, {KEY: key, VALUE: value}),
+        _expression(latter, {KEY: key, VALUE: value}),
+    )
+
+
+def field_of(name: str) -> Callable[[Column], Column]:
+    """A function of the value that reads a field."""
+    return lambda value: value[name]
+
+
+class Fields:
+    """The fields of a value under construction, with names of their own."""
+
+    def __init__(self) -> None:
+        self.trees: dict[str, Tree] = {}
+        self._names: set[str] = set()
+
+    def add(self, tree: Tree, name: str, alias: str = "") -> Tree:
+        """Add a tree, and get the path that reads it."""
+        candidates = [name, f"{alias}_{name}", *(f"{name}_{number}" for number in range(2, len(self._names) + 4))]
+        free_name = next(element for element in candidates if element and element.lower() not in self._names)
+        self._names.add(free_name.lower())
+        self.trees[free_name] = tree
+        return root(VALUE, free_name)
+
+    @property
+    def struct(self) -> Tree:
+        """The struct of them; one of a constant, where there are none."""
+        return struct_of(self.trees or {"row": literal(1)})
+
+
+def computed(rows: Relation, names: Sequence[Name] | None = None, **options: Any) -> Relation:
+    """The rows with all columns that are no paths computed, in one step.
+
+    Parameters
+    ----------
+    options : of the step: name and store.
+    """
+    fields, columns = Fields(), {}
+    for alias, column in names or rows.columns:
+        tree = rows.columns[(alias, column)]
+        by_key = is_path(tree) and roots_of(tree) == {KEY}
+        columns[(alias, column)] = tree if by_key else fields.add(tree, column, alias)
+    return replace(rows, handle=rows.handle.map_values(of_row(fields.struct), **options), columns=columns)
+
+
+def is_large(rows: Relation) -> bool:
+    """Whether the trees are so large that they are computed rather than composed further."""
+    return sum(sum(1 for _ in tree.walk()) for tree in rows.columns.values() if not is_path(tree)) > _LARGEST

@@ -1,0 +1,292 @@
+"""Scripts of SQL upon a builder: declarations, views, outputs, and what a query is when it is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+from sqlglot import exp
+
+from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.topology import Topology
+from watersmeet.errors import ConfigError, SqlError, WatersmeetError
+from watersmeet.sql.declarations import declared, output
+from watersmeet.sql.queries import SelectQuery
+from watersmeet.sql.rows import KEY, VALUE, Key, Relation, Tree, computed, is_large, of_row, root, struct_of
+from watersmeet.sql.selection import aggregated, selected
+from watersmeet.sql.streams import stream_of
+from watersmeet.sql.text import Source, Statement, statements
+
+
+class WholeQuery(SelectQuery):
+    """A query, its subqueries among them."""
+
+    def select(self, tree: Tree, limits: Mapping[str, int]) -> Relation:
+        """See `SelectQuery`."""
+        return selected(self, tree, limits)
+
+    def join_stream(self, first: Tree, joins: Sequence[Tree]) -> Relation:
+        """See `SelectQuery`."""
+        return stream_of(self, first, joins)
+
+    def aggregate(self, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
+        """See `SelectQuery`."""
+        return aggregated(self, names, trees)
+
+
+CATALOGS: WeakKeyDictionary[StreamsBuilder, Catalog] = WeakKeyDictionary()
+"""What has been declared by SQL, by builder."""
+
+
+class Catalog:
+    """The tables, streams and views of a builder, by name in small letters."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Relation] = {}
+        self.names: dict[str, str] = {}
+
+
+def catalog_of(builder: StreamsBuilder) -> Catalog:
+    """What has been declared upon a builder."""
+    return CATALOGS.setdefault(builder, Catalog())
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a query is: its key, its columns, and the plan."""
+
+    key: tuple[str, ...]
+    columns: Mapping[str, str]
+    topology: Callable[[], Topology]
+
+    @property
+    def plan(self) -> str:
+        """The whole topology with its levels and stores. To describe it is to build it: nothing can be added then."""
+        return self.topology().describe()
+
+    def __str__(self) -> str:
+        lines = [f"key: {', '.join(self.key) or 'none'}", "columns:"]
+        lines += [f"  {name}: {kind}" for name, kind in self.columns.items()]
+        return "\n".join([*lines, self.plan])
+
+
+def run(builder: StreamsBuilder, text: str, handles: Mapping[str, Any]) -> list[Any]:
+    """Run statements upon a builder.
+
+    Parameters
+    ----------
+    handles : streams and tables that SQL may name, by name.
+
+    Returns
+    -------
+    list : of each SELECT its handle, of each EXPLAIN what it says.
+
+    Raises
+    ------
+    SqlError : a statement cannot be a topology.
+    """
+    if SparkSession.getActiveSession() is None:
+        raise ConfigError("SQL needs a Spark session.", hint="Make one first: spark = watersmeet.session(...).")
+    catalog = catalog_of(builder)
+    for name, handle in handles.items():
+        catalog.rows[name.lower()], catalog.names[name.lower()] = rows_of(handle, name), name
+    parsed = list(statements(text))
+    results = []
+    for statement in _left(parsed, catalog):
+        result = _run(builder, catalog, statement)
+        if result is not None:
+            results.append(result)
+    return results
+
+
+def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
+    """The statements without those of what is dropped later."""
+    left: dict[int, Statement] = {}
+    places: dict[str, int] = {}
+    for number, statement in enumerate(parsed):
+        tree = statement.tree
+        if isinstance(tree, exp.Drop):
+            for table in tree.args.get("tables") or [tree.this]:
+                name = table.name.lower()
+                if name in places:
+                    del left[places.pop(name)]
+                elif name in catalog.rows:
+                    raise statement.source.error(
+                        table,
+                        f"DROP of {table.name}, which the builder already has.",
+                        "Leave its CREATE out of the script; topology.start(..., evolve=True) drops its state.",
+                    )
+                elif not tree.args.get("exists"):
+                    raise statement.source.error(
+                        table, f"DROP of {table.name}, which is not there.", "DROP ... IF EXISTS."
+                    )
+            continue
+        if isinstance(tree, exp.Create):
+            name = _created(statement).lower()
+            if name in places or name in catalog.rows:
+                if tree.args.get("exists"):
+                    continue
+                if not tree.args.get("replace") or name in catalog.rows:
+                    hint = "Give it another name, write CREATE ... IF NOT EXISTS, or DROP the other first."
+                    raise statement.source.error(tree.find(exp.Table), f"There is a {name} already.", hint)
+                del left[places.pop(name)]
+            places[name] = number
+        left[number] = statement
+    return list(left.values())
+
+
+def _created(statement: Statement) -> str:
+    table = statement.tree.this
+    table = table.this if isinstance(table, exp.Schema) else table
+    if not isinstance(table, exp.Table):
+        kind = str(statement.tree.args.get("kind"))
+        raise statement.source.error(statement.tree, f"CREATE {kind} is not taken.", "CREATE TABLE, STREAM or VIEW is.")
+    return str(table.name)
+
+
+def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any:
+    source, tree = replace(statement.source, emit=statement.emit), statement.tree
+    try:
+        if isinstance(tree, exp.Create):
+            return _create(builder, catalog, source, statement)
+        if not isinstance(tree, exp.Query):
+            word = type(tree).__name__.upper()
+            hint = "CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT are statements."
+            raise source.error(statement.start, f"{word} is no statement of watersmeet.", hint)
+        rows = _queried(catalog, source, tree)
+        if statement.explain:
+            return explained(builder, rows)
+        return result_of(rows)
+    except SqlError:
+        raise
+    except (AnalysisException, ParseException, WatersmeetError) as error:
+        message = getattr(error, "message", None) or str(error).split("\n")[0]
+        hint = getattr(error, "hint", None) or "Look at the statement at the caret."
+        raise source.error(statement.start, message, hint) from error
+
+
+def _queried(catalog: Catalog, source: Source, tree: Any) -> Relation:
+    rows = WholeQuery(source, catalog.rows).run(tree)
+    return replace(rows, columns={("", name): element for (_, name), element in rows.columns.items()})
+
+
+def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement: Statement) -> None:
+    tree, name = statement.tree, _created(statement)
+    kind = "STREAM" if statement.stream else str(tree.args.get("kind"))
+    query = tree.expression
+    if query is None:
+        if kind not in ("TABLE", "STREAM"):
+            raise source.error(tree, f"CREATE {kind} {name} has no query.", f"CREATE VIEW {name} AS SELECT ...")
+        rows = declared(builder, source, tree, name, stream=statement.stream)
+    else:
+        rows = _queried(catalog, source, query)
+        if statement.stream and not rows.is_stream:
+            raise source.error(
+                tree.this, f"The query of the stream {name} gives a table.", f"CREATE TABLE {name} ... AS."
+            )
+        if kind == "TABLE" and rows.is_stream:
+            raise source.error(
+                tree.this, f"The query of the table {name} gives a stream.", f"CREATE STREAM {name} ... AS."
+            )
+        rows = _view_rows(rows, name, kind, tree, source)
+        if kind in ("TABLE", "STREAM"):
+            output(source, tree, name, rows)
+    catalog.rows[name.lower()], catalog.names[name.lower()] = rows, name
+
+
+def _view_rows(rows: Relation, name: str, kind: str, tree: Any, source: Source) -> Relation:
+    """A view's rows: stored under its name if it says so, computed once if its expressions are large."""
+    materialized = any(
+        isinstance(element, exp.MaterializedProperty) for element in tree.find_all(exp.MaterializedProperty)
+    )
+    if materialized and rows.is_stream:
+        raise source.error(tree.this, "A stream is not stored.", "CREATE VIEW, or CREATE STREAM ... AS.")
+    if materialized:
+        return computed(rows, store=name)
+    return computed(rows) if is_large(rows) else rows
+
+
+def rows_of(handle: Any, name: str) -> Relation:
+    """The rows of a handle: the fields of its value are columns, and so are those of its key, or `key` and `value`."""
+    columns: dict[tuple[str, str], Any] = {}
+    kinds = {KEY: handle.key_type, VALUE: handle.value_type}
+    occupied: set[str] = set()
+    for base, kind in reversed(kinds.items()):
+        for field in kind.names if isinstance(kind, StructType) else [base.removeprefix("#")]:
+            if field.lower() not in occupied:
+                columns[(name, field)] = root(base, field) if isinstance(kind, StructType) else root(base)
+                occupied.add(field.lower())
+    key = handle.key_type
+    parts = [root(KEY, field) for field in key.names] if isinstance(key, StructType) else [root(KEY)]
+    names = tuple(key.names) if isinstance(key, StructType) else ("key",)
+
+    def make(entries: Any) -> Any:
+        return struct_of(dict(zip(names, entries, strict=True))) if isinstance(key, StructType) else entries[0]
+
+    return Relation(handle, columns, Key(tuple(parts), names, make, not isinstance(key, StructType)), {})
+
+
+def result_of(rows: Relation) -> Any:
+    """The handle of a query: its values are structs of the columns."""
+    columns = {name: tree for (_, name), tree in rows.columns.items()}
+    return rows.handle.map_values(of_row(struct_of(columns)))
+
+
+def explained(builder: StreamsBuilder, rows: Relation) -> Explained:
+    """What a query is."""
+    trees = list(rows.columns.values())
+    kinds = [kind.simpleString() for kind in rows.types(trees)]
+    columns = {name: kind for (_, name), kind in zip(rows.columns, kinds, strict=True)}
+    return Explained(key_names(rows), columns, builder.build)
+
+
+def key_names(rows: Relation) -> tuple[str, ...]:
+    """What the parts of the key are called: as the columns that they are, those that are none in brackets."""
+    by_text = {tree.sql(): name for (_, name), tree in rows.columns.items()}
+    return tuple(
+        by_text.get(part.sql(), f"({name})") for part, name in zip(rows.key.parts, rows.key.names, strict=True)
+    )
+
+
+class Views:
+    """What a script of SQL has declared, ready to be built.
+
+    Parameters
+    ----------
+    spark : the session.
+    builder : what it is declared upon.
+    results : of each SELECT its handle, of each EXPLAIN what it says.
+    """
+
+    def __init__(self, spark: SparkSession, builder: StreamsBuilder, results: list[Any]) -> None:
+        self.spark, self.builder, self.results = spark, builder, results
+
+    def __getitem__(self, name: str) -> Any:
+        """The handle of a table, stream or view: its values are structs of its columns."""
+        return result_of(self._rows(name))
+
+    def _rows(self, name: str) -> Relation:
+        catalog = catalog_of(self.builder)
+        if name.lower() not in catalog.rows:
+            near = get_close_matches(name.lower(), list(catalog.rows), n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(catalog.names.values()) or 'none'}."
+            raise SqlError(f"There is no table, stream or view {name!r}.", hint=hint)
+        return catalog.rows[name.lower()]
+
+    def explain(self, name: str) -> Explained:
+        """The key, the columns and the plan of a table, stream or view."""
+        return explained(self.builder, self._rows(name))
+
+    def build(self) -> Topology:
+        """The topology, as `StreamsBuilder.build` gives it."""
+        return self.builder.build()
+
+    def start(self, **options: Any) -> Any:
+        """Start the topology: options as for `Topology.start`."""
+        return self.build().start(self.spark, **options)

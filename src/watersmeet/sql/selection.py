@@ -1,0 +1,434 @@
+"""What a SELECT makes of its rows: groups and aggregates, different rows, the first of each group, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from watersmeet.sql import groups
+from watersmeet.sql.queries import SelectQuery, conjuncts, own_nodes, upper_bound
+from watersmeet.sql.rows import Relation, Tree, checked, is_root
+
+_ARGUMENTS = {
+    "count": (0, 99),
+    "max_by": (2, 2),
+    "min_by": (2, 2),
+    "percentile": (2, 2),
+    "top_k": (2, 2),
+    "last_k": (2, 2),
+}
+
+
+def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relation:
+    """The rows of a SELECT whose tables are joined and filtered."""
+    items = _items(query, tree)
+    having = tree.args.get("having")
+    order = tree.args.get("order")
+    clauses = [element for _, element in items]
+    conditions = conjuncts(having.this if having else None)
+    ordered = [element.this for element in order.expressions] if order else []
+    ordered = [_ordinal(query, element, items) for element in ordered]
+    if _aggregates(query, tree, [*clauses, *conditions, *ordered]):
+        names = _groups(query, tree, items)
+        conditions = [_with_aliases(element, items, query) for element in conditions]
+        ordered = [_with_aliases(element, items, query) for element in ordered]
+        entries = regrouped(query, names, [*clauses, *conditions, *ordered], items)
+        clauses = entries[: len(clauses)]
+        conditions = entries[len(clauses) : len(clauses) + len(conditions)]
+        ordered = entries[len(clauses) + len(conditions) :]
+        for condition, place in zip(conditions, conjuncts(having.this if having else None), strict=True):
+            predicate = query.with_subqueries(condition)
+            checked(query.rows, query.source, [predicate], [place])
+            query.rows = query.rows.filtered(predicate)
+    elif having:
+        raise query.error(having.this, "HAVING without groups.", "Write WHERE, or GROUP BY.")
+    else:
+        ordered = [_with_aliases(element, items, query) for element in ordered]
+    return _finished(
+        query, tree, [(name, element) for (name, _), element in zip(items, clauses, strict=True)], ordered, limits
+    )
+
+
+def _finished(
+    query: SelectQuery,
+    tree: Tree,
+    items: Sequence[tuple[str, Tree]],
+    ordered: Sequence[Tree],
+    limits: Mapping[str, int],
+) -> Relation:
+    numbered = [(name, element) for name, element in items if isinstance(element, exp.Window)]
+    plain = [(name, element) for name, element in items if not isinstance(element, exp.Window)]
+    trees = []
+    for _, element in plain:
+        window = element.find(exp.Window)
+        if window is not None:
+            raise query.error(
+                window, "A window function stands within an expression.", "Select it alone, under a name."
+            )
+        trees.append(query.with_subqueries(element))
+    checked(query.rows, query.source, trees, [element for _, element in plain])
+    order = _order(query, tree, ordered)
+    rows: Relation = query.rows
+    columns = {("", name): element for (name, _), element in zip(plain, trees, strict=True)}
+    limit = tree.args.get("limit")
+    qualify = tree.args.get("qualify")
+    if numbered or qualify:
+        rows = _numbered(query, tree, replace(rows, columns=columns), numbered, limits)
+        rows = replace(rows, columns={("", name): rows.columns[("", name)] for name, _ in items})
+    else:
+        rows = replace(rows, columns=columns)
+    if tree.args.get("distinct"):
+        order, rows = [], _distinct(query, tree, rows)
+    if limit is not None:
+        return _limited(query, tree, rows, order, limit)
+    if tree.args.get("order"):
+        raise query.error(
+            tree.args["order"], "ORDER BY without LIMIT: a table has no order.", "Leave it out, or LIMIT 10."
+        )
+    return rows
+
+
+def _distinct(query: SelectQuery, tree: Tree, rows: Relation) -> Relation:
+    if tree.args["distinct"].args.get("on"):
+        raise query.error(tree.args["distinct"], "DISTINCT ON is not taken.", "ROW_NUMBER() OVER (...) = 1 keeps one.")
+    if rows.is_stream:
+        raise query.error(tree, "SELECT DISTINCT of a stream has no end.", "GROUP BY the columns, or name a window.")
+    return groups.distinct(rows)
+
+
+def _limited(query: SelectQuery, tree: Tree, rows: Relation, order: Sequence[groups.Order], limit: Tree) -> Relation:
+    size = limit.expression
+    if rows.is_stream or not order:
+        raise query.error(limit, "LIMIT needs ORDER BY, and rows of a table.", "Write ORDER BY amount DESC LIMIT 10.")
+    if not isinstance(size, exp.Literal) or size.is_string or not size.name.isdigit() or int(size.name) < 1:
+        raise query.error(limit, "LIMIT takes a number.", "Write LIMIT 10.")
+    return groups.first_rows(rows, {}, order, int(size.name), None)
+
+
+def _order(query: SelectQuery, tree: Tree, ordered: Sequence[Tree]) -> list[groups.Order]:
+    clause = tree.args.get("order")
+    if clause is None or tree.args.get("distinct"):
+        return []
+    entries = []
+    for element, node in zip(clause.expressions, ordered, strict=True):
+        entries.append(
+            (query.with_subqueries(node), bool(element.args.get("desc")), bool(element.args.get("nulls_first")))
+        )
+    return entries
+
+
+def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
+    """The columns that are selected, by name."""
+    entries: list[tuple[str, Tree]] = []
+    for number, element in enumerate(tree.expressions):
+        if element.is_star:
+            alias = element.table.lower() if isinstance(element, exp.Column) else None
+            matches = [name for name in query.rows.columns if alias in (None, name[0].lower()) and name[1][:1] != "$"]
+            if not matches:
+                raise query.error(
+                    element, f"There is no table {element.table}.", "Write * alone, or the name of a table in FROM."
+                )
+            star = element.this if isinstance(element, exp.Column) else element
+            left_out = {name.name.lower() for name in star.args.get("except_") or star.args.get("except") or []}
+            entries += [
+                (name[1], exp.column(name[1], name[0] or None)) for name in matches if name[1].lower() not in left_out
+            ]
+            continue
+        node = element.unalias()
+        name = element.alias or (node.name if isinstance(node, exp.Column | exp.Dot) else "") or _name_of(node, number)
+        entries.append((name, node))
+    earlier_names: set[str] = set()
+    for name, node in entries:
+        if name.lower() in earlier_names:
+            raise query.error(
+                node if node.parent else tree, f"Two columns are called {name}.", f"Name one: ... AS other_{name}."
+            )
+        earlier_names.add(name.lower())
+    return entries
+
+
+def _name_of(node: Tree, number: int) -> str:
+    name = groups.aggregate_name(node)
+    return f"{name or 'column'}_{number + 1}"
+
+
+def _ordinal(query: SelectQuery, node: Tree, items: Sequence[tuple[str, Tree]]) -> Tree:
+    """What an ordinal of GROUP BY or ORDER BY stands for."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        number = int(node.name)
+        if not 1 <= number <= len(items):
+            raise query.error(node, f"There is no column {number}: {len(items)} are selected.", "Name the column.")
+        return items[number - 1][1]
+    return node
+
+
+def _with_aliases(tree: Tree, items: Sequence[tuple[str, Tree]], query: SelectQuery) -> Tree:
+    """A tree in which names of selected columns stand for what is selected, where the tables have no such column."""
+    by_name = {name.lower(): node for name, node in items}
+
+    def meant(node: Tree) -> Tree | None:
+        if isinstance(node, exp.Column) and not is_root(node) and not node.table and node.name.lower() in by_name:
+            return by_name[node.name.lower()] if query.find(node, query.rows) is None else None
+        return None
+
+    entries = meant(tree)
+    if entries is not None:
+        return entries
+    if not any(meant(node) is not None for node in own_nodes(tree)):
+        return tree
+    copy = tree.copy()
+    for node in [element for element in own_nodes(copy) if meant(element) is not None]:
+        node.replace(exp.Paren(this=by_name[node.name.lower()].copy()))
+    return copy
+
+
+# Groups.
+
+
+def _aggregates(query: SelectQuery, tree: Tree, trees: Sequence[Tree]) -> bool:
+    if tree.args.get("group"):
+        return True
+    for element in trees:
+        for node in own_nodes(element):
+            if isinstance(node, exp.Window):
+                break
+            if groups.aggregate_name(node) or groups.is_other_aggregate(node):
+                return True
+    return False
+
+
+def _groups(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]]) -> dict[str, Tree]:
+    """The groups, by the name of their column: trees of the text."""
+    clause = tree.args.get("group")
+    if clause is None:
+        return {}
+    sets = clause.find(exp.Cube, exp.Rollup, exp.GroupingSets)
+    if sets is not None or clause.args.get("all"):
+        raise query.error(sets or clause, "GROUP BY of several groupings is not taken.", "Write a view for each.")
+    entries: dict[str, Tree] = {}
+    for number, element in enumerate(clause.expressions):
+        node = _ordinal(query, element, items)
+        node = _with_aliases(node, items, query)
+        text = _text(query, node)
+        alias = next((name for name, item in items if text is not None and _text(query, item) == text), None)
+        name = alias or (node.name if isinstance(node, exp.Column) else f"group_{number + 1}")
+        if any(groups.aggregate_name(part) for part in own_nodes(node)):
+            raise query.error(
+                element, "GROUP BY takes no aggregate.", "Group by columns; HAVING filters by aggregates."
+            )
+        while name.lower() in {latter.lower() for latter in entries}:
+            name = f"{name}_{number + 1}"
+        entries[name] = node
+    return entries
+
+
+def _text(query: SelectQuery, node: Tree) -> str | None:
+    """The text of a tree over the rows; None: it has aggregates or subqueries."""
+    if isinstance(node, exp.Literal | exp.Star | exp.Window | exp.Identifier) or not isinstance(
+        node, exp.Condition | exp.Dot
+    ):
+        return None
+    parts = list(own_nodes(node))
+    if any(groups.aggregate_name(part) or isinstance(part, exp.Select | exp.Window) for part in parts):
+        return None
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    if not columns or any(query.find(column, query.rows) is None for column in columns):
+        return None
+    return str(query.resolved(node).sql())
+
+
+def regrouped(
+    query: SelectQuery, names: Mapping[str, Tree], trees: Sequence[Tree], items: Sequence[tuple[str, Tree]] = ()
+) -> list[Tree]:
+    """Make the query's rows its groups; the trees then read the columns of those."""
+    resolved = {name: query.with_subqueries(node) for name, node in names.items()}
+    checked(query.rows, query.source, list(resolved.values()), list(names.values()))
+    by_text = {str(tree.sql()): name for name, tree in resolved.items()}
+    uses: dict[str, groups.Used] = {}
+    fields: dict[str, str] = {}
+    aliases = {id(node): name for name, node in items}
+
+    def replaced(node: Tree) -> Tree:
+        name = groups.aggregate_name(node)
+        if name is not None or isinstance(node, exp.Filter):
+            field = _field(query, node, fields, uses, aliases.get(id(node)), set(names))
+            return _column(field)
+        if groups.is_other_aggregate(node) or (isinstance(node, exp.Anonymous) and node.name.lower() == "grouping"):
+            raise _unknown_aggregate(query, node)
+        text = _text(query, node)
+        if text in by_text:
+            return _column(by_text[text])
+        if isinstance(node, exp.Column):
+            raise query.error(
+                node,
+                f"The column {node.sql()} is neither grouped nor aggregated.",
+                f"GROUP BY it, too, or take one of its values: MAX({node.sql()}).",
+            )
+        if isinstance(node, exp.Select | exp.SetOperation):
+            return node
+        return _rebuilt(node, replaced)
+
+    outcome = [replaced(tree) for tree in trees]
+    rows = groups.grouped(query.rows, resolved, uses, former=not names, emit=query.source.emit)
+    query.rows, query.tables = rows, {}
+    return outcome
+
+
+def _rebuilt(node: Tree, replaced: Any) -> Tree:
+    """A node with its parts replaced, under the parent of the old one for the sake of its place."""
+    shallow = node.copy()
+    olds, news = list(node.iter_expressions()), list(shallow.iter_expressions())
+    for old, new in zip(olds, news, strict=True):
+        entries = replaced(old)
+        if entries is not old:
+            new.replace(entries)
+    return shallow
+
+
+def _column(name: str) -> Tree:
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))
+
+
+def _unknown_aggregate(query: SelectQuery, node: Tree) -> Exception:
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__
+    listed = ", ".join(sorted(groups.NAMES))
+    return query.error(node, f"The aggregate {name} is not taken.", f"There are {listed}.")
+
+
+def _field(
+    query: SelectQuery,
+    node: Tree,
+    fields: dict[str, str],
+    uses: dict[str, groups.Used],
+    alias: str | None,
+    occupied: set[str],
+) -> str:
+    """The field of an aggregate; equal ones are one."""
+    is_filtered = isinstance(node, exp.Filter)
+    inner, condition = (node.this, node.expression.this) if is_filtered else (node, None)
+    name = groups.aggregate_name(inner)
+    if name is None:
+        raise _unknown_aggregate(query, inner)
+    arguments = _arguments(query, inner, name)
+    if isinstance(inner, exp.Count) and isinstance(inner.this, exp.Distinct):
+        name = "count_distinct"
+    elif any(isinstance(part, exp.Distinct) for part in inner.iter_expressions()):
+        raise query.error(
+            inner, f"{name.upper()}(DISTINCT ...) is not taken.", "SELECT DISTINCT in a view, and aggregate it."
+        )
+    if any(groups.aggregate_name(part) for argument in arguments for part in own_nodes(argument)):
+        raise query.error(inner, "An aggregate of an aggregate.", "Aggregate in a view, and aggregate the view.")
+    read = [query.with_subqueries(element) for element in arguments]
+    kinds = checked(query.rows, query.source, read, arguments)
+    where = None if condition is None else query.with_subqueries(condition)
+    text = f"{name}({', '.join(element.sql() for element in read)}) {'' if where is None else where.sql()}"
+    if text not in fields:
+        field = alias or f"{name}_{len(uses) + 1}"
+        while field.lower() in {element.lower() for element in (*uses, *occupied)}:
+            field = f"{field}_{len(uses) + 1}"
+        fields[text] = field
+        use = groups.used(name, read, where, kinds)
+        if use.stream_only and not query.rows.is_stream:
+            raise query.error(
+                inner, f"A table has no order, and so no {name}.", "Take MAX_BY(value, time) or MIN_BY(value, time)."
+            )
+        uses[field] = use
+    return fields[text]
+
+
+def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
+    if isinstance(node, exp.Anonymous):
+        entries = list(node.expressions)
+    else:
+        entries = [
+            element
+            for element in (node.this, node.args.get("quantile"), node.args.get("expression"))
+            if element is not None
+        ]
+        entries += list(node.args.get("expressions") or [])
+    entries = [
+        part
+        for element in entries
+        for part in (element.expressions if isinstance(element, exp.Distinct) else [element])
+    ]
+    entries = [element for element in entries if not isinstance(element, exp.Star)]
+    entries = [element.this if isinstance(element, exp.Order | exp.IgnoreNulls) else element for element in entries]
+    least, most = _ARGUMENTS.get(name, (1, 1))
+    if not least <= len(entries) <= most:
+        raise query.error(
+            node,
+            f"{name.upper()} takes {least} argument{'s' * (least != 1)}, and gets {len(entries)}.",
+            f"Write {name}({', '.join('xyz'[:least])}).",
+        )
+    return entries
+
+
+def aggregated(query: SelectQuery, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
+    """The groups of a query's rows, and trees over them."""
+    outcome = regrouped(query, names, trees)
+    return query.rows, [query.with_subqueries(element) for element in outcome]
+
+
+# The first rows of each group.
+
+
+def _numbered(
+    query: SelectQuery, tree: Tree, rows: Relation, numbered: Sequence[tuple[str, Tree]], limits: Mapping[str, int]
+) -> Relation:
+    name: str | None = numbered[-1][0] if numbered else None
+    window = numbered[-1][1] if numbered else None
+    limit = None
+    qualify = tree.args.get("qualify")
+    if len(numbered) > 1:
+        raise query.error(numbered[1][1], "Two window functions in one SELECT.", "Write a view for each.")
+    if qualify is not None:
+        window, name, limit = _qualified(query, qualify, window, name)
+    elif name is not None:
+        limit = limits.get(name.lower())
+    assert window is not None, "there is one"
+    if not isinstance(window.this, exp.RowNumber):
+        raise query.error(
+            window,
+            f"The window function {window.this.sql()} is not taken.",
+            "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) is, with n <= 3 around it.",
+        )
+    if limit is None:
+        raise query.error(
+            window,
+            "ROW_NUMBER() has no bound.",
+            "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3.",
+        )
+    if rows.is_stream:
+        raise query.error(window, "ROW_NUMBER() is of a table.", "Aggregate the stream first.")
+    order = window.args.get("order")
+    if order is None:
+        raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")
+    orders = [
+        (query.resolved(element.this), bool(element.args.get("desc")), bool(element.args.get("nulls_first")))
+        for element in order.expressions
+    ]
+    parts = {
+        (part.name if isinstance(part, exp.Column) else f"group_{n + 1}"): query.resolved(part)
+        for n, part in enumerate(window.args.get("partition_by") or [])
+    }
+    return groups.first_rows(rows, parts, orders, limit, name)
+
+
+def _qualified(
+    query: SelectQuery, qualify: Tree, window: Tree | None, name: str | None
+) -> tuple[Tree, str | None, int]:
+    condition = qualify.this
+    entries = condition.find(exp.Window)
+    if entries is not None:
+        as_column = condition.copy()
+        as_column.find(exp.Window).replace(exp.column("n"))
+        bound = upper_bound(as_column)
+        if bound is not None and bound[0] == "n":
+            return entries, name, bound[1]
+    bound = upper_bound(condition)
+    if bound is not None and window is not None and name is not None and bound[0].lower() == name.lower():
+        return window, name, bound[1]
+    raise query.error(qualify, "QUALIFY takes a bound of ROW_NUMBER().", "QUALIFY ROW_NUMBER() OVER (...) <= 3.")

@@ -1,0 +1,314 @@
+"""Streams in FROM: windows, joins of streams in a time, and joins of a stream with tables as of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from watersmeet.sql.joins import never_compared, reference_to
+from watersmeet.sql.queries import Condition, SelectQuery
+from watersmeet.sql.rows import (
+    KEY,
+    LEFT,
+    RIGHT,
+    VALUE,
+    Fields,
+    Key,
+    Name,
+    Relation,
+    Tree,
+    cast,
+    common_type,
+    exists,
+    is_path,
+    of_pair,
+    of_row,
+    rebased,
+    root,
+    roots_of,
+    struct_of,
+    when,
+)
+from watersmeet.sql.text import SESSION
+from watersmeet.windows import JoinWindows, SessionWindows, TimeWindows
+
+_WINDOWS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
+_UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
+
+
+def milliseconds(query: SelectQuery, node: Tree) -> int:
+    """The length of an interval."""
+    entries = node
+    if isinstance(entries, exp.Interval):
+        text = " ".join(part.name for part in (entries.this, entries.unit) if part is not None).split()
+        pairs = list(zip(text[::2], text[1::2], strict=False))
+        units = [unit.upper().removesuffix("S") for _, unit in pairs]
+        if pairs and all(
+            unit in _UNITS and number.lstrip("-").isdigit() for (number, _), unit in zip(pairs, units, strict=True)
+        ):
+            return sum(int(number) * _UNITS[unit] for (number, _), unit in zip(pairs, units, strict=True))
+    raise query.error(
+        node, f"{node.sql()} is no length of time.", "Write INTERVAL 5 MINUTES, in days or smaller units."
+    )
+
+
+def stream_of(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> Relation:
+    """The records of the stream in FROM, joined."""
+    rows = _source(query, first)
+    for join in joins:
+        rows = _joined(query, rows, join)
+    return rows
+
+
+def _source(query: SelectQuery, node: Tree) -> Relation:
+    if not (isinstance(node, exp.Table) and isinstance(node.this, exp.Func)):
+        query._add(node)
+        return query.tables[query._name(node)]
+    function = node.this
+    name = (function.name if isinstance(function, exp.Anonymous) else function.sql_name()).upper()
+    name = "SESSION" if name == SESSION else name
+    if name not in _WINDOWS:
+        raise query.error(
+            node, f"{name} is not taken in FROM.", "TUMBLE, HOP and SESSION give the windows of a stream."
+        )
+    arguments = function.expressions
+    if not arguments or not isinstance(arguments[0], exp.Column):
+        raise query.error(node, f"{name} takes a stream first.", f"{name}(clicks, INTERVAL 1 HOUR).")
+    table = exp.Table(this=arguments[0].this.copy(), alias=node.args.get("alias"))
+    table.meta.update(arguments[0].this.meta)
+    remainder = list(arguments[1:])
+    rows = query.table(table)
+    if not rows.is_stream:
+        raise query.error(
+            arguments[0], f"{name} takes a stream, and {arguments[0].name} is a table.", "CREATE STREAM declares one."
+        )
+    if remainder and isinstance(remainder[0], exp.Anonymous) and remainder[0].name.upper() == "DESCRIPTOR":
+        _check_time(query, remainder.pop(0), rows)
+    if not _WINDOWS[name] <= len(remainder) <= _WINDOWS[name] + 1:
+        example = f"{name}(clicks, {'INTERVAL 1 MINUTE, ' * (name == 'HOP')}INTERVAL 1 HOUR)"
+        raise query.error(
+            node, f"{name} takes {_WINDOWS[name]} length{'s' * (_WINDOWS[name] > 1)}, and a grace.", f"Write {example}."
+        )
+    lengths = [milliseconds(query, element) for element in remainder]
+    alias = node.alias or arguments[0].name
+    windows = query._added(node, lambda: _windows(name, lengths))
+    bounds = {(alias, name): root(f"#{name}") for name in ("window_start", "window_end")}
+    columns = {**rows.under(alias).columns, **bounds}
+    query.tables[alias] = replace(rows, columns=columns, facts={**rows.facts, "windows": windows})
+    query.places[alias], node.meta["name"] = node, alias
+    return query.tables[alias]
+
+
+def _windows(name: str, lengths: Sequence[int]) -> Any:
+    if name == "SESSION":
+        return SessionWindows.of_inactivity_gap_and_grace(f"{lengths[0]} ms", f"{(*lengths, 0)[1]} ms")
+    size = lengths[1] if name == "HOP" else lengths[0]
+    grace = (*lengths, 0)[_WINDOWS[name]]
+    windows = TimeWindows.of_size_and_grace(f"{size} ms", f"{grace} ms")
+    return windows.advance_by(f"{lengths[0]} ms") if name == "HOP" else windows
+
+
+def _check_time(query: SelectQuery, node: Tree, rows: Relation) -> None:
+    column = node.expressions[0] if node.expressions else node
+    if column.name.lower() != str(rows.facts.get("time") or "").lower():
+        raise query.error(
+            column,
+            f"The stream's time is {rows.facts.get('time') or 'that of its records'}, and not {column.name}.",
+            "Declare it: CREATE STREAM ... WITH (timestamp = 'at').",
+        )
+
+
+def _joined(query: SelectQuery, left: Relation, join: Tree) -> Relation:
+    node = join.this
+    version = node.args.get("version") if isinstance(node, exp.Table) else None
+    right = _source(query, node)
+    if join.side not in ("", "LEFT") and not (join.side == "FULL" and right.is_stream):
+        raise query.error(join, f"A stream has no {join.side} JOIN with a table.", "Take JOIN or LEFT JOIN.")
+    conditions = query._on(join)
+    entries = query._pairs(left, right, conditions)
+    occupied = [condition for condition, _, _ in entries]
+    remainder = [condition for condition in conditions if condition not in occupied]
+    pairs = [(former, latter) for _, former, latter in entries]
+    query._check_pairs(left, right, conditions)
+    if not pairs:
+        raise query._no_equality(query._name(node), conditions)
+    wrong = never_compared(left, right, pairs)
+    assert wrong is None, "the pairs have been checked"
+    if not left.is_stream:
+        raise query.error(
+            join, "A table is joined with a stream.", "Let the stream drive: FROM clicks JOIN users ON ..."
+        )
+    if right.is_stream:
+        rows: Relation = query._added(join, lambda: _in_time(query, left, right, pairs, remainder, join))
+    else:
+        if version is not None and right.facts.get("history") is None and not right.is_global:
+            raise query.error(version, "The table keeps no history.", "CREATE TABLE ... WITH (history = '1 day', ...).")
+        rows = query._added(join, lambda: _with_table(query, left, right, pairs, join))
+        rows = _remaining_conditions(query, rows, remainder, join)
+    query.rows = rows
+    return rows
+
+
+def _remaining_conditions(query: SelectQuery, rows: Relation, remainder: Sequence[Condition], join: Tree) -> Relation:
+    for condition in remainder:
+        if join.side:
+            raise query.error(
+                condition.tree, "A left join of a stream takes equalities alone.", "Put it into WHERE, or into a view."
+            )
+        rows = rows.filtered(query._predicate(condition.tree, rows))
+    return rows
+
+
+def _columns(left: Relation, right: Relation, moves: Any, fields: Fields, side: str) -> dict[Name, Tree]:
+    """The columns of a join; those of a side that may have no record are null then."""
+    optional = {"": (None, None), "LEFT": (None, RIGHT), "FULL": (LEFT, RIGHT)}[side]
+    columns: dict[Name, Tree] = {}
+    for rows, move, presence in zip((left, right), moves, optional, strict=True):
+        for name, tree in rows.columns.items():
+            moved = rebased(tree, move)
+            if presence is not None and not (is_path(moved) and roots_of(moved) == {presence}):
+                moved = when(exists(root(presence)), moved)
+            by_key = is_path(moved) and roots_of(moved) == {KEY}
+            columns[name] = moved if by_key else fields.add(moved, name[1], name[0])
+    return columns
+
+
+def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any, join: Tree) -> Relation:
+    refers = reference_to(right, pairs, left)
+    if refers is None:
+        names = ", ".join(right.key.names) or "none"
+        raise query.error(
+            join,
+            f"A stream finds rows of a table by their key, which is {names}.",
+            "Join by equality with the whole key.",
+        )
+    if refers.beside:
+        raise query.error(join, "A stream meets a table by its key alone.", "Write the other equalities into WHERE.")
+    assert right.key.make is not None, "it refers"
+    outcome = right.key.make(refers.trees)
+    fields = Fields()
+    if right.is_global:
+        moves = ({VALUE: root(LEFT)}, {VALUE: root(RIGHT), KEY: rebased(outcome, {VALUE: root(LEFT)})})
+        columns = _columns(left, right, moves, fields, join.side)
+        call = left.handle.left_join if join.side else left.handle.join
+        return Relation(call(right.handle, of_pair(fields.struct), key=of_row(outcome)), columns, left.key, left.facts)
+    if outcome.sql() != root(KEY).sql():
+        left = _rekeyed(left, outcome)
+    columns = _columns(left, right, ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
+    call = left.handle.left_join if join.side else left.handle.join
+    return Relation(call(right.handle, of_pair(fields.struct)), columns, Key((root(KEY),), ("key",)), left.facts)
+
+
+def _rekeyed(rows: Relation, key: Tree) -> Relation:
+    """The records under another key; what columns read of the old one goes into the value."""
+    fields = Fields()
+    columns = {name: fields.add(tree, name[1], name[0]) for name, tree in rows.columns.items()}
+    pair = lambda k, v: (of_row(key)(k, v), of_row(fields.struct)(k, v))  # noqa: E731
+    return replace(rows, handle=rows.handle.map(pair), columns=columns, key=Key((root(KEY),), ("key",)))
+
+
+def _in_time(
+    query: SelectQuery, left: Relation, right: Relation, pairs: Any, remainder: Sequence[Condition], join: Tree
+) -> Relation:
+    earlier_ms, later_ms = _bounds(query, left, right, remainder, join)
+    grace = max(int(rows.facts.get("grace") or 0) for rows in (left, right))
+    windows = JoinWindows.of_time_difference_and_grace("0 ms", f"{grace} ms")
+    widest = max(earlier_ms, later_ms, 0)
+    windows = (
+        JoinWindows.of_time_difference_and_grace(f"{widest} ms", f"{grace} ms")
+        .before(f"{earlier_ms} ms")
+        .after(f"{later_ms} ms")
+    )
+    keys: tuple[dict[str, Tree], dict[str, Tree]] = ({}, {})
+    for number, (former, latter) in enumerate(pairs):
+        kinds = left.types([former])[0], right.types([latter])[0]
+        to = common_type(*kinds)
+        assert to is not None, "the pairs have been checked"
+        for side, tree, kind in ((0, former, kinds[0]), (1, latter, kinds[1])):
+            keys[side][f"k{number}"] = tree if kind == to else cast(tree, to)
+    sides = [
+        _rekeyed(rows, next(iter(key.values())) if len(key) == 1 else struct_of(key))
+        for rows, key in zip((left, right), keys, strict=True)
+    ]
+    fields = Fields()
+    columns = _columns(sides[0], sides[1], ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
+    call = {"": "join", "LEFT": "left_join", "FULL": "outer_join"}[join.side]
+    handle = getattr(sides[0].handle, call)(sides[1].handle, of_pair(fields.struct), windows)
+    return Relation(handle, columns, Key((root(KEY),), ("key",)), {**left.facts, "time": None})
+
+
+def _bounds(
+    query: SelectQuery, left: Relation, right: Relation, remainder: Sequence[Condition], join: Tree
+) -> tuple[int, int]:
+    """How far a right record may lie before and after a left one, in ms."""
+    earlier_ms: int | None = None
+    later_ms: int | None = None
+    for condition in remainder:
+        tree = condition.tree
+        parts = [tree]
+        if isinstance(tree, exp.Between):
+            parts = [
+                exp.GTE(this=tree.this, expression=tree.args["low"]),
+                exp.LTE(this=tree.this, expression=tree.args["high"]),
+            ]
+        for part in parts:
+            entries = _bound(query, part, left, right)
+            if entries is None:
+                raise query.error(
+                    tree, "A join of streams takes equalities and a time condition alone.", "Put it into WHERE."
+                )
+            way, distance = entries
+            if way == "lower":
+                earlier_ms = -distance
+            else:
+                later_ms = distance
+    if earlier_ms is None or later_ms is None:
+        times = [rows.facts.get("time") or "at" for rows in (left, right)]
+        names = [next(iter(rows.columns), ("a", ""))[0] for rows in (left, right)]
+        raise query.error(
+            join,
+            "A join of two streams needs both bounds of their distance in time.",
+            f"AND {names[1]}.{times[1]} BETWEEN {names[0]}.{times[0]} - INTERVAL 5 MINUTES AND {names[0]}.{times[0]} + "
+            "INTERVAL 5 MINUTES.",
+        )
+    return earlier_ms, later_ms
+
+
+def _bound(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> tuple[str, int] | None:
+    """("lower" or "upper", distance in ms) of a condition right.time >= left.time + distance."""
+    if not isinstance(tree, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return None
+    sides = [_time(query, side, left, right) for side in (tree.this, tree.expression)]
+    if None in sides:
+        return None
+    (former, shift), (latter, offset) = sides  # type: ignore[misc]
+    if former == latter:
+        return None
+    strict = isinstance(tree, exp.GT | exp.LT)
+    greater = isinstance(tree, exp.GT | exp.GTE)
+    if former == "left":  # left + shift >= right + more
+        greater, distance = not greater, shift - offset
+    else:
+        distance = offset - shift
+    return ("lower", distance + strict) if greater else ("upper", distance - strict)
+
+
+def _time(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> tuple[str, int] | None:
+    """(whose time it is, what is added to it in ms)."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.Add | exp.Sub) and isinstance(tree.expression, exp.Interval):
+        inner = _time(query, tree.this, left, right)
+        length = milliseconds(query, tree.expression)
+        return None if inner is None else (inner[0], inner[1] + (length if isinstance(tree, exp.Add) else -length))
+    if not isinstance(tree, exp.Column):
+        return None
+    for name, rows in (("left", left), ("right", right)):
+        time = str(rows.facts.get("time") or "").lower()
+        owners = {alias.lower() for alias, _ in rows.columns}
+        if tree.name.lower() == time and (not tree.table or tree.table.lower() in owners):
+            return name, 0
+    return None

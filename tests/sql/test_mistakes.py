@@ -1,0 +1,164 @@
+"""Mistakes in SQL: each is refused on its place in the text, with a reason and with what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import watersmeet as wm
+
+pytestmark = pytest.mark.spark
+TABLES = """
+    CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING, p STRING, n INT, at TIMESTAMP, s STRUCT<a: INT>);
+    CREATE TABLE c (name STRING PRIMARY KEY, city STRING NOT NULL, k BIGINT);
+    CREATE TABLE b (x BIGINT, y STRING, z INT, PRIMARY KEY (x, y));
+    CREATE STREAM e (id BIGINT PRIMARY KEY, u STRING, n INT, at TIMESTAMP) WITH (timestamp = 'at');
+    CREATE STREAM f (id BIGINT PRIMARY KEY, u STRING, t TIMESTAMP) WITH (timestamp = 't');
+"""
+MISTAKES = {
+    "SELEC id FROM o": "no statement|no SQL",
+    "SELECT id FROM": "no SQL",
+    "SELECT id, FROM o WHERE": "no SQL",
+    "SELECT (id FROM o": "no SQL",
+    "SELECT 'a FROM o": "cannot be read",
+    "INSERT INTO o VALUES (1)": "no statement",
+    "DELETE FROM o": "no statement",
+    "UPDATE o SET n = 1": "no statement",
+    "EXPLAIN": "no query",
+    "SELECT id FROM o EMIT LATER": "EMIT LATER",
+    "SELECT id FROM oo": "no table, view or stream oo",
+    "SELECT idd FROM o": "no column idd",
+    "SELECT x.id FROM o": "no column x.id",
+    "SELECT o.idd FROM o": "no column o.idd",
+    "SELECT o.id FROM o a": "no column o.id",
+    "SELECT s.b FROM o": "Spark does not take",
+    "SELECT n FROM o JOIN e ON o.id = e.id": "stream",
+    "SELECT name FROM c JOIN c ON c.name = c.name": "Two tables are called c",
+    "SELECT k FROM c a JOIN c d ON a.name = d.name": "ambiguous",
+    "SELECT id, id FROM o": "Two columns are called id",
+    "SELECT nosuch(id) FROM o": "Spark does not take",
+    "SELECT id + s FROM o": "Spark does not take",
+    "SELECT UPPER() FROM o": "no SQL|Spark does not take",
+    "SELECT CAST(id AS NOTYPE) FROM o": "Spark does not take|no SQL",
+    "SELECT id FROM o WHERE s > 1": "Spark does not take",
+    "SELECT id FROM o WHERE n": "",
+    "SELECT 1": "no FROM",
+    "SELECT id FROM o ORDER BY id": "ORDER BY without LIMIT",
+    "SELECT id FROM o LIMIT 3": "LIMIT needs ORDER BY",
+    "SELECT id FROM o ORDER BY id LIMIT n": "LIMIT takes a number",
+    "SELECT id FROM o ORDER BY id LIMIT 3 OFFSET 2": "OFFSET",
+    "SELECT c, n FROM o GROUP BY c": "neither grouped nor aggregated",
+    "SELECT c, SUM(n) FROM o": "neither grouped nor aggregated",
+    "SELECT * FROM o GROUP BY c": "neither grouped nor aggregated",
+    "SELECT c FROM o HAVING n > 1": "HAVING without groups",
+    "SELECT c, SUM(SUM(n)) FROM o GROUP BY c": "aggregate of an aggregate",
+    "SELECT c FROM o WHERE SUM(n) > 1": "",
+    "SELECT SUM(n) FROM o GROUP BY SUM(n)": "no aggregate",
+    "SELECT c FROM o GROUP BY 3": "no column 3",
+    "SELECT SUM(DISTINCT n) FROM o": "DISTINCT",
+    "SELECT FIRST(n) FROM o": "no order",
+    "SELECT APPROX_COUNT_DISTINCT(n) FROM o": "is not taken",
+    "SELECT VARIANCE(n) FROM o": "is not taken",
+    "SELECT MAX_BY(n) FROM o": "",
+    "SELECT SUM(s) FROM o": "",
+    "SELECT c FROM o GROUP BY CUBE (c)": "several groupings",
+    "SELECT c FROM o GROUP BY ROLLUP (c)": "several groupings",
+    "SELECT c FROM o GROUP BY GROUPING SETS ((c), ())": "several groupings",
+    "SELECT o.id FROM o JOIN c ON o.n > c.k": "no equality",
+    "SELECT o.id FROM o, c": "no equality",
+    "SELECT o.id FROM o CROSS JOIN c": "no equality",
+    "SELECT o.id FROM o LEFT JOIN c ON o.n > c.k": "no equality",
+    "SELECT o.id FROM o JOIN c ON o.id = c.name": "never equal",
+    "SELECT o.id FROM o JOIN c ON o.c = c.k": "never equal",
+    "SELECT o.id FROM o LEFT JOIN c ON o.id = c.k AND o.c < c.city": "condition on both sides",
+    "SELECT o.id FROM o FULL JOIN c ON o.id = c.k AND o.c < c.city": "condition on both sides",
+    "SELECT o.id FROM o LEFT SEMI JOIN c ON o.c > c.name": "needs equalities",
+    "SELECT o.id FROM o NATURAL JOIN c": "NATURAL",
+    "SELECT o.id FROM o JOIN c USING (nosuch)": "nosuch",
+    "SELECT o.id FROM o LATERAL VIEW explode(array(1)) t AS x": "LATERAL VIEW",
+    "SELECT id FROM o WHERE c NOT IN (SELECT name FROM c)": "NOT IN",
+    "SELECT id FROM o WHERE c IN (SELECT name, city FROM c)": "one column",
+    "SELECT id FROM o WHERE id IN (SELECT name FROM c)": "never equal",
+    "SELECT id FROM o WHERE EXISTS (SELECT 1 FROM c)": "no equality",
+    "SELECT id FROM o WHERE n > (SELECT k FROM c)": "several rows",
+    "SELECT id FROM o WHERE n > (SELECT MAX(k), 1 FROM c)": "one column",
+    "SELECT id FROM o WHERE n > (SELECT MAX(k) FROM c GROUP BY city)": "several rows",
+    "SELECT id FROM o WHERE n > (SELECT MAX(k) FROM c WHERE c.k < o.n)": "equalities alone",
+    "SELECT id FROM o UNION SELECT name FROM c": "Column 1",
+    "SELECT id, n FROM o UNION SELECT k FROM c": "2 columns on the left",
+    "SELECT id FROM o INTERSECT ALL SELECT k FROM c": "INTERSECT ALL",
+    "SELECT id FROM e UNION ALL SELECT id FROM o": "a stream and a table",
+    "SELECT id FROM e UNION SELECT id FROM f": "no duplicates",
+    "SELECT id, ROW_NUMBER() OVER (ORDER BY n) AS r FROM o": "no bound",
+    "SELECT id FROM (SELECT id, RANK() OVER (ORDER BY n) AS r FROM o) t WHERE r < 3": "window function",
+    "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY c) AS r FROM o) t WHERE r < 3": "no order",
+    "SELECT id, SUM(n) OVER (ORDER BY id) AS r FROM o": "window function",
+    "SELECT id, 1 + ROW_NUMBER() OVER (ORDER BY n) AS r FROM o": "within an expression",
+    "WITH RECURSIVE t AS (SELECT id FROM o) SELECT id FROM t": "RECURSIVE",
+    "SELECT DISTINCT u FROM e": "has no end",
+    "SELECT u, COUNT(*) FROM e GROUP BY u, window(at, '1 hour')": "windows are made",
+    "SELECT id FROM TUMBLE(o, INTERVAL 1 HOUR)": "takes a stream",
+    "SELECT u FROM TUMBLE(e)": "takes 1 length",
+    "SELECT u FROM HOP(e, INTERVAL 1 HOUR)": "takes 2 lengths",
+    "SELECT u FROM TUMBLE(e, INTERVAL 1 MONTH)": "no length of time",
+    "SELECT u FROM TUMBLE(TABLE e, DESCRIPTOR(n), INTERVAL 1 HOUR)": "stream's time",
+    "SELECT u FROM CUMULATE(e, INTERVAL 1 HOUR)": "not taken in FROM",
+    "SELECT e.id FROM e JOIN f ON e.u = f.u": "both bounds",
+    "SELECT e.id FROM e JOIN f ON e.u = f.u AND f.t > e.at": "both bounds",
+    "SELECT e.id FROM e JOIN c ON e.id = c.k": "by their key",
+    "SELECT e.id FROM e RIGHT JOIN c ON e.u = c.name": "RIGHT JOIN",
+    "SELECT e.id FROM e JOIN c FOR SYSTEM_TIME AS OF e.at ON e.u = c.name": "no history",
+    "CREATE TABLE t (id BIGINT, n INT)": "PRIMARY KEY",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY)": "no column",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n NOTYPE)": "type|no SQL",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT, n INT)": "Two columns",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT DEFAULT 3)": "constraint",
+    "CREATE TABLE t (id BIGINT, n INT, PRIMARY KEY (x))": "names x",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (topik = 'a')": "topik",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (format = 'xml')": "xml",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (timestamp = 'x')": "no column",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (topic = '${NO_SUCH_VARIABLE}')": "no variable",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT, m INT) WITH (format = 'long')": "one column",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (path = '/data')": "have a time",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) WITH (history = 'soon')": "",
+    "CREATE TABLE o (id BIGINT PRIMARY KEY, n INT)": "already",
+    "CREATE VIEW v AS SELECT id FROM o; CREATE VIEW v AS SELECT id FROM o": "already",
+    "CREATE VIEW v": "no query|no SQL",
+    "CREATE INDEX i ON o (id)": "INDEX|not taken|no SQL",
+    "CREATE STREAM t WITH (topic = 't') AS SELECT id FROM o": "gives a table",
+    "CREATE TABLE t WITH (topic = 't') AS SELECT id FROM e": "gives a stream",
+    "CREATE TABLE t WITH (topic = 't', url = 'sqlite:////x.db') AS SELECT id FROM o": "one place",
+    "DROP TABLE nosuch": "not there",
+    "DROP TABLE o": "already has",
+}
+
+
+@pytest.fixture(scope="module")
+def builder(spark):
+    made = wm.StreamsBuilder("mistakes")
+    made.sql(TABLES)
+    return made
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_mistake_is_refused_on_its_place_with_a_reason_and_a_cure(builder, text):
+    with pytest.raises(wm.SqlError, match=f"(?i){MISTAKES[text]}") as caught:
+        builder.sql(text)
+    message = str(caught.value)
+    place = re.search(r"line (\d+), column (\d+):\n  (.*)\n  ( *)\^", message)
+    assert place is not None, message
+    line, column, shown, space = int(place[1]), int(place[2]), place[3], place[4]
+    assert shown == text.split("\n")[line - 1]
+    assert len(space) == column - 1 <= len(shown)
+    assert "\nHint: " in message
+
+
+def test_there_are_more_than_eighty_mistakes():
+    assert len(MISTAKES) > 80
+
+
+def test_the_caret_stands_under_the_word_that_is_wrong(builder):
+    with pytest.raises(wm.SqlError) as caught:
+        builder.sql("SELECT id,\n       amont\nFROM o")
+    assert "line 2, column 8:\n         amont\n         ^" in str(caught.value)

@@ -1,0 +1,115 @@
+"""SQL as a front end: what statements become, and that they use the public API alone."""
+
+from __future__ import annotations
+
+import ast
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import watersmeet as wm
+from watersmeet.testing import TopologyTestDriver
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+FOLDER = Path(wm.__file__).parent / "sql"
+# what no name of `wm` is, and the Python API shows: the builder's hook, readers of options, hints of what is missing
+VOCABULARY = {"read_sql_by", "installing", "missing", "answered", "duration_ms", "formats"}
+STREAMS = """
+    CREATE STREAM clicks (user STRING PRIMARY KEY, page STRING, at TIMESTAMP) WITH (timestamp = 'at');
+    CREATE STREAM buys (id BIGINT PRIMARY KEY, user STRING, amount INT, t TIMESTAMP)
+        WITH (timestamp = 't', grace = '1 minute');
+    CREATE TABLE users (name STRING PRIMARY KEY, city STRING) WITH (history = '1 day');
+"""
+
+
+def at(seconds):
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+CLICKS = [
+    ("clicks", "ann", {"page": "a", "at": at(0)}),
+    ("clicks", "bob", {"page": "a", "at": at(70)}),
+    ("clicks", "ann", {"page": "b", "at": at(75)}),
+    ("clicks", "ann", {"page": "b", "at": at(300)}),
+]
+
+
+def results(text, records):
+    builder = wm.StreamsBuilder("statements")
+    handle = builder.sql(text)
+    stream = handle if hasattr(handle, "select_key") else handle.to_stream()
+    key = {"bigint": "long", "int": "int", "string": "string"}.get(stream.key_type.simpleString(), "json")
+    stream.to("out", key=key, value="json")
+    with TopologyTestDriver(builder.build()) as driver:
+        for ts, (name, key, value) in enumerate(records):
+            driver.pipe(name, key=key, value=value, ts=ts)
+        return [None if record.value is None else tuple(record.value) for record in driver.read("out")]
+
+
+def test_the_front_end_imports_public_names_alone():
+    public, found = {*wm.__all__, *VOCABULARY}, []
+    for file in sorted(FOLDER.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            module = getattr(node, "module", None) or ""
+            if isinstance(node, ast.ImportFrom) and module.startswith("watersmeet."):
+                own = module.startswith("watersmeet.sql")
+                found += [(file.name, each.name) for each in node.names if not own and each.name not in public]
+    assert found == []
+
+
+def test_windows_of_a_stream_are_counted_as_they_change_and_once_where_final():
+    query = "SELECT page, COUNT(*) AS n FROM TUMBLE(clicks, INTERVAL 1 MINUTE) GROUP BY page, window_start, window_end"
+    assert results(f"{STREAMS} {query}", CLICKS) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
+    assert results(f"{STREAMS} {query} EMIT FINAL", CLICKS) == [("a", 1), ("a", 1), ("b", 1)]
+
+
+def test_sessions_grow_together():
+    query = "SELECT user, COUNT(*) AS n FROM SESSION(clicks, INTERVAL 100 SECONDS) GROUP BY user, window_start"
+    assert results(f"{STREAMS} {query}", CLICKS)[-1] == ("ann", 1)
+
+
+def test_two_streams_meet_in_the_time_that_the_condition_says():
+    query = "SELECT c.page, b.amount FROM clicks c JOIN buys b ON c.user = b.user AND b.t BETWEEN c.at AND c.at + " + (
+        "INTERVAL 1 MINUTE"
+    )
+    buy = ("buys", 1, {"user": "ann", "amount": 5, "t": at(80)})
+    assert results(f"{STREAMS} {query}", [*CLICKS[:3], buy]) == [("b", 5)]
+
+
+def test_a_stream_sees_a_table_as_of_its_time():
+    query = "SELECT c.page, u.city FROM clicks c LEFT JOIN users FOR SYSTEM_TIME AS OF c.at AS u ON c.user = u.name"
+    assert results(f"{STREAMS} {query}", CLICKS[:2]) == [("a", None), ("a", None)]
+
+
+def test_the_first_rows_of_each_group_follow_changes():
+    table = "CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING, n INT);"
+    query = "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY c ORDER BY n DESC) AS r FROM o) t WHERE r <= 1"
+    rows = [("o", number, {"c": "a", "n": number}) for number in (1, 3, 2)]
+    assert results(table + query, [*rows, ("o", 3, None)]) == [(1,), (3,), (3,), (2,)]
+
+
+def test_a_dropped_statement_is_as_if_it_were_not_written(spark):
+    views = wm.sql(
+        spark,
+        "CREATE TABLE o (id BIGINT PRIMARY KEY, n INT); CREATE TABLE a WITH (topic = 'a') AS SELECT id, n FROM o;"
+        "CREATE TABLE IF NOT EXISTS o (id BIGINT PRIMARY KEY, m INT); DROP TABLE a; DROP VIEW IF EXISTS b;"
+        "CREATE TABLE b WITH (topic = 'b') AS SELECT id, n + 1 AS n FROM o",
+    )
+    explained = views.explain("b")
+    assert explained.key == ("id",)
+    assert explained.columns == {"id": "bigint", "n": "int"}
+    assert [sink.output for sink in views.build().plan.sinks] == ["b"]
+
+
+def test_sql_and_python_mix(spark):
+    builder = wm.StreamsBuilder("mixed")
+    orders = builder.table("orders", key="long", value=wm.json("customer string, n int"))
+    counted = builder.sql(
+        "SELECT customer, SUM(n) AS n FROM big GROUP BY customer", big=orders.filter(lambda o: o["n"] > 1)
+    )
+    counted.filter(lambda row: row["n"] > 3).to("out", value="json", key="json")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("orders", key=1, value={"customer": "ann", "n": 4}, ts=0)
+        driver.pipe("orders", key=2, value={"customer": "ann", "n": 1}, ts=0)
+        assert [tuple(record.value) for record in driver.read("out")] == [("ann", 4)]
