@@ -16,7 +16,7 @@ from simulation.world import Broker, Fenced, Files
 from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
 from watersmeet._spark.checkpoint.folders import S3A, Folder, file_manager
 from watersmeet._spark.checkpoint.lease import Epochs
-from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, planned
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, plan_of_log
 from watersmeet.errors import ConfigError
 
 HDFS = "org.apache.hadoop.hdfs.DistributedFileSystem"
@@ -214,7 +214,7 @@ class Driver:
         if self.has(Defect.NUMBER_ALONE):
             return UNKNOWN
         log = f"{self.record.logs}offsets/{batch}"
-        return planned(self.files.read(log), self.topology, epoch=self.epochs.number, where=log)
+        return plan_of_log(self.files.read(log), self.topology, epoch=self.epochs.number, where=log)
 
     def _write(self, batch: int, records: range, plan: BatchPlan) -> None:
         """As `TransactionalSender` and `DriverCommit` do."""

@@ -23,7 +23,7 @@ from pyspark.sql.types import BinaryType, DataType, StructType
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import SNAPSHOT, Clock
 from watersmeet._engine.keys import encode_keys
-from watersmeet._engine.rows import PARTITION_BITS, TOPIC, Bools, Int64s, array, ints, numbered
+from watersmeet._engine.rows import PARTITION_BITS, TOPIC, Bools, Int64s, array, ints, pattern_partition
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import Node
@@ -109,7 +109,7 @@ def _constant(number: int, rows: pa.Table) -> pa.Array:
 
 def _of_topics(rows: pa.Table, inlet: Inlet) -> pa.Array:
     """The numbers of source and topic, as `Inlet.of_topic` has them."""
-    places = [inlet.number << PARTITION_BITS | numbered(at) for at in range(len(inlet.topics))]
+    places = [inlet.number << PARTITION_BITS | pattern_partition(at) for at in range(len(inlet.topics))]
     return pa.array(places, pa.int64()).take(pc.index_in(array(rows, TOPIC), pa.array(inlet.topics, pa.string())))
 
 
@@ -276,7 +276,9 @@ class JournalFrame:
         partition = ints(self.rows, "partition")
         if self.inlet.source.origin.pattern is not None:
             number = pc.index_in(array(self.rows, TOPIC), pa.array(self.inlet.topics, pa.string()))
-            partition = partition | np.vectorize(numbered, otypes=[np.int64])(ints(pa.table([number], ["n"]), "n"))
+            partition = partition | np.vectorize(pattern_partition, otypes=[np.int64])(
+                ints(pa.table([number], ["n"]), "n")
+            )
         return self.inlet.number << PARTITION_BITS | partition, ints(self.rows, "offset")
 
     def record(self, row: int) -> JournaledRecord:
@@ -1049,8 +1051,6 @@ def _short(text: str) -> str:
 
 MOST_SELECTED = 20_000
 """Records; where more are found, the whole journal is replayed."""
-_REFERRED = frozenset(("foreign_key_receive", "one_to_many"))
-_REFERS = "foreign_key_send"
 
 
 def selected(topology: Local, target: AskedRow, history: History) -> Int64s | None:
@@ -1114,10 +1114,10 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
         return True
     if operator.declaration.mixes_keys or any(table.everywhere for table in operator.tables):
         return False
-    if operator.declaration.subscribes and operator.stem not in _REFERRED:
+    if operator.declaration.subscribes and not operator.declaration.gets_references:
         return False
     group.append(operator.id)
-    if operator.stem in _REFERRED:
+    if operator.declaration.gets_references:
         # the asked table may be one of the operator's own: then the group is that of the keys that are referred to
         return _refers(physical, operator, group, ways)
     return all(_follows(physical, edge, above, group, ways) for edge, above in edges_above(physical, operator))
@@ -1126,13 +1126,12 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
 def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list[int], ways: _OperatorsAbove) -> bool:
     if above is None or keeps_key(physical, edge):
         return above is None or _goes_up(physical, above, group, ways)
-    if above.stem not in _REFERRED or not steps_keep_key(physical, edge):
+    if not above.declaration.gets_references or not steps_keep_key(physical, edge):
         return False
     referred: list[int] = []
     ways.referred.append(referred)
-    sends = [
-        upstream for _, upstream in edges_above(physical, above) if upstream is not None and upstream.stem == _REFERS
-    ]
+    upstream = (operator for _, operator in edges_above(physical, above) if operator is not None)
+    sends = [operator for operator in upstream if operator.declaration.sends_references]
     # its results have the keys of the rows that refer
     return all(_goes_up(physical, send, group, ways) for send in sends) and _goes_up(physical, above, referred, ways)
 
@@ -1140,9 +1139,8 @@ def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list
 def _refers(physical: Physical, operator: Operator, group: list[int], ways: _OperatorsAbove) -> bool:
     """The operators above the rows that are referred to; those of the rows that refer are noted by their results."""
     is_asked = group is ways.by_key
-    edges = [
-        (e, upstream) for e, upstream in edges_above(physical, operator) if upstream is None or upstream.stem != _REFERS
-    ]
+    edges = edges_above(physical, operator)
+    edges = ((edge, above) for edge, above in edges if above is None or not above.declaration.sends_references)
     return not is_asked and all(_follows(physical, edge, above, group, ways) for edge, above in edges)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, of_topology, planned
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, of_topology, plan_of_log
 from watersmeet.errors import ConfigError, CorruptData
 
 LOG = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":%d}\n{"orders":{"0":%d}}\n7'
@@ -12,7 +12,7 @@ FACTS = {"topology": "t", "generation": "4.3", "shards": 2, "tasks": 1, "effects
 
 
 def plan(end: int, topology: str = "t", at: int = 1) -> BatchPlan:
-    return planned(LOG % (at, end), topology, epoch=3, where="cp/offsets/7")
+    return plan_of_log(LOG % (at, end), topology, epoch=3, where="cp/offsets/7")
 
 
 def test_a_batch_that_is_planned_by_the_same_ends_is_the_same_whenever_it_was_planned() -> None:
@@ -21,7 +21,7 @@ def test_a_batch_that_is_planned_by_the_same_ends_is_the_same_whenever_it_was_pl
 
 
 def test_a_mark_is_read_back_as_it_was_written_and_fits_what_brokers_take() -> None:
-    long = planned(LOG % (1, 5) + "\n" + "x" * 9_000, "t", epoch=3, where="")
+    long = plan_of_log(LOG % (1, 5) + "\n" + "x" * 9_000, "t", epoch=3, where="")
     for each in (plan(5), long):
         assert Marker.of(7, each.text()) == Marker(7, each)
         assert len(each.text().encode()) < 4_096
@@ -60,7 +60,7 @@ def test_an_output_that_is_ahead_is_refused() -> None:
 @pytest.mark.parametrize("log", ["", "v1", 'v1\n{"batchWatermarkMs":0}', "something\n{}\n5"])
 def test_a_plan_that_was_cut_off_is_said(log: str) -> None:
     with pytest.raises(CorruptData, match=r"cannot be read\.\nGiven: cp/offsets/7"):
-        planned(log, "t", epoch=0, where="cp/offsets/7")
+        plan_of_log(log, "t", epoch=0, where="cp/offsets/7")
 
 
 def test_the_topology_of_a_plan_is_all_that_makes_results_but_functions_that_may_change() -> None:

@@ -12,14 +12,14 @@ from dev.broker import KafkaBroker
 from tests.kafka.faults.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
 from watersmeet._engine import row_sizes
-from watersmeet._worker.batch_plan import BatchPlan, Marker, planned
+from watersmeet._worker.batch_plan import BatchPlan, Marker, plan_of_log
 from watersmeet._worker.writers.kafka import DriverCommit, driver_name
 from watersmeet._worker.writers.kafka_client import TransactionalSender
 from watersmeet.errors import ConfigError
 
 
 def plan_to(end: int, topology: str = "one") -> BatchPlan:
-    return planned(f'v1\n{{}}\n{{"in":{{"0":{end}}}}}', topology, epoch=2, where="offsets")
+    return plan_of_log(f'v1\n{{}}\n{{"in":{{"0":{end}}}}}', topology, epoch=2, where="offsets")
 
 
 def held(first: int, end: int) -> dict[int, bytes]:

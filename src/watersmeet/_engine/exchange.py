@@ -316,7 +316,7 @@ def number_rows(frame: pa.Table, order_columns: Sequence[str], *, changes: bool 
     ordered = frame.sort_by([(name, "ascending") for name in order_columns])
     if changes and len(ordered):
         ordered = ordered.take(pa.array(last_changes(ordered, order_columns)))
-    return numbered(ordered, order_columns, 0)
+    return with_offsets(ordered, order_columns, 0)
 
 
 def last_changes(ordered: pa.Table, order_columns: Sequence[str]) -> Int64s:
@@ -342,7 +342,7 @@ def last_changes(ordered: pa.Table, order_columns: Sequence[str]) -> Int64s:
     return np.flatnonzero(np.append(differs, True))
 
 
-def numbered(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.Table:
+def with_offsets(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.Table:
     """Rows that are in order, with offsets from `first` on in place of their ordering columns."""
     offsets = pa.array(np.arange(first, first + len(ordered), dtype=np.int64))
     ordered = ordered.drop_columns(list(order_columns))

@@ -669,7 +669,7 @@ TOPICS: ContextVar[Topics] = ContextVar("watersmeet.topics", default={})  # noqa
 """Those that are known to this task."""
 
 
-def numbered(topic: int, partition: int = 0) -> int:
+def pattern_partition(topic: int, partition: int = 0) -> int:
     return _OF_PATTERN | topic * MOST_PARTITIONS | partition
 
 

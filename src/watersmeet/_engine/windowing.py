@@ -53,7 +53,7 @@ def in_windows(events: Events, row: Int64s, at: Int64s, column: str) -> Contribu
     at, column : what tells windows apart, and what it is called: "start" or "end".
     """
     key = events.groups.group_of_row[row]
-    group = numbered(at, key)
+    group = group_ids(at, key)
     row_of_group = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     row_of_group[group] = np.arange(len(group))
     first = events.groups.first[key[row_of_group]]
@@ -128,7 +128,7 @@ def latest_headers(rows: Contributions, counts: Bools, lookup: Lookup) -> Picked
     return rows.events.headers(last, lookup.rows.column("headers"))
 
 
-def numbered(*columns: Int64s) -> Int64s:
+def group_ids(*columns: Int64s) -> Int64s:
     """A number for each row, the same where all columns are; they ascend with the columns, the last one first."""
     count = len(columns[0])
     code, codes = _packed(columns)
@@ -426,7 +426,7 @@ class StandingWindows:
     def among(self, windows: StandingWindows, mask: Bools) -> Bools:
         """Which have key and time of one of others, of those that count."""
         times = np.concatenate([self.time, windows.time])
-        number = numbered(np.concatenate([self.key, windows.key]), times)
+        number = group_ids(np.concatenate([self.key, windows.key]), times)
         return np.isin(number[: len(self)], number[len(self) :][mask])
 
 
@@ -517,7 +517,7 @@ class Shard:
     def results(self, changes: WindowChanges, states: States) -> Iterator[pa.Table]:
         """The changes as results; with the record cache each window's last."""
         events, all_of = self.events, np.arange(len(changes.row))
-        window = numbered(events.groups.group_of_row[changes.row], changes.start, changes.end)
+        window = group_ids(events.groups.group_of_row[changes.row], changes.start, changes.end)
         pointers = states.pointers(changes.new), states.pointers(changes.old)
 
         def meta(indices: Int64s, ts: Int64s) -> dict[str, pa.Array | Picked]:

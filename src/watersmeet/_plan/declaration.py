@@ -306,6 +306,10 @@ class OperatorDeclaration:
 
     Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
     """
+    sends_references: ClassVar[bool] = False
+    """Whether it sends its rows to the keys that they refer to."""
+    gets_references: ClassVar[bool] = False
+    """Whether such rows come to it, by the keys that are referred to."""
     shared_side: ClassVar[int | None] = None
     """The side of its only table, if several operators may read one store of it; None: it owns its stores."""
 

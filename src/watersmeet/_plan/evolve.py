@@ -392,11 +392,11 @@ def written(kind: Any) -> str:
 
 # Operators and tables of two topologies, as `described` gives them: which belong together, and whether rows go on.
 
-Place = tuple[str, str]
+TableId = tuple[str, str]
 """Of an operator: its node, and its kind."""
 
 
-def by_place(plan: Described) -> dict[Place, Mapping[str, Any]]:
+def by_place(plan: Described) -> dict[TableId, Mapping[str, Any]]:
     """The operators of a topology, by where they stand."""
     return {(operator["node"], operator["operator"]): operator for operator in plan["operators"]}
 
@@ -512,15 +512,15 @@ class Replacement:
 
     # by the id of the operator, what becomes of it
     roles: Mapping[int, Recomputation | Difference] = field(default_factory=dict)
-    places: Mapping[int, Place] = field(default_factory=dict)  # node and stem of the same operators
+    places: Mapping[int, TableId] = field(default_factory=dict)  # node and stem of the same operators
     # of those that are computed anew, by place, the names of the tables that they have themselves
-    own: Mapping[Place, frozenset[str]] = field(default_factory=dict)
+    own: Mapping[TableId, frozenset[str]] = field(default_factory=dict)
     # by the name of a table that is read, the store until now that has its rows, where they are read from there
     inputs: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[Item, ...] = ()  # why it cannot be done
 
     @property
-    def replaced(self) -> frozenset[Place]:
+    def replaced(self) -> frozenset[TableId]:
         """The tables that are compared with their new contents."""
         return frozenset(self.places[number] for number, role in self.roles.items() if isinstance(role, Difference))
 
@@ -591,7 +591,7 @@ class _Search:
         yield from ((self.physical.operators[number], role) for number, role in self.roles.items())
 
     @staticmethod
-    def place(operator: Operator) -> Place:
+    def place(operator: Operator) -> TableId:
         return operator.node, operator.stem
 
     def replace(self, operator: Operator) -> None:
@@ -732,11 +732,11 @@ class _Search:
         return former is None or bool(rows_against(former, table, widens=new["widens"])[0])
 
     @cached_property
-    def _old_operators(self) -> Mapping[Place, Mapping[str, Any]]:
+    def _old_operators(self) -> Mapping[TableId, Mapping[str, Any]]:
         return by_place(self.old)
 
     @cached_property
-    def _new_operators(self) -> Mapping[Place, Mapping[str, Any]]:
+    def _new_operators(self) -> Mapping[TableId, Mapping[str, Any]]:
         return by_place(self.new)
 
     @cached_property
@@ -939,9 +939,9 @@ class _Tables:
     """The tables until now."""
 
     # by name the place, the table, and whether it is one that time lets nothing go of
-    named: Mapping[str, tuple[Place, Mapping[str, Any], bool]]
+    named: Mapping[str, tuple[TableId, Mapping[str, Any], bool]]
     # by table, the places of the tables that have its rows as they are
-    copies: Mapping[str, list[tuple[Place, Mapping[str, Any]]]]
+    copies: Mapping[str, list[tuple[TableId, Mapping[str, Any]]]]
     # old, new: what stands above the nodes of both plans
     old: Lineage
     new: Lineage
@@ -949,8 +949,8 @@ class _Tables:
     @classmethod
     def of(cls, plan: Described, new: Lineage, replaced: frozenset[str]) -> _Tables:
         """Those of a plan, beside another one."""
-        by_name: dict[str, tuple[Place, Mapping[str, Any], bool]] = {}
-        copies: dict[str, list[tuple[Place, Mapping[str, Any]]]] = {}
+        by_name: dict[str, tuple[TableId, Mapping[str, Any], bool]] = {}
+        copies: dict[str, list[tuple[TableId, Mapping[str, Any]]]] = {}
         for place, operator in by_place(plan).items():
             for table in operator["tables"]:
                 by_name[table["name"]] = place, table, operator["time"] is None and operator["widens"]
@@ -968,7 +968,7 @@ class _Tables:
 
 
 def _readings(
-    tables: _Tables, places: Mapping[Place, Any], new: Described, recomputed: frozenset[Place]
+    tables: _Tables, places: Mapping[TableId, Any], new: Described, recomputed: frozenset[TableId]
 ) -> dict[str, tuple[LineageReading, str]]:
     going_on = {
         place: operator for place, operator in by_place(new).items() if place in places and place not in recomputed
@@ -1071,7 +1071,7 @@ def _match_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item]
 def _continue_by_name(
     operator: Mapping[str, Any],
     table: Mapping[str, Any],
-    entry: tuple[Place, Mapping[str, Any], bool],
+    entry: tuple[TableId, Mapping[str, Any], bool],
     reading: LineageReading,
     items: list[Item],
     carried: list[TakenTable],

@@ -72,7 +72,7 @@ def digest(body: Any) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
 
 
-def planned(log: str, topology: str, *, epoch: int, where: str) -> BatchPlan:
+def plan_of_log(log: str, topology: str, *, epoch: int, where: str) -> BatchPlan:
     """The plan that a file of Spark's offset log says.
 
     The ends alone count: when it was written, and under which settings, is not what the batch reads.

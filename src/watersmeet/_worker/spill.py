@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import last_changes, number_rows, numbered
+from watersmeet._engine.exchange import last_changes, number_rows, with_offsets
 from watersmeet._engine.row_sizes import cut, row_bytes
 from watersmeet._engine.rows import Int64s, stacked
 
@@ -95,7 +95,7 @@ def _through_file(
             sizes = np.concatenate([row_bytes(part) for part in parts])[places]
             for first, end in cut(np.maximum(sizes, SORT_BYTES // PACK_ROWS), SORT_BYTES):
                 rows = _rows_at(parts, starts, places[first:end].astype(np.int64))
-                yield numbered(rows, order, first)
+                yield with_offsets(rows, order, first)
 
 
 def spool_folder() -> str | None:

@@ -88,18 +88,19 @@ class TaskReport:
             to.add({(batch_number(), step, partition()): self})
 
 
-Place = tuple[int | None, str, int]
+ReportKey = tuple[int | None, str, int]
 """Number of the batch, None: the one under way; name of the step; number of the task's partition."""
-Reports = Accumulator[dict[Place, TaskReport]]
+_Reports = dict[ReportKey, TaskReport]
+Reports = Accumulator[_Reports]
 
 
-class LatestReports(AccumulatorParam[dict[Place, TaskReport]]):
+class LatestReports(AccumulatorParam[_Reports]):
     """Adds reports up: the latest from each place."""
 
-    def zero(self, value: dict[Place, TaskReport]) -> dict[Place, TaskReport]:
+    def zero(self, value: _Reports) -> _Reports:
         return {}
 
-    def addInPlace(self, value1: dict[Place, TaskReport], value2: dict[Place, TaskReport]) -> dict[Place, TaskReport]:
+    def addInPlace(self, value1: _Reports, value2: _Reports) -> _Reports:
         value1.update(value2)
         return value1
 

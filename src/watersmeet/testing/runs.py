@@ -29,7 +29,7 @@ from watersmeet._engine.rows import (
     array,
     held_keys,
     ints,
-    numbered,
+    pattern_partition,
     position_columns,
     position_tuples,
     stacked,
@@ -131,7 +131,7 @@ class Inlet:
             return record
         if topic not in self.topics:
             self.topics.append(topic)
-        place = self.number << PARTITION_BITS | numbered(self.topics.index(topic))
+        place = self.number << PARTITION_BITS | pattern_partition(self.topics.index(topic))
         return replace(record, topic=topic, place=place)
 
     def record(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from watersmeet._engine.rows import Int64s
-from watersmeet._engine.windowing import numbered
+from watersmeet._engine.windowing import group_ids
 
 LIMITS = np.iinfo(np.int64)
 
@@ -27,4 +27,4 @@ def test_rows_are_numbered_by_key_and_then_by_time(starts: list[int], keys: list
     columns: list[Int64s] = [np.array(column, dtype=np.int64) for column in (starts, keys)]
     pairs = list(zip(keys, starts, strict=True))
     wanted = {pair: number for number, pair in enumerate(sorted(set(pairs)))}
-    assert numbered(*columns).tolist() == [wanted[pair] for pair in pairs]
+    assert group_ids(*columns).tolist() == [wanted[pair] for pair in pairs]

@@ -15,20 +15,20 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.batches import batches as planned_batches
-from watersmeet._spark.batches.batches import LEAST, planned
+from watersmeet._spark.batches.batches import LEAST, next_batch_records
 
 RECORDS, A_BATCH = 9_000, 3_000
 
 
 def test_the_records_of_a_batch_follow_from_the_bytes_of_the_last_one() -> None:
     most, largest = 1_000_000, 1 << 30
-    assert planned(most, largest // 2, most, most, largest) == most
-    assert planned(most, 4 * largest, most, most, largest) == most // 4
-    assert planned(10, largest, most, most, largest) == LEAST
-    assert planned(10, largest, most, 400, largest) == 400
+    assert next_batch_records(most, largest // 2, most, most, largest) == most
+    assert next_batch_records(most, 4 * largest, most, most, largest) == most // 4
+    assert next_batch_records(10, largest, most, most, largest) == LEAST
+    assert next_batch_records(10, largest, most, 400, largest) == 400
     # a batch with little in it says little of a record, and lets the next one grow
-    assert planned(10, 20_000, LEAST, most, largest) == 8 * LEAST
-    assert planned(10, 0, most // 4, most, largest) == most
+    assert next_batch_records(10, 20_000, LEAST, most, largest) == 8 * LEAST
+    assert next_batch_records(10, 0, most // 4, most, largest) == most
 
 
 def batches(spark: SparkSession, kafka: wm.Kafka, topics: tuple[str, str], out: str, folder: Path) -> list[int]:

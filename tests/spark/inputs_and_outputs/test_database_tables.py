@@ -16,7 +16,7 @@ from dev.postgres import PASSWORD, Postgres
 from tests.databases.kit import Place, all_rows
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.outputs.databases import DatabaseTableWriter
-from watersmeet._worker.batch_plan import planned
+from watersmeet._worker.batch_plan import plan_of_log
 from watersmeet.errors import ConfigError, CorruptData, SinkError, TopologyError, WatersmeetError
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -114,7 +114,7 @@ def test_a_table_has_one_writer_and_no_other_history_than_the_checkpoint(spark: 
 def test_a_batch_of_another_plan_is_refused_and_who_was_passed_by_writes_nothing(
     spark: SparkSession, place: Place
 ) -> None:
-    one, other = (planned(f"v1\n{{}}\n{end}", "t", epoch=1, where="offsets/0") for end in (5, 6))
+    one, other = (plan_of_log(f"v1\n{{}}\n{end}", "t", epoch=1, where="offsets/0") for end in (5, 6))
     rows = spark.createDataFrame([(1, "a")], "key long, value string").coalesce(1)
     others = spark.createDataFrame([(1, "b")], "key long, value string").coalesce(1)
     table = kept(place.table("plans", create=True))

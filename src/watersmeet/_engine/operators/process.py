@@ -40,8 +40,8 @@ from watersmeet._engine.operators.process_tables import CurrentRows, GlobalRows,
 from watersmeet._engine.operators.process_timers import (
     BEFORE_ALL,
     Due,
-    Place,
     StreamTimerClock,
+    TimerPosition,
     TimerPositions,
     Timers,
     WallTimerClock,
@@ -148,7 +148,7 @@ def _of_member(member: ProcessorSettings, key: Sequence[Any], value: Sequence[An
     return pa.StructArray.from_arrays([keys, values], fields=fields)
 
 
-def _sent_numbers(place: tuple[Place, int, int, int]) -> tuple[Any, ...]:
+def _sent_numbers(place: tuple[TimerPosition, int, int, int]) -> tuple[Any, ...]:
     (event, moment, turn, _), domain, group, member = place
     return event, moment, turn, domain, group, member
 
@@ -856,7 +856,7 @@ class _Batch:
         self.by_event: Sent = []
         self.by_timer: Sent = []
         self.errors: dict[int, Exception] = {}
-        self._at: Place = (0,)
+        self._at: TimerPosition = (0,)
 
     def _timers_of(self, member: ProcessorSettings, number: int, tables: Iterator[Table]) -> list[Timers]:
         """Those of stream time, and those of the wall clock."""
@@ -1030,7 +1030,7 @@ class _Batch:
             self.errors[row] = without_frames(member.said(error, "process"))
         journal.clear()
 
-    def _fire(self, group: int, key: Any, limit: Place | None) -> None:
+    def _fire(self, group: int, key: Any, limit: TimerPosition | None) -> None:
         """Timers of the key that go before a place; None: all that are due in the batch."""
         assert self.due is not None
         current, count = self.now, 0

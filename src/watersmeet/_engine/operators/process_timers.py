@@ -28,7 +28,7 @@ from watersmeet._engine.time import TURN_BYTES, BatchTimes, WallClock, with_turn
 # what waits so long: directly before the record that moves its domain's time to T, in the order (time that operators
 # see, turn, serialized key). A timer goes before those records of its key that stand behind that place. Law 3.
 
-Place: TypeAlias = tuple[int | bytes, ...]
+TimerPosition: TypeAlias = tuple[int | bytes, ...]
 """Number of the record that it stands before, the time that operators see, turn, serialized key; a record of the
 sources has the number of the first record behind it alone."""
 BEFORE_ALL = -2
@@ -88,7 +88,7 @@ class TimerPositions:
         pairs = zip(events.held.take(rows).to_pylist(), timer_keys.to_pylist(), strict=True)
         return np.asarray(current & np.array([turn_key > timer_key for turn_key, timer_key in pairs]))
 
-    def _of_released(self, events: Events, released_rows: Int64s) -> list[Place]:
+    def _of_released(self, events: Events, released_rows: Int64s) -> list[TimerPosition]:
         """The places of rows that operators above have let go of."""
         assert events.held is not None
         turn_keys = events.held.take(pa.array(released_rows)).to_pylist()
@@ -101,10 +101,10 @@ class TimerPositions:
             for first, (rank, moment, turn_key) in zip(wall, parts, strict=True)
         ]
 
-    def of_event(self, row: int) -> Place:
+    def of_event(self, row: int) -> TimerPosition:
         return self._released.get(row) or (self._rank[row],)
 
-    def due(self, domain: int, moment: int, key: bytes) -> Place | None:
+    def due(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
         """Where a timer of a moment stands; None where no record of the batch moves time there."""
         last = moment - 1
         if last >= self.end[domain]:
@@ -113,7 +113,7 @@ class TimerPositions:
         at = bisect_right(times, last)
         return (numbers[at], last + self._lag, 2 * last, key)
 
-    def time_at(self, domain: int, place: Place) -> int:
+    def time_at(self, domain: int, place: TimerPosition) -> int:
         """The time of a domain at a place."""
         times, numbers = self._time_moves(domain)
         # what stands before a record does not know the time that it makes
@@ -176,7 +176,7 @@ class TimerClock(Protocol):
         """Whether it is so late already, where the present call is."""
         ...
 
-    def place(self, domain: int, moment: int, key: bytes) -> Place | None:
+    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
         """Where a timer stands; None where it is not due in the batch."""
         ...
 
@@ -207,7 +207,7 @@ class StreamTimerClock:
     def has_passed(self, moment: int) -> bool:
         return moment <= self._current.time
 
-    def place(self, domain: int, moment: int, key: bytes) -> Place | None:
+    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
         return self._places.due(domain, moment, key)
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
@@ -239,7 +239,7 @@ class WallTimerClock:
     def has_passed(self, moment: int) -> bool:
         return moment <= self._current.wall
 
-    def place(self, domain: int, moment: int, key: bytes) -> Place | None:
+    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
         return (BEFORE_ALL, moment, time.TURN, key) if moment <= self._clock.now else None
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
@@ -279,7 +279,7 @@ class Due:
         self._number += 1
         return self._number
 
-    def fire(self, limit: Place | None) -> Iterator[tuple[Timers, int, int, Place | None]]:
+    def fire(self, limit: TimerPosition | None) -> Iterator[tuple[Timers, int, int, TimerPosition | None]]:
         """Those that fire now, one after the other: they may set and delete others.
 
         Parameters

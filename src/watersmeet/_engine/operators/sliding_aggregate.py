@@ -32,7 +32,7 @@ from watersmeet._engine.windowing import (
     States,
     WindowChanges,
     fold_chains,
-    numbered,
+    group_ids,
 )
 from watersmeet._plan.operators.aggregates import WindowParams
 from watersmeet._plan.reasons import EXPIRED_WINDOW
@@ -727,7 +727,7 @@ def _last_changes(
     key, start : of each window.
     changed, starts, by : of each change the window and the record.
     """
-    number = numbered(np.concatenate([key, changed, old.key]), np.concatenate([start, starts, old.numbers["start"]]))
+    number = group_ids(np.concatenate([key, changed, old.key]), np.concatenate([start, starts, old.numbers["start"]]))
     numbers, theirs, old_numbers = np.split(number, np.cumsum([len(key), len(changed)]))
     last = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
     np.maximum.at(last, theirs, first_row + by)
@@ -739,7 +739,7 @@ def _last_changes(
 def _taken_over(shard: Shard, first_row: int, key: Int64s, changes: SlidingChanges) -> tuple[Int64s, Bools]:
     """Domain of each window that stands, which is that of the record that made it, and whether it is fresh."""
     old, windows = shard.standing, changes.standing
-    number = numbered(
+    number = group_ids(
         np.concatenate([windows.key, key[changes.by], old.key]),
         np.concatenate([windows.start, changes.start, old.numbers["start"]]),
     )

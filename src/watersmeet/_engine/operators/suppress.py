@@ -35,7 +35,7 @@ from watersmeet._engine.state.lookups import FoundRows, Hits
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import BatchTimes, moments, moments_at
 from watersmeet._engine.waiting_rows import HeldRows, release
-from watersmeet._engine.windowing import numbered, time_of
+from watersmeet._engine.windowing import group_ids, time_of
 from watersmeet._plan.operators.aggregates import SuppressParams
 from watersmeet.errors import WatersmeetError
 
@@ -569,7 +569,7 @@ class _LimitedEntries:
         first, last, evicted_by = (rows[pointers] for pointers in (entries.begin, entries.last, entries.gone))
         new = np.full(len(first) - len(filled.stored), NO_ROW)
         state_places = np.append(filled.stored, new)
-        number = numbered(entries.due, entries.key)
+        number = group_ids(entries.due, entries.key)
         replaced = np.isin(number, number[(entries.gone < 0) & (entries.begin >= 0)])
         touched = (entries.last >= 0) | (entries.gone >= 0)
         at_once = filled.rows[entries.at_once]

@@ -20,7 +20,7 @@ from watersmeet._engine.rows import Bools, Int64s, array_of, ints, joined
 from watersmeet._engine.state.lookups import FoundRows
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import BatchTimes
-from watersmeet._engine.windowing import numbered, windowed
+from watersmeet._engine.windowing import group_ids, windowed
 from watersmeet._plan.operators.joins import NAMED, POINTER, WindowJoinParams
 
 # The partition that judges rows of WTables with keys in several partitions (docs/decisions/order.md; row 20).
@@ -204,7 +204,7 @@ class SideRows:
     @cached_property
     def number(self) -> Int64s:
         """A number for each row, the same for all versions of one: of one key and window."""
-        return numbered(self.start, self.end, self.group)
+        return group_ids(self.start, self.end, self.group)
 
     @cached_property
     def _window_domains(self) -> WindowDomains:
@@ -412,7 +412,7 @@ class LastResults:
         old_count, count = len(self._group), len(results.event)
         group = np.concatenate([self._group, self._events.groups.group_of_row[results.event]])
         start, end = (np.concatenate(columns) for columns in ((self._start, results.start), (self._end, results.end)))
-        number = numbered(start, end, group)
+        number = group_ids(start, end, group)
         order = np.lexsort((np.arange(old_count + count), number))
         follows = np.diff(number[order]) == 0
         previous = np.full(old_count + count, -1, dtype=np.int64)
@@ -572,7 +572,7 @@ class _WindowJoin:
         start, end = self._to
         rows = np.flatnonzero(end != NO_TIME)
         columns = ((right.start, start), (right.end, end), (right.group, left.group))
-        number = numbered(*(np.concatenate([right_column, left_column[rows]]) for right_column, left_column in columns))
+        number = group_ids(*(np.concatenate([of_right, of_left[rows]]) for of_right, of_left in columns))
         self._number = number[: len(right)]
         self._meets = np.full(len(left), -1, dtype=np.int64)
         self._meets[rows] = number[len(right) :]

@@ -553,6 +553,7 @@ class ReferenceNode(JoinNode):
     cacheable = True
     recomputable = True
     subscribes = True
+    gets_references = True
 
     @property
     def operators(self) -> tuple[OperatorDeclaration, ...]:
@@ -670,6 +671,7 @@ class ForeignKeySend(OperatorDeclaration):
     node: ReferenceNode
 
     stem = "foreign_key_send"
+    sends_references = True
     first = True
     by_key = True
     recomputable = True

@@ -168,7 +168,7 @@ def _at(times: Int64s, number: int, most: Cut) -> Cut:
 # Kafka's list of offsets by time is no way to learn them: it finds the ends of transactions, too, at the time when they
 # were written, and of a topic's records it knows the first one with a time, not the first behind an offset.
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 """A topic and the number of one of its partitions."""
 _AT_ONCE = 10_000
 _READ_AHEAD_LOOK_SECONDS = 0.1
@@ -195,12 +195,12 @@ class BatchOrder(Protocol):
     begins : offset of the first record of each partition.
     """
 
-    begins: Mapping[Place, int]
+    begins: Mapping[Partition, int]
 
-    def since(self, place: Place) -> int:
+    def since(self, place: Partition) -> int:
         """From which offset a partition is to be read; before its first record only to learn what was before."""
 
-    def known(self, place: Place) -> int:
+    def known(self, place: Partition) -> int:
         """How many records of a partition are known, and in no batch yet."""
 
     def wanted(self, usual: int) -> int:
@@ -209,7 +209,7 @@ class BatchOrder(Protocol):
     def waits(self) -> bool:
         """Whether records are left that come out if one waits."""
 
-    def add(self, place: Place, records: Sequence[Any], end: int) -> None:
+    def add(self, place: Partition, records: Sequence[Any], end: int) -> None:
         """Take records of a partition, behind those that are known.
 
         Parameters
@@ -218,7 +218,7 @@ class BatchOrder(Protocol):
         end : the offset behind the last one, or behind what follows it and is no record.
         """
 
-    def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
+    def take(self, awaited: Collection[Partition], limit: int) -> dict[Partition, int] | None:
         """Take the records of the next batch away: where it ends in each partition; None: there is none yet.
 
         Parameters
@@ -243,15 +243,15 @@ class TimeOrder(BatchOrder):
     ranks : each topic's place among records of one time.
     """
 
-    def __init__(self, begins: Mapping[Place, int], ranks: Mapping[str, int]) -> None:
+    def __init__(self, begins: Mapping[Partition, int], ranks: Mapping[str, int]) -> None:
         self.begins = begins
         order = {place: rank for rank, place in enumerate(sorted(begins, key=lambda at: (ranks[at[0]], at[1])))}
         self._partitions = {place: PartitionTimes(order[place], start) for place, start in begins.items()}
 
-    def since(self, place: Place) -> int:
+    def since(self, place: Partition) -> int:
         return self.begins[place]
 
-    def known(self, place: Place) -> int:
+    def known(self, place: Partition) -> int:
         return len(self._partitions[place])
 
     def wanted(self, usual: int) -> int:
@@ -260,12 +260,12 @@ class TimeOrder(BatchOrder):
     def waits(self) -> bool:
         return any(map(len, self._partitions.values()))
 
-    def add(self, place: Place, records: Sequence[Any], end: int) -> None:
+    def add(self, place: Partition, records: Sequence[Any], end: int) -> None:
         pairs = [(record.offset(), record.timestamp()[1]) for record in records]
         offsets, times = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         self._partitions[place].add(offsets, times, end)
 
-    def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
+    def take(self, awaited: Collection[Partition], limit: int) -> dict[Partition, int] | None:
         most = reached_by_all(self._partitions[place] for place in awaited)
         cut = next_cut([*self._partitions.values()], most, limit)
         return None if cut is None else {place: times.take(cut) for place, times in self._partitions.items()}
@@ -295,33 +295,33 @@ class ReadAhead:
         self._client, self._clock, self._bounded, self.order = kafka_client.client(), clock, bounded, order
         self._kafka = kafka
         self._checked = clock()
-        self._at_end: dict[Place, float] = {}
-        self._paused: set[Place] = set()
+        self._at_end: dict[Partition, float] = {}
+        self._paused: set[Partition] = set()
         self._consumer = kafka_client.make(self._client.Consumer, {**kafka_client.client_settings(kafka), **_SETTINGS})
         self._consumer.assign([self._since(place) for place in order.begins])
 
-    def _since(self, place: Place) -> Any:
+    def _since(self, place: Partition) -> Any:
         start, since = self.order.begins[place], self.order.since(place)
         if since < start:
             timeout = kafka_client.seconds(kafka_client.client_settings(self._kafka))
-            low, _ = self._consumer.get_watermark_offsets(self._client.TopicPartition(*place), timeout=timeout)
+            low, _ = self._consumer.get_watermark_offsets(self._client.Partition(*place), timeout=timeout)
             since = min(max(since, low), start)
-        return self._client.TopicPartition(*place, since)
+        return self._client.Partition(*place, since)
 
     def close(self) -> None:
         """Leave the topics."""
         self._consumer.close()
 
-    def resting(self, place: Place) -> float | None:
+    def resting(self, place: Partition) -> float | None:
         """For how many seconds a partition has had no more records than are known; None: it has, or may have."""
         since = self._at_end.get(place)
         if since is None or (place in self._paused and not self._bounded):
             return None
         return self._clock() - since
 
-    def behind(self, place: Place, end: int) -> int:
+    def behind(self, place: Partition, end: int) -> int:
         """How many offsets there are from one on, as the last answer of Kafka has said."""
-        _, high = self._consumer.get_watermark_offsets(self._client.TopicPartition(*place), cached=True)
+        _, high = self._consumer.get_watermark_offsets(self._client.Partition(*place), cached=True)
         return max(0, int(high) - end)
 
     def read(self, count: int) -> None:
@@ -353,11 +353,11 @@ class ReadAhead:
         full |= set(self._at_end) if self._bounded else set()
         for turn, places in ((self._consumer.pause, full - self._paused), (self._consumer.resume, self._paused - full)):
             if places:
-                turn([self._client.TopicPartition(*place) for place in places])
+                turn([self._client.Partition(*place) for place in places])
         self._paused = full
 
     def _take(self, messages: list[Any]) -> None:
-        by_place = defaultdict[Place, list[Any]](list)
+        by_place = defaultdict[Partition, list[Any]](list)
         for message in messages:
             error, place = message.error(), (message.topic(), message.partition())
             if self._bounded and place in self._at_end:
@@ -380,7 +380,7 @@ class ReadAhead:
             self.order.add(place, records, records[-1].offset() + 1)
 
 
-def new_partitions(kafka: Kafka, begins: Mapping[Place, int]) -> dict[Place, int]:
+def new_partitions(kafka: Kafka, begins: Mapping[Partition, int]) -> dict[Partition, int]:
     """The partitions that the topics have got since a batch was planned, with the offset of their first record.
 
     Parameters
@@ -388,7 +388,7 @@ def new_partitions(kafka: Kafka, begins: Mapping[Place, int]) -> dict[Place, int
     begins : offsets of the known partitions.
     """
     admin = kafka_client.admin(kafka)
-    partitions = dict[Place, int]()
+    partitions = dict[Partition, int]()
     for topic in {topic for topic, _ in begins}:
         metadata = admin.list_topics(topic, timeout=kafka_client.seconds(kafka_client.client_settings(kafka)))
         partitions |= {
@@ -522,12 +522,12 @@ class _Database:
     seen: dict[int, defaultdict[str, set[tuple[tuple[int, ...], int, int]]]] = field(default_factory=dict)
     crossed: set[int] = field(default_factory=set)
     begun: dict[str, bool] = field(default_factory=dict)
-    unread: dict[int, set[Place]] = field(default_factory=dict)
+    unread: dict[int, set[Partition]] = field(default_factory=dict)
     looked_back: bool = True
     _past: int = -(2**60)
     _last_complete: int = -1
 
-    def note(self, value: bytes | None, offset: int, start: int, places: Iterable[Place]) -> None:
+    def note(self, value: bytes | None, offset: int, start: int, places: Iterable[Partition]) -> None:
         """Take a record of the topic of transactions.
 
         Parameters
@@ -563,7 +563,7 @@ class _Database:
         if restarted:
             self.unread[number] = set(places)
 
-    def is_fresh(self, event: _Event, number: int, place: Place, furthest: _Event | None) -> bool:
+    def is_fresh(self, event: _Event, number: int, place: Partition, furthest: _Event | None) -> bool:
         """Whether an event is no repetition of one that its partition had before.
 
         Parameters
@@ -582,7 +582,7 @@ class _Database:
             return True
         return (self.numbers[event.identity], *event.place) > (last, *furthest.place)
 
-    def count(self, event: _Event, place: Place, number: int, highest: int) -> int:
+    def count(self, event: _Event, place: Partition, number: int, highest: int) -> int:
         """Count an event of a transaction: the largest number of its partition.
 
         Parameters
@@ -660,18 +660,18 @@ class TransactionOrder(BatchOrder):
     """
 
     def __init__(
-        self, begins: Mapping[Place, int], logs: Sequence[str], firsts: Mapping[Place, int] | None = None
+        self, begins: Mapping[Partition, int], logs: Sequence[str], firsts: Mapping[Partition, int] | None = None
     ) -> None:
         self.begins = self._begins = begins
         self._firsts = firsts or {}
         self._databases = {log: _Database(log) for log in logs}
         self._ends, self._times = dict(begins), 1
         self._tables = {place: PartitionTimes(0, start) for place, start in begins.items() if place[0] not in logs}
-        self._unknown: dict[Place, deque[tuple[int, _Event | None]]] = {place: deque() for place in self._tables}
+        self._unknown: dict[Partition, deque[tuple[int, _Event | None]]] = {place: deque() for place in self._tables}
         self._numbers = dict.fromkeys(self._tables, -1)
-        self._furthest = dict[Place, _Event]()
+        self._furthest = dict[Partition, _Event]()
         self._checked = set[tuple[str, ...]]()
-        groups = defaultdict[str | None, list[Place]](list)
+        groups = defaultdict[str | None, list[Partition]](list)
         for place in self._tables:
             groups[log_of(place[0], logs)].append(place)
         self._groups = dict(groups)
@@ -679,7 +679,7 @@ class TransactionOrder(BatchOrder):
             if place[0] in self._databases:
                 self._databases[place[0]].looked_back = self.since(place) == begins[place]
 
-    def since(self, place: Place) -> int:
+    def since(self, place: Partition) -> int:
         """A start goes on in the middle of transactions, and looks back for what was before."""
         start = self.begins[place]
         if place in self._groups.get(None, ()):
@@ -687,7 +687,7 @@ class TransactionOrder(BatchOrder):
         first = self._firsts.get(place, start) if self._firsts else 0
         return max(min(start, first), start - (_LOOK_BACK if place[0] in self._databases else _LOOK_BACK_EVENTS))
 
-    def known(self, place: Place) -> int:
+    def known(self, place: Partition) -> int:
         return len(self._tables[place]) + len(self._unknown[place]) if place in self._tables else 0
 
     def wanted(self, usual: int) -> int:
@@ -698,7 +698,7 @@ class TransactionOrder(BatchOrder):
         """The rest belongs to transactions that have not ended."""
         return False
 
-    def add(self, place: Place, records: Sequence[Any], end: int) -> None:
+    def add(self, place: Partition, records: Sequence[Any], end: int) -> None:
         if (database := self._databases.get(place[0])) is not None:
             for record in records:
                 database.note(record.value(), record.offset(), self._begins[place], self._groups.get(place[0], ()))
@@ -737,8 +737,8 @@ class TransactionOrder(BatchOrder):
         order = transaction.get("data_collection_order")
         return _Event(identity_of(name, topic), position, order if isinstance(order, int) else -1 - record.offset())
 
-    def take(self, awaited: Collection[Place], limit: int) -> dict[Place, int] | None:
-        ends = dict[Place, int]()
+    def take(self, awaited: Collection[Partition], limit: int) -> dict[Partition, int] | None:
+        ends = dict[Partition, int]()
         for unread in [partitions for db in self._databases.values() for partitions in db.unread.values()]:
             unread.intersection_update(awaited)
         # rows of a snapshot name no transaction: those of a partition that has not answered yet are not left behind
@@ -765,7 +765,7 @@ class TransactionOrder(BatchOrder):
         self.begins = {**self.begins, **ends}
         return dict(self.begins)
 
-    def _number(self, place: Place, database: _Database | None) -> None:
+    def _number(self, place: Partition, database: _Database | None) -> None:
         """Number the records of a partition, up to the first one of a transaction without an end."""
         unknown, table, number = self._unknown[place], self._tables[place], self._numbers[place]
         offsets, numbers = list[int](), list[int]()
@@ -788,7 +788,7 @@ class TransactionOrder(BatchOrder):
         table.add(np.array(offsets, np.int64), np.array(numbers, np.int64), end)
         self._numbers[place] = number
 
-    def _catches_up(self, place: Place, database: _Database) -> bool:
+    def _catches_up(self, place: Partition, database: _Database) -> bool:
         """Whether events that are repeated lead to the last one that is none.
 
         Until then the rows that they are read as are older than those that have been read.
@@ -950,22 +950,22 @@ class QuerySources:
         except Exception as error:
             raise _unknown(f"{type(error).__name__}: {error!s:.200}") from error
 
-    def planned(self) -> dict[Place, int] | None:
+    def planned(self) -> dict[Partition, int] | None:
         """Where the last planned batch ends; None: none was planned yet."""
         return self._offsets(self._execution.availableOffsets())
 
-    def committed(self) -> dict[Place, int] | None:
+    def committed(self) -> dict[Partition, int] | None:
         """Where the last committed batch ends; None: there is none."""
         return self._offsets(self._execution.committedOffsets())
 
-    def first(self) -> dict[Place, int]:
+    def first(self) -> dict[Partition, int]:
         """Where the first batch of the checkpoint ended, which had no records; none if Spark has removed its plan."""
         plan = self._execution.offsetLog().get(0)
         if plan.isEmpty():
             return {}
         return self._offsets(plan.get().toStreamProgress(self._execution.sources())) or {}
 
-    def set(self, ends: Mapping[Place, int]) -> None:
+    def set(self, ends: Mapping[Partition, int]) -> None:
         """Let the batches that are to be planned end here."""
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, number), end in sorted(ends.items()):
@@ -1009,7 +1009,7 @@ class QuerySources:
         field.setAccessible(True)
         return field
 
-    def _offsets(self, progress: Any) -> dict[Place, int] | None:
+    def _offsets(self, progress: Any) -> dict[Partition, int] | None:
         offset = progress.get(self._source)
         if offset.isEmpty():
             return None
@@ -1097,7 +1097,7 @@ class SynchronizedInputs:
         logs, ends = kafka.transactions, QuerySources.of(spark, query)
         most, bounded = kafka.max_records_per_batch, "availableNow" in trigger
 
-        def read(begins: Mapping[Place, int]) -> ReadAhead:
+        def read(begins: Mapping[Partition, int]) -> ReadAhead:
             begins = {**begins, **new_partitions(kafka, begins)}
             order: BatchOrder = TransactionOrder(begins, logs, ends.first()) if logs else TimeOrder(begins, self.topics)
             return ReadAhead(kafka, order, bounded=bounded)
@@ -1219,7 +1219,7 @@ class BatchEndPlanner:
         self,
         query: StreamingQuery,
         ends: QuerySources,
-        read: Callable[[Mapping[Place, int]], ReadAhead],
+        read: Callable[[Mapping[Partition, int]], ReadAhead],
         idle_seconds: float,
         limit: Callable[[], int],
         *,
@@ -1229,7 +1229,7 @@ class BatchEndPlanner:
         self._query, self._ends, self._read, self._limit = query, ends, read, limit
         self._idle_seconds, self._bounded, self._watch = idle_seconds, bounded, watch
         self._ahead: ReadAhead | None = None
-        self._planned: Mapping[Place, int] = {}
+        self._planned: Mapping[Partition, int] = {}
         self._rounds = 0
         self._lag: dict[str, dict[int, int]] = {}
         self.failure: Exception | None = None
@@ -1292,7 +1292,7 @@ class BatchEndPlanner:
             ahead, self._ahead = self._ahead, None
             ahead.close()
 
-    def _begins(self) -> Mapping[Place, int] | None:
+    def _begins(self) -> Mapping[Partition, int] | None:
         """Where the first batch begins that is to be planned; None: the query has ended before."""
         pause = threading.Event()
         while self._query.isActive:
@@ -1343,7 +1343,7 @@ GROWTH = 8
 """How many times as many records a batch gets behind one that was small: its bytes say little about each record."""
 
 
-def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> int:
+def next_batch_records(consumed: int, sent: int, limit: int, most: int, largest: int) -> int:
     """Records of the next batch.
 
     Parameters
@@ -1352,10 +1352,12 @@ def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> in
     limit : records that it might have had.
     most, largest : records and bytes of a batch.
 
-    >>> planned(1_000_000, 300 << 20, 1_000_000, 1_000_000, 1 << 30)
+    >>> next_batch_records(1_000_000, 300 << 20, 1_000_000, 1_000_000, 1 << 30)
     1000000
-    >>> planned(1_000_000, 8 << 30, 1_000_000, 1_000_000, 1 << 30), planned(20, 1 << 20, 125_000, 1_000_000, 1 << 30)
-    (125000, 1000000)
+    >>> next_batch_records(1_000_000, 8 << 30, 1_000_000, 1_000_000, 1 << 30)
+    125000
+    >>> next_batch_records(20, 1 << 20, 125_000, 1_000_000, 1 << 30)
+    1000000
     """
     if sent * GROWTH <= largest:
         return min(most, limit * GROWTH)
@@ -1364,7 +1366,7 @@ def planned(consumed: int, sent: int, limit: int, most: int, largest: int) -> in
     return min(most, target if sent <= largest else min(target, limit))
 
 
-def limited(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
+def with_last_limit(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     """The settings with the limit of records that the last batch of a checkpoint has left."""
     metrics = None if kafka is None else lifetime.read(place)
     if kafka is None or metrics is None or metrics.records_limit is None:
@@ -1384,7 +1386,7 @@ def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint)
     inputs : the connection, and whether ends of batches are set in Spark's source, which then needs no limit.
     """
     kafka = inputs.kafka
-    first = limited(kafka, place)
+    first = with_last_limit(kafka, place)
     if kafka is None or first is None:
         return lambda counts: None
     return _PlannedBatches(spark, kafka, first.max_records_per_batch, bool(inputs))
@@ -1404,7 +1406,7 @@ class _PlannedBatches:
         if not records:
             return self._limit
         most = (self._kafka.max_records_per_batch, self._kafka.max_bytes_per_batch)
-        limit = planned(records, counts.sums[Measure(SENT)], self._limit, *most)
+        limit = next_batch_records(records, counts.sums[Measure(SENT)], self._limit, *most)
         if limit != self._limit and (self._gated or _limit_source(self._spark, self._limit, limit)):
             self._limit = limit
         return self._limit

@@ -24,7 +24,7 @@ from watersmeet._spark.checkpoint.fencing import holding
 from watersmeet._spark.checkpoint.folders import Folder, foreign
 from watersmeet._spark.checkpoint.spark_logs import NONE, last_batches, reads_nothing
 from watersmeet._spark.session import warn
-from watersmeet._worker.batch_plan import BatchPlan, of_topology, planned
+from watersmeet._worker.batch_plan import BatchPlan, of_topology, plan_of_log
 from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, SourceError
@@ -338,7 +338,7 @@ TOPICS, GLOBAL_TOPICS, CLOCK, REPLACED = "topics", "global topics", "clock", "re
 """Sources of Spark's that are not one input of the topology's."""
 
 
-def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+def source_places(names: Sequence[str]) -> list[tuple[str, int]]:
     """Each name, and how often it came before: an input may be made of several sources."""
     counts: Counter[str] = Counter()
     pairs = []
@@ -364,8 +364,8 @@ def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: M
             given=None,
             hint="Restore the whole checkpoint from one copy.",
         )
-    by_source = dict(zip(numbered(old), ends, strict=True))
-    carried = [_of_topics(by_source.get(at, VOID), topics.get(at[0])) for at in numbered(new)]
+    by_source = dict(zip(source_places(old), ends, strict=True))
+    carried = [_of_topics(by_source.get(at, VOID), topics.get(at[0])) for at in source_places(new)]
     return "\n".join([version, header, *carried])
 
 
@@ -403,8 +403,8 @@ def _of_topics(end: str, source: Begin | None) -> str:
 
 
 def source_indexes(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    indexes = {at: place for place, at in enumerate(numbered(new))}
-    return {place: indexes[at] for place, at in enumerate(numbered(old)) if at in indexes}
+    indexes = {at: place for place, at in enumerate(source_places(new))}
+    return {place: indexes[at] for place, at in enumerate(source_places(old)) if at in indexes}
 
 
 # The checks of a start for functions and columns of tables that are others than a checkpoint records.
@@ -777,4 +777,4 @@ class Plans:
         """The plan of a batch that Spark has planned."""
         name = f"offsets/{batch}"
         epoch = 0 if self.lease is None else self.lease.epoch
-        return planned(self.logs.text(name), self.topology, epoch=epoch, where=f"{self.logs}/{name}")
+        return plan_of_log(self.logs.text(name), self.topology, epoch=epoch, where=f"{self.logs}/{name}")

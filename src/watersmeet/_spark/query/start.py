@@ -27,7 +27,7 @@ from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Physical, with_known_domains, with_record_cache, with_recorded_stores
 from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark import formats, session
-from watersmeet._spark.batches.batches import SynchronizedInputs, limited, planning
+from watersmeet._spark.batches.batches import SynchronizedInputs, planning, with_last_limit
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint import spark_logs
 from watersmeet._spark.checkpoint.fencing import may_be_shared
@@ -635,7 +635,7 @@ class _Start:
         )
         begins = self._begins(place, files)
         begins.check(available_now=self.options.available_now, aligned=bool(self._inputs))
-        scan_args = (self._inputs.gated(limited(self.options.kafka, place)), self.folder)
+        scan_args = (self._inputs.gated(with_last_limit(self.options.kafka, place)), self.folder)
         added = () if place.change is None else place.change.added_sources
         started = frozenset(s.name for s in read if place.begun and s.name not in added)
         dropped = dropped_source(topology.plan)

@@ -40,7 +40,7 @@ class CheckpointedRows:
             yield decode(bytes(row["content"]))
 
 
-def planned(place: Folder) -> int:
+def last_planned_batch(place: Folder) -> int:
     """Number of the last batch that is planned; -1: none."""
     return max(map(int, place.names("offsets/[0-9]*")), default=-1)
 
@@ -166,7 +166,7 @@ class Follower:
     def _run(self) -> None:
         try:
             # batches that are planned later begin later, and so are asked
-            self._is_there(planned(self._place))
+            self._is_there(last_planned_batch(self._place))
             self._load()
             while not self._closed.is_set():
                 try:
