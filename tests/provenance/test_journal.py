@@ -108,6 +108,9 @@ def test_a_query_says_which_records_made_a_row_in_every_way_it_is_asked(
         assert "bob" not in tree
         assert "flowchart" in found.to_mermaid()
         assert found.to_svg().startswith("<svg")
+        absent = query.why("open-orders", 7)
+        assert (absent.rows, absent.causes) == ((), ())
+        assert absent.to_svg().startswith("<svg")
 
         check_http(query, found)
         with pytest.raises(wm.ConfigError, match="Unknown store 'nothing'"):

@@ -591,7 +591,7 @@ class BatchTimes:
 def moments(events: Events, times: BatchTimes) -> Int64s:
     """Twice the time that each row comes at; one more, where it stands behind what an operator lets go then.
 
-    What operators above let go at one time stands there in order of turns (`waiting_rows.in_order`), and what an
+    Rows that operators above let go at one time stand there in order of turns (`waiting_rows.in_order`); a row that an
     operator lets go at a time t has the turn 2t.
     """
     return moments_at(events, times, np.arange(len(events)), times.at_row)
