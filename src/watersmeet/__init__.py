@@ -36,7 +36,7 @@ import watersmeet.versions  # noqa: F401  # isort: skip  (asks for PySpark's ver
 
 from watersmeet._plan.evolve import Change
 from watersmeet._spark.functions import window_text
-from watersmeet._spark.query.latest import latest
+from watersmeet._spark.outputs.latest import latest
 from watersmeet._spark.serving.client import ServedRow, ServedTable, TableChanged, TableClient, batch_of, connect
 from watersmeet._spark.serving.server import TableServer
 from watersmeet._spark.stores.read import Store, read_state, stores

@@ -98,7 +98,7 @@ def test_a_checkpoint_has_the_policies_of_single_operators_too() -> None:
         return builder.build()
 
     plain, own = built(), built(counts={"on_error": "fail", "on_drop": BAD}, out={"on_error": "fail"})
-    effects = json.loads(json.dumps(start.recorded(own.plan)))
+    effects = json.loads(json.dumps(start.policies_effect(own.plan)))
     assert effects[start.EFFECT]["counts"] == {"on_error": "fail", "on_drop": ["bad"]}
     assert not start.differ(own.physical, effects)
     assert start.differ(plain.physical, effects)
@@ -106,4 +106,4 @@ def test_a_checkpoint_has_the_policies_of_single_operators_too() -> None:
         made = start.under(topology.physical, effects)
         assert made.plan.within == own.plan.within
         assert [source.name for source in made.plan.sources] == [source.name for source in own.plan.sources]
-    assert start.recorded(plain.plan)[start.EFFECT][""] == {"on_error": "skip", "on_drop": ["late"]}
+    assert start.policies_effect(plain.plan)[start.EFFECT][""] == {"on_error": "skip", "on_drop": ["late"]}

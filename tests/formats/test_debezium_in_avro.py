@@ -108,7 +108,7 @@ def test_events_of_a_registrys_schema_are_read_by_it_and_a_start_settles_it(serv
     form = Format.of(topic.value)
     check(form, number)
     node = SourceNode("customers", (), Shape("table", LongType(), type_of(form)), input="customers", origin=topic)
-    known = formats.settle([node], [], {})
+    known = formats.fix_schemas([node], [], {})
     assert known["reads"]["customers/value"]["subject"] == "customers-value"
     (made,) = formats.sources_with_schemas([node], known, formats.Registries(b"", (registry,)))
     inner = made.origin.value.inner
@@ -121,7 +121,7 @@ def test_a_schema_within_a_windowed_key_is_registered_with_the_type_of_the_key(s
     target = wm.TopicSink("counts", wm.time_windowed(wm.avro(registry=registry)), "long")
     key = type_of(wm.time_windowed("string"))
     node = SinkNode("to", ("above",), Shape("stream", key, LongType()), output="o", target=target)
-    known = formats.settle([], [node], {})
+    known = formats.fix_schemas([], [node], {})
     (made,) = formats.sinks_with_schemas([node], known)
     values = pa.array([{"key": "a", "start": 5, "end": 15}, None], arrow_type(key))
     raw = serde_of(made.target.key, key).write(values).to_pylist()

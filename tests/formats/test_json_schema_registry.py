@@ -44,7 +44,7 @@ def by_confluent(server: SchemaRegistryServer, schema: Any, value: Any) -> bytes
 def sink_of(server: SchemaRegistryServer, kind: DataType, schema: Any = None, **options: Any) -> SchemaFormat:
     target = TopicSink("orders", "long", json_schema(schema, registry=registry(server), **options))
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (made,) = formats.sinks_with_schemas([node], formats.settle([], [node], {}))
+    (made,) = formats.sinks_with_schemas([node], formats.fix_schemas([], [node], {}))
     assert isinstance(made.target.value, SchemaFormat)
     return made.target.value
 
@@ -111,19 +111,19 @@ def test_a_sink_registers_its_schema_under_its_title(server: SchemaRegistryServe
 
 
 def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryServer) -> None:
-    def settle(known: Any) -> Any:
+    def fix_schemas(known: Any) -> Any:
         one = form(None, registry=registry(server))
         kind = schemas.type_of(one)
         origin = Topic("orders", key="long", value=one)
-        return formats.settle(
+        return formats.fix_schemas(
             [SourceNode("orders", (), Shape("stream", kind, kind), input="o", origin=origin)], [], known
         )
 
     server.add("orders-value", ORDER, "JSON")
-    first = settle({})
+    first = fix_schemas({})
     server.add("orders-value", ORDER | {"description": "an order"}, "JSON")
-    assert settle(first) == first
+    assert fix_schemas(first) == first
     assert first["reads"]["orders/value"]["version"] == 1
     server.add("orders-value", ORDER | {"properties": ORDER["properties"] | {"more": {"type": "boolean"}}}, "JSON")
     with pytest.raises(ChangedTopology, match=r"wm\.json_schema\(registry=\.\.\., version=1\)"):
-        settle(first)
+        fix_schemas(first)

@@ -71,7 +71,7 @@ def read(topic: str, form: Any, *raw: bytes) -> tuple[list[Any], dict[int, str]]
 def written(topic: str, form: Any, kind: Any, *rows: Any) -> list[bytes]:
     target = TopicSink(topic, "long", form)
     node = SinkNode("to", ("above",), Shape("stream", kind, kind), output="o", target=target)
-    (sink,) = formats.sinks_with_schemas([node], formats.settle([], [node], {}))
+    (sink,) = formats.sinks_with_schemas([node], formats.fix_schemas([], [node], {}))
     found: list[bytes] = schemas.writer(sink.target.value, kind)(pa.array(rows, arrow_type(kind))).to_pylist()
     return found
 

@@ -88,7 +88,7 @@ def sink_node(kind: Any, form: Any) -> SinkNode:
 
 def written_by(server: SchemaRegistryServer, kind: Any, schema: Any = None, **options: Any) -> SchemaFormat:
     node = sink_node(kind, avro(schema, registry=registry(server), **options))
-    known = formats.settle([], [node], {})
+    known = formats.fix_schemas([], [node], {})
     (made,) = formats.sinks_with_schemas([node], known)
     form = made.target.value
     assert isinstance(form, SchemaFormat)
@@ -203,7 +203,7 @@ def source_node(form: SchemaFormat) -> Any:
 def settled_read(server: SchemaRegistryServer, known: Any, **options: Any) -> Any:
     node = source_node(source(registry=registry(server), **options))
     # what the type was asked of goes with the format of the topic
-    return formats.settle([node], [], known)
+    return formats.fix_schemas([node], [], known)
 
 
 def test_a_restart_reads_by_the_schema_of_the_checkpoint(server: SchemaRegistryServer) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DecimalType, DoubleType, LongType, Str
 from watersmeet._spark.checkpoint.folders import local_folder
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.journal import WHOLE, JournalBatch, JournalWriter, remove
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet.errors import ConfigError, CorruptData
 from watersmeet.provenance import Why
 
@@ -41,8 +41,8 @@ def numbers(journal: Path) -> list[int]:
     return sorted(int(each.name) for each in journal.iterdir())
 
 
-def begun(journal: Path, keep_ms: int | None, guard: Any = lambda: None) -> StopBarrier:
-    barrier = StopBarrier()
+def begun(journal: Path, keep_ms: int | None, guard: Any = lambda: None) -> BatchGate:
+    barrier = BatchGate()
     JournalWriter(journal, keep_ms, guard).join(barrier)
     return barrier
 
@@ -124,9 +124,9 @@ def test_a_journal_and_patterns_need_threads_of_their_own(tmp_path: Path, monkey
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
     nothing: Any = None
     place = local_folder(tmp_path)
-    JournalWriter.joining(place, False, StopBarrier(), lambda: None)
+    JournalWriter.joining(place, False, BatchGate(), lambda: None)
     with pytest.raises(ConfigError, match="explain='1 day' does not work with PYSPARK_PIN_THREAD=false"):
-        JournalWriter.joining(place, "1 day", StopBarrier(), lambda: None)
+        JournalWriter.joining(place, "1 day", BatchGate(), lambda: None)
     with pytest.raises(ConfigError, match=r"wm\.TopicPattern\(\.\.\.\) does not work with PYSPARK_PIN_THREAD=false"):
         TopicNumbers(nothing, [], nothing, nothing, allow_recreated=False)
 

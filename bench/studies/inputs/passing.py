@@ -34,7 +34,7 @@ from bench.turn import session
 from bench.workloads.nested import Size, prepared
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
 from watersmeet._worker.counts import Measures
-from watersmeet._worker.wire import WIRE, Common, spread_labels
+from watersmeet._worker.wire import WIRE, WireSettings, spread_labels
 
 FEW, SHORT, LONG = 1, 1, 4
 """MB of nearly nothing, and levels."""
@@ -93,7 +93,7 @@ def wire_rows(chain: Chain, megabytes: int, path: Path) -> None:
 def through(spark: SparkSession, chain: Chain, path: Path, levels: int) -> None:
     """The rows through so many levels without operators."""
     wire = spark.read.schema(WIRE).parquet(str(path))
-    common = Common(spread_labels(chain.physical, 4, 2), Measures.of(chain.physical))
+    common = WireSettings(spread_labels(chain.physical, 4, 2), Measures.of(chain.physical))
     for _ in range(levels):
         level = LevelProcessor(LevelOperators({}, {}, {}), common)
         wire = wire.groupBy("label").transformWithStateInPandas(

@@ -64,9 +64,9 @@ from watersmeet._spark.stores.read import StateReader
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.ended_rows import HEADERS, DeadLetterWriter
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.process import freeze_imports, give_back
 from watersmeet._worker.spark_worker import CHUNKS, SparkChunkStore
-from watersmeet._worker.wire import END, WIRE, Common, Labels, WireRow, output_port, spread_labels
+from watersmeet._worker.wire import END, WIRE, Labels, WireRow, WireSettings, output_port, spread_labels
 from watersmeet.errors import ChangedTopology, FunctionError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TakesOver(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Keep the chunks of a shard of this level; pass on those of the others."""
-        settle()
+        freeze_imports()
         label, store, owned = int(key[0]), self._store, False
         manifests: dict[int, list[bytes]] = {}
         assert store is not None
@@ -186,7 +186,11 @@ class ReplacingProcessor(LevelProcessor):
     """
 
     def __init__(
-        self, roles: Mapping[int, Recomputation | Difference], operators: LevelOperators, common: Common, **options: Any
+        self,
+        roles: Mapping[int, Recomputation | Difference],
+        operators: LevelOperators,
+        common: WireSettings,
+        **options: Any,
     ) -> None:
         super().__init__(operators, common, cache_root=options["cache_root"], gathers=False)
         self._roles = roles
@@ -410,7 +414,7 @@ class Rescales:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The pieces of a task's old shards."""
-        settle()
+        freeze_imports()
         with tempfile.TemporaryDirectory(prefix="watersmeet-rescale-") as name:
             label: int | None = None
             for batch in batches:

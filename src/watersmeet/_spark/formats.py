@@ -54,7 +54,7 @@ Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By `reads` and `writes`, and by node and part: subject, version or number, and the schema itself."""
 
 
-def settle(
+def fix_schemas(
     sources: Sequence[SourceNode], sinks: Sequence[SinkNode], recorded: Settled
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """The schemas of a start; empty where no format has a registry's.

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet._spark.checkpoint.folders import Folder
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.session import check_threads
 from watersmeet._worker.pack import SUFFIX
 from watersmeet._worker.task_reports import BatchRequest
@@ -76,7 +76,7 @@ class JournalWriter:
 
     @classmethod
     def joining(
-        cls, place: Folder, explain: bool | Duration, barrier: StopBarrier, guard: Callable[[], None]
+        cls, place: Folder, explain: bool | Duration, barrier: BatchGate, guard: Callable[[], None]
     ) -> Callable[[], None]:
         """The function that has a barrier call the journal's writer; it does nothing where the option asks for none."""
         if explain is False:
@@ -97,7 +97,7 @@ class JournalWriter:
         keep_ms = None if explain is True else duration_ms(explain, "explain")
         return partial(cls(folder, keep_ms, guard).join, barrier)
 
-    def join(self, barrier: StopBarrier) -> None:
+    def join(self, barrier: BatchGate) -> None:
         """Have the barrier call this object before and after each batch, and remove what is too old."""
         self._batches.extend(folders(self.folder))
         self._expire()

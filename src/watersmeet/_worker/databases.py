@@ -24,7 +24,7 @@ from watersmeet._engine.database_rows import DatabaseColumn, last_changes
 from watersmeet._worker.batch_plan import BatchPlan, Marker, is_in
 from watersmeet._worker.formats.arrow_types import spark_type
 from watersmeet._worker.formats.json import encoded
-from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.process import freeze_imports, give_back
 from watersmeet.errors import ConfigError, CorruptData, SinkError
 from watersmeet.io.databases import BATCHES, DatabaseTable, Dialect, TableTarget
 
@@ -613,7 +613,7 @@ class LastChanges:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read all rows, then give the pieces."""
-        settle()
+        freeze_imports()
         keys = [place(number) for number, column in enumerate(self.columns) if column.is_key]
         last = last_changes((self._columns(rows) for rows in batches if len(rows)), keys)
         if last is not None:

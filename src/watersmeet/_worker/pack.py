@@ -60,15 +60,15 @@ from watersmeet._worker.ended_rows import (
 )
 from watersmeet._worker.formats.arrow_types import loosened
 from watersmeet._worker.formats.decode import Deserializers
-from watersmeet._worker.process import SPOOL, give_back, say, settle
+from watersmeet._worker.process import SPOOL, freeze_imports, give_back, say
 from watersmeet._worker.spill import LARGE, in_order
 from watersmeet._worker.task_reports import BatchRequest, TaskReport
 from watersmeet._worker.wire import (
     END,
-    Common,
     Labels,
     PeekCall,
     WireRow,
+    WireSettings,
     counting_bytes,
     operator_of,
     packed,
@@ -315,7 +315,7 @@ class Pack:
     """mapInArrow function: a stage's wide frame to wire rows."""
 
     stage: PackedStage  # the facts of the plan
-    common: Common  # the settings that all packings share
+    common: WireSettings  # the settings that all packings share
     sources: bool  # whether this is a source stage: its rows have no position yet
     order: tuple[str, ...] = ()  # ordering columns, where the whole batch comes through one task and is numbered here
     changes: bool = False  # whether these are changes of a table; see `in_order`
@@ -330,7 +330,7 @@ class Pack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
-        settle()
+        freeze_imports()
         BatchRequest.of_task().take_topics()
         drops, counts, clock = DeadLetterWriter(self.common.dead_letters), Counts(), Clock()
         journal = JournalFile.begun(self.stage.roots, snapshot=self.snapshot) if self.sources else None
@@ -417,7 +417,7 @@ class Unpack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wide rows of one task."""
-        settle()
+        freeze_imports()
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             passing = []

@@ -31,7 +31,7 @@ KEPT_BYTES = 48 << 20
 
 
 @cache
-def settle() -> int:
+def freeze_imports() -> int:
     """Once per process: what has been imported is no longer looked through for garbage; what it has, in bytes.
 
     Spark's worker collects garbage after every task. With pandas, pyarrow and Spark's own modules loaded that is
@@ -48,7 +48,7 @@ def give_back() -> None:
     While a level's workers are busy those that pack and write are not, and the other way round; each of them would keep
     what its largest task has taken.
     """
-    if own_bytes() - settle() <= KEPT_BYTES:
+    if own_bytes() - freeze_imports() <= KEPT_BYTES:
         return
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()

@@ -76,7 +76,7 @@ class StateCalls:
         finally:
             self._deferring = False
 
-    def settle(self) -> None:
+    def read_answers(self) -> None:
         """Read all answers that are outstanding."""
         while self._outstanding:
             answered = self._outstanding.popleft()
@@ -102,7 +102,7 @@ class StateCalls:
             following = self._coming.popleft()
             if self._keeps(following):
                 self._ask(following)
-        self.settle()
+        self.read_answers()
 
     def manifest(self, label: int, ask: Callable[[], bytes | None]) -> bytes | None:
         """The label's manifest, asked for now if it has not been."""
@@ -133,11 +133,11 @@ class StateCalls:
             return self._received(self._receive)
         self._outstanding.append(None)
         if len(self._outstanding) >= MOST:
-            self.settle()
+            self.read_answers()
         return 0, "", b""
 
     def _received(self, receive: Callable[[], Any]) -> Any:
-        self.settle()
+        self.read_answers()
         return receive()
 
 

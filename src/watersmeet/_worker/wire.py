@@ -440,7 +440,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Common:
+class WireSettings:
     """The same value wherever rows of a query are packed."""
 
     labels: Labels  # how (target, shard) are labelled

@@ -373,7 +373,7 @@ def preview(rows: Any, *, kafka: Kafka | None = None) -> pd.DataFrame:
     """
     from pyspark.sql import SparkSession
 
-    from watersmeet._spark.query.latest import flat, latest
+    from watersmeet._spark.outputs.latest import flat, latest
 
     side, spark = side_of(rows), SparkSession.getActiveSession()
     if side is None or side.kind == "global":

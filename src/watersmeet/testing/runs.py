@@ -65,7 +65,7 @@ from watersmeet._worker.formats.decode import Deserializer
 from watersmeet._worker.formats.formats import serde_of
 from watersmeet._worker.pack import Extraction, Pack, wire_rows
 from watersmeet._worker.task_reports import PROPERTY, BatchRequest
-from watersmeet._worker.wire import Common, Exits, Labels, WireRow, encodings_of, target_count
+from watersmeet._worker.wire import Exits, Labels, WireRow, WireSettings, encodings_of, target_count
 from watersmeet.errors import SourceError, TopologyError
 from watersmeet.testing.stores import Entry, StoredTable, arrow_rows, python_rows, stores_of
 
@@ -382,7 +382,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         return NotInProcess("; ".join(lines or reasons))
     stage, encodings = packed.stage, encodings_of(physical, physical.plan.sinks, ships=False)
     routes = dead_letter_routes(physical, piped=True)
-    common = Common(labels, Measures.of(physical), dead_letters=routes, encodings=encodings)
+    common = WireSettings(labels, Measures.of(physical), dead_letters=routes, encodings=encodings)
     pack = Pack(
         stage=packed_stage(physical, stage, 0),
         common=common,

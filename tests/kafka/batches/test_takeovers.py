@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._worker.writers.kafka_client import RetriedTransaction, TransactionalSender, client_settings
 
 RECORDS, VALUE = 100, b"x" * 30_000
@@ -46,7 +46,7 @@ def test_a_writer_takes_its_id_over_at_first_and_when_another_has_had_it(broker:
 
 
 def test_the_takeovers_of_all_tasks_of_a_batch_are_added() -> None:
-    barrier = StopBarrier()
+    barrier = BatchGate()
     for batch in range(200):
         barrier.note_transaction(batch, 0.5, 2)
         barrier.note_transaction(batch, 0.25, 1)

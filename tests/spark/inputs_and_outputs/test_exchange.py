@@ -18,7 +18,7 @@ from watersmeet._worker.counts import Measures
 from watersmeet._worker.formats.decode import Deserializer, Deserializers
 from watersmeet._worker.formats.serdes import JsonSerde, TextSerde
 from watersmeet._worker.pack import WIRE_ROWS, Pack, PackedStage, wire_batches, wire_rows
-from watersmeet._worker.wire import END, Common, Exits, Labels, sparks_hash
+from watersmeet._worker.wire import END, Exits, Labels, WireSettings, sparks_hash
 from watersmeet._worker.writers import rows as shards
 from watersmeet._worker.writers.rows import UnpackExits
 
@@ -79,7 +79,7 @@ def test_functions_are_evaluated_on_what_packing_has_decoded_and_on_nothing_else
             slots=1,
             roots={0: "t"},
         ),
-        common=Common(Labels(1, 1), Measures({}, frozenset())),
+        common=WireSettings(Labels(1, 1), Measures({}, frozenset())),
         sources=True,
         program=Program(((("f1_active", kept),),), "t"),
         deserializers=Deserializers(parts),

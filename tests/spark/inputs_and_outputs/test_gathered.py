@@ -22,7 +22,7 @@ from watersmeet._worker.counts import Counts, Measures
 from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import WIRE_ARROW, ends_for_all_tasks
 from watersmeet._worker.spark_worker import Wire, straight
-from watersmeet._worker.wire import END, Common, Labels, WireRow, sparks_hash, spread_labels
+from watersmeet._worker.wire import END, Labels, WireRow, WireSettings, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
 from watersmeet.testing import driver, runs
 from watersmeet.testing.driver import TopologyTestDriver
@@ -124,7 +124,7 @@ def test_a_task_sends_a_blob_to_each_shard_and_not_one_from_each_of_its_own(
 
 def test_a_task_that_ends_without_its_end_fails_and_loses_nothing() -> None:
     level = LevelProcessor(
-        LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), Measures({}, frozenset())), gathers=True
+        LevelOperators({}, {}, {}), WireSettings(Labels(1, 1, (0,), (1,)), Measures({}, frozenset())), gathers=True
     )
     level.begin_task()
     level.close()

@@ -154,7 +154,7 @@ class ContractProcessor(StatefulProcessor):
         try:
             CONTRACT[key[0] % len(CONTRACT)](self._store)
             if calls is not None:
-                calls.settle()
+                calls.read_answers()
             yield Row(check=key[0], fault="")
         except Exception as fault:
             yield Row(check=key[0], fault=repr(fault))

@@ -104,7 +104,7 @@ def test_manifests_of_labels_that_come_are_asked_for_together_and_writes_are_not
     calls = StateCalls(two, even)
     calls.coming(labels)
     assert handled(two, calls, labels) == handled(one, None, labels) == [known.get(label) for label in labels]
-    calls.settle()
+    calls.read_answers()
     assert two.manifests == one.manifests
     assert not two.answers
     assert (one.waits, two.gets) == (3 * len(labels), len(labels))

@@ -14,9 +14,9 @@ FREED = """
 import sys
 import numpy as np
 import pyarrow as pa
-from watersmeet._worker.process import give_back, own_bytes, settle
+from watersmeet._worker.process import give_back, own_bytes, freeze_imports
 
-began = settle()
+began = freeze_imports()
 # in pieces of many sizes, of which the last one stays: so the C library keeps what lies before it
 taken = [np.ones(size) for size in range(1, int(sys.argv[1]) << 10, 7)]
 taken.append(pa.array(taken[-1]).take(pa.array([0])))

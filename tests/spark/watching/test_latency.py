@@ -22,7 +22,7 @@ from watersmeet._spark.metrics.exporters import text_of
 from watersmeet._spark.metrics.metrics import LatencyMetrics, Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._worker.counts import (
     AGE,
     BEGUN,
@@ -173,5 +173,5 @@ def test_a_query_that_has_lost_its_checkpoint_or_given_it_back_writes_no_last_er
             raise ConfigError("Another driver has taken the checkpoint over.", given="cp", hint="Stop one of both.")
 
     folder = Folder(spark, str(tmp_path))
-    QueryFacts(folder, StopBarrier(), lambda: epoch, check).end(lambda: SinkError("No.", given="out", hint="Look."))
+    QueryFacts(folder, BatchGate(), lambda: epoch, check).end(lambda: SinkError("No.", given="out", hint="Look."))
     assert bool(folder.text("watersmeet/last_error")) == (epoch == 1 and not lost)

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
 from watersmeet._worker.counts import Measures
 from watersmeet._worker.spark_worker import MAP, VALUE, SparkChunkStore
-from watersmeet._worker.wire import Common, Labels
+from watersmeet._worker.wire import Labels, WireSettings
 
 ASKED = """
 import pickle, sys
@@ -63,7 +63,11 @@ def pickled(level: StatefulProcessor) -> bytes:
 def test_a_process_that_asks_for_the_variables_alone_imports_nothing_of_watersmeets(tmp_path: Path) -> None:
     file = tmp_path / "level"
     file.write_bytes(
-        pickled(LevelProcessor(LevelOperators({}, {}, {}), Common(Labels(1, 1, (0,), (1,)), Measures({}, frozenset()))))
+        pickled(
+            LevelProcessor(
+                LevelOperators({}, {}, {}), WireSettings(Labels(1, 1, (0,), (1,)), Measures({}, frozenset()))
+            )
+        )
     )
     ended = subprocess.run([sys.executable, "-c", ASKED, str(file)], capture_output=True, text=True, check=True)
     assert ended.stdout.splitlines() == [str(VALUE), str(MAP), "[]"]

@@ -34,7 +34,7 @@ from watersmeet._spark.checkpoint.folders import (
     overwrites,
 )
 from watersmeet._spark.checkpoint.record import CheckpointFiles
-from watersmeet._spark.checkpoint.spark_logs import NONE, reads_nothing
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, reads_nothing
 from watersmeet._spark.session import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 
@@ -234,7 +234,7 @@ class MachineLease:
         behind_batch : whether to wait for a batch that is planned and not committed yet, `BATCH_SECONDS` at most.
         """
         planned, committed = found.ends
-        if planned == NONE or self._is_written or not self.is_shared:
+        if planned == NO_BATCH or self._is_written or not self.is_shared:
             return False
         until, plans = time.monotonic() + BATCH_SECONDS, found.place
         if planned > committed and (not behind_batch or reads_nothing(plans, planned)):

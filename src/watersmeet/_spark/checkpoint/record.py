@@ -22,7 +22,7 @@ from watersmeet._plan.evolve import Change, Item, Replacement, compare, other_co
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._spark.checkpoint.fencing import holding
 from watersmeet._spark.checkpoint.folders import Folder, foreign
-from watersmeet._spark.checkpoint.spark_logs import NONE, last_batches, reads_nothing
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, last_batches, reads_nothing
 from watersmeet._spark.session import warn
 from watersmeet._worker.batch_plan import BatchPlan, of_topology, plan_of_log
 from watersmeet._worker.task_reports import BatchRequest
@@ -338,7 +338,7 @@ TOPICS, GLOBAL_TOPICS, CLOCK, REPLACED = "topics", "global topics", "clock", "re
 """Sources of Spark's that are not one input of the topology's."""
 
 
-def source_places(names: Sequence[str]) -> list[tuple[str, int]]:
+def name_occurrences(names: Sequence[str]) -> list[tuple[str, int]]:
     """Each name, and how often it came before: an input may be made of several sources."""
     counts: Counter[str] = Counter()
     pairs = []
@@ -364,8 +364,8 @@ def carried_offsets(plan: str, old: Sequence[str], new: Sequence[str], topics: M
             given=None,
             hint="Restore the whole checkpoint from one copy.",
         )
-    by_source = dict(zip(source_places(old), ends, strict=True))
-    carried = [_of_topics(by_source.get(at, VOID), topics.get(at[0])) for at in source_places(new)]
+    by_source = dict(zip(name_occurrences(old), ends, strict=True))
+    carried = [_of_topics(by_source.get(at, VOID), topics.get(at[0])) for at in name_occurrences(new)]
     return "\n".join([version, header, *carried])
 
 
@@ -403,8 +403,8 @@ def _of_topics(end: str, source: Begin | None) -> str:
 
 
 def source_indexes(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    indexes = {at: place for place, at in enumerate(source_places(new))}
-    return {place: indexes[at] for place, at in enumerate(source_places(old)) if at in indexes}
+    indexes = {at: place for place, at in enumerate(name_occurrences(new))}
+    return {place: indexes[at] for place, at in enumerate(name_occurrences(old)) if at in indexes}
 
 
 # The checks of a start for functions and columns of tables that are others than a checkpoint records.
@@ -508,7 +508,7 @@ class CheckpointFiles:
     last: Checkpoint | None  # the record that holds; None: nobody has started upon it
     batches: bool  # whether batches were planned
     # numbers of the last batch that was planned, and of the last one that was committed
-    ends: tuple[int, int] = (NONE, NONE)
+    ends: tuple[int, int] = (NO_BATCH, NO_BATCH)
 
     @property
     def place(self) -> Folder:
@@ -675,7 +675,7 @@ def look(folder: Folder) -> CheckpointFiles:
     files = folder.contents("watersmeet/topology/part-*")
     rows = [line for content in files.values() for line in content.decode("utf-8", "replace").splitlines() if line]
     if not rows:
-        if last_batches(folder)[0] != NONE:
+        if last_batches(folder)[0] != NO_BATCH:
             raise ConfigError(
                 "The checkpoint has batches, but not watersmeet's record of its topology.",
                 given=folder,
@@ -693,7 +693,7 @@ def look(folder: Folder) -> CheckpointFiles:
         )
         epoch = int(last["epoch"])
     ends = last_batches(folder.below(logs) if logs else folder)
-    batches = ends[0] != NONE
+    batches = ends[0] != NO_BATCH
     started = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     checkpoint = Checkpoint(folder, identity, facts, number, begun=started, recorded=True, logs=logs, epoch=epoch)
     return CheckpointFiles(folder, checkpoint, batches, ends)

@@ -18,7 +18,7 @@ from typing import Any
 from watersmeet._spark.checkpoint.folders import RESTORE, Folder, foreign
 from watersmeet.errors import CorruptData
 
-NONE = -1
+NO_BATCH = -1
 """Where there is no batch."""
 _NO_CHANGES = 128
 """A file of so many bytes or fewer has no changes: those come with a manifest and its checksum."""
@@ -41,15 +41,17 @@ def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> 
     state = max((int(name.split(".")[0].split("_")[0]) for name in _state(checkpoint)), default=0)
     files = checkpoint.contents(*_FILES)
     logs = _by_log(files)
-    planned, done = (max(logs.get(name, ()), default=NONE) for name in ("offsets", "commits"))
+    planned, done = (max(logs.get(name, ()), default=NO_BATCH) for name in ("offsets", "commits"))
     if done > planned or state > planned + 1:
         later = f"commits/{done}" if done > planned else f"state of version {state}"
-        raise _unfit(checkpoint, f"{later}, but the last plan is " + ("missing" if planned == NONE else str(planned)))
+        raise _unfit(
+            checkpoint, f"{later}, but the last plan is " + ("missing" if planned == NO_BATCH else str(planned))
+        )
     _check_changes(checkpoint)
     count = sum(log.startswith("state/") for log in logs)
-    if done != NONE and count < levels:
+    if done != NO_BATCH and count < levels:
         raise _unfit(checkpoint, f"batches, but of {levels} levels only {count} have state")
-    if planned != NONE:
+    if planned != NO_BATCH:
         _check_metadata(checkpoint, files)
         with foreign(f"{checkpoint}/offsets/{planned}"):
             _check_plans(checkpoint, logs["offsets"], planned, vanish=patterns)
@@ -63,7 +65,7 @@ def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> 
 def last_batches(checkpoint: Folder) -> tuple[int, int]:
     """Numbers of the last batch that was planned, and of the last one that was committed; -1: none."""
     planned, committed = (
-        max(map(int, checkpoint.names(f"{log}/[0-9]*")), default=NONE) for log in ("offsets", "commits")
+        max(map(int, checkpoint.names(f"{log}/[0-9]*")), default=NO_BATCH) for log in ("offsets", "commits")
     )
     return planned, committed
 
@@ -76,7 +78,7 @@ def reads_nothing(checkpoint: Folder, batch: int) -> bool:
 
 def last_finished(checkpoint: Folder) -> int:
     """Number of the last batch that was committed; -1: none."""
-    return max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NONE)
+    return max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NO_BATCH)
 
 
 def last_committed(checkpoint: Folder) -> list[Any]:
@@ -85,7 +87,7 @@ def last_committed(checkpoint: Folder) -> list[Any]:
     Before the first commit there are none. The sources are in the order in which the query has them.
     """
     done = last_finished(checkpoint)
-    if done == NONE:
+    if done == NO_BATCH:
         return []
     _, *ends = _entries(checkpoint, "offsets", {done: checkpoint.read(f"offsets/{done}") or b""}, done)
     return [None if end == "-" else end for end in ends]

@@ -58,9 +58,9 @@ from watersmeet._worker.wire import (
     END,
     SEQUENCE,
     WIRE,
-    Common,
     Exits,
     Labels,
+    WireSettings,
     encoded_parts,
     encodings_of,
 )
@@ -157,7 +157,7 @@ class _Compiler:
         history_roots = frozenset[str]().union(*(scan.roots for scan in inputs if scan.begins))
         self.fusion = Fusion(spark, physical, ships=not layout.cases)
         self._physical, self._packs = physical, count()
-        self._common = Common(
+        self._common = WireSettings(
             layout.labels,
             Measures.of(physical),
             layout.reports,

@@ -34,11 +34,11 @@ from watersmeet._engine.state.runs import State
 from watersmeet._worker.counts import MEMORY, Counts, Measure, counting_results, note_state
 from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import Fused, Gathered, wire_frames, wire_rows
-from watersmeet._worker.process import CACHE, give_back, own_bytes, say, settle
+from watersmeet._worker.process import CACHE, freeze_imports, give_back, own_bytes, say
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
 from watersmeet._worker.spill import LabelInputs
 from watersmeet._worker.task_reports import BatchRequest, ShardChanges, TaskReport
-from watersmeet._worker.wire import END, Common, WireRow, counting_bytes, output_port, packed
+from watersmeet._worker.wire import END, WireRow, WireSettings, counting_bytes, output_port, packed
 from watersmeet.errors import WatersmeetError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LevelProcessor(StatefulProcessor):
     def __init__(
         self,
         operators: LevelOperators,
-        common: Common,
+        common: WireSettings,
         *,
         cache_root: str | None = None,
         gathers: bool = False,
@@ -115,7 +115,7 @@ class LevelProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
         """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
-        settle()
+        freeze_imports()
         BatchRequest.of_task().take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.metrics.metrics import ErrorMetrics, Metrics
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._worker.process import resident_bytes
 from watersmeet._worker.task_reports import BatchRequest
 from watersmeet.errors import CorruptData
@@ -86,9 +86,7 @@ class QueryFacts:
     lag : gives what is unread by topic and partition, if Spark's source does not know it; None: it does.
     """
 
-    def __init__(
-        self, folder: Folder, barrier: StopBarrier, epoch: Callable[[], int], check: Callable[[], None]
-    ) -> None:
+    def __init__(self, folder: Folder, barrier: BatchGate, epoch: Callable[[], int], check: Callable[[], None]) -> None:
         self._folder, self._barrier, self._epoch, self._check = folder, barrier, epoch, check
         self._restarts = self._batches = 0
         self._last = _load_note(folder, _FOLDER, ErrorMetrics)

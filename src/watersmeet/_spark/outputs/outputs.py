@@ -21,6 +21,7 @@ from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.checkpoint.fencing import CheckpointLease, Nobodys, always, no_plan
 from watersmeet._spark.dataflow.compile import CompiledFrame
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.outputs.databases import CatalogWriter, DatabaseWriter
 from watersmeet._spark.outputs.files import SparkWriter
 from watersmeet._spark.outputs.output import (
@@ -31,7 +32,6 @@ from watersmeet._spark.outputs.output import (
     OwnWriter,
     TopicsWriter,
 )
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
 from watersmeet._worker.batch_plan import BatchPlan
 from watersmeet._worker.task_reports import PROPERTY
 from watersmeet._worker.writers.kafka import Written
@@ -66,7 +66,7 @@ def prepared(
     checkpoint: str,
     trigger: dict[str, Any],
     identity: str,
-    barrier: StopBarrier | None = None,
+    barrier: BatchGate | None = None,
     written: Written | None = None,
     lease: CheckpointLease = Nobodys(),  # noqa: B008  it has no state
     plans: Callable[[int], BatchPlan] = no_plan,
@@ -89,7 +89,7 @@ def prepared(
     secure : takes the lease; called when all is checked, before tables are taken over.
     """
     context = OutputContext(compiled, identity, kafka, written, lease.check)
-    barrier = barrier or StopBarrier()
+    barrier = barrier or BatchGate()
     # Spark's own sink has no place for a barrier
     single = writer_of(sinks[0].target)(context, (sinks[0],)) if len(sinks) == 1 and not barrier.needed else None
     writer = None if single is None else single.alone(query_name)
@@ -130,7 +130,7 @@ class BatchSinks:
 
     compiled: CompiledFrame  # the outputs
     writers: tuple[OutputWriter, ...]  # what writes them, in order
-    barrier: StopBarrier = field(default_factory=StopBarrier)  # behind each batch
+    barrier: BatchGate = field(default_factory=BatchGate)  # behind each batch
     plans: Callable[[int], BatchPlan] = no_plan  # the plan of each batch
     guard: Callable[[], None] = always  # raises where the checkpoint is another query's
 

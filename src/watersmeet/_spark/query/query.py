@@ -25,7 +25,7 @@ from watersmeet._spark.checkpoint.spark_logs import last_batches
 from watersmeet._spark.metrics.exporters import MetricsView, Telemetry
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.query import failures
 from watersmeet._spark.query.failures import with_topics
 from watersmeet._spark.query.progress import BatchCounts, Drops
@@ -205,7 +205,7 @@ def _presses() -> Iterator[Callable[[], int]]:
             signal.signal(signal.SIGINT, handler)
 
 
-# Checks for ending a query between two batches; `stop_barrier.StopBarrier` ends it there.
+# Checks for ending a query between two batches; `batch_gate.BatchGate` ends it there.
 
 DRAIN_LOOK_SECONDS = 0.1
 """Between two looks at a query that is to end."""
@@ -233,7 +233,7 @@ class Query:
         counts: BatchCounts,
         checkpoint: str,
         lease: leases.MachineLease,
-        barrier: StopBarrier,
+        barrier: BatchGate,
         run_unfinished: Callable[[], Query | None],
         spark: SparkSession,
         topology: Physical,

@@ -45,7 +45,7 @@ def may_pass(failure: Exception) -> bool:
     False
     """
     if isinstance(failure, SinkError):
-        return kafka_client.may_pass(failure)
+        return kafka_client.is_transient(failure)
     if isinstance(failure, WatersmeetError):
         return failure.passing
     return _PASSING.search(str(failure)) is not None

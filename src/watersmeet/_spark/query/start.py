@@ -54,7 +54,7 @@ from watersmeet._spark.metrics.lifetime import BatchReports, LifetimeTotals
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.outputs import outputs
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.query import failures
 from watersmeet._spark.query import query as silence
 from watersmeet._spark.query.progress import BatchCounts
@@ -256,7 +256,7 @@ Recorded = Mapping[str, Mapping[str, Any]]
 a list with the topic of dead letters. The usual ones are left out."""
 
 
-def recorded(plan: Plan) -> dict[str, Recorded]:
+def policies_effect(plan: Plan) -> dict[str, Recorded]:
     """The record of a plan's policies in a checkpoint: none if all are the usual ones."""
     policies = _of(plan)
     return {EFFECT: policies} if policies else {}
@@ -282,7 +282,7 @@ def differ(physical: Physical, effects: Mapping[str, Any]) -> bool:
     return _of(physical.plan) != policies
 
 
-def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:
+def may_settle_policies(physical: Physical, effects: Mapping[str, Any], failure: Exception) -> bool:
     """Whether a batch that fails under recorded policies may be run under those of the topology.
 
     Nothing of it is written where a record cannot be decoded, or where a function raises that stands before an
@@ -300,7 +300,7 @@ def may_pass(physical: Physical, effects: Mapping[str, Any], failure: Exception)
 
 def may_run(physical: Physical, kafka: Kafka | None, place: Checkpoint, planned: int, failure: Exception) -> bool:
     """Whether a planned batch may be run under the topology's policies: nothing is written of it."""
-    if may_pass(physical, place.facts.effects, failure):
+    if may_settle_policies(physical, place.facts.effects, failure):
         return True
     if not isinstance(failure, EncodingError) or not differ(physical, place.facts.effects):
         return False
@@ -427,8 +427,8 @@ class _Start:
             return self._start_on(files, trigger, lease, totals)
         except WatersmeetError as refusal:
             # a query that goes on elsewhere may have committed batches between two looks
-            may_pass = isinstance(refusal, CorruptData) or refusal.message == OLDER
-            if lease.epoch or not may_pass or look(self.folder) == files:
+            is_stale = isinstance(refusal, CorruptData) or refusal.message == OLDER
+            if lease.epoch or not is_stale or look(self.folder) == files:
                 raise
             raise _Meanwhile from None
 
@@ -438,7 +438,7 @@ class _Start:
         options = self.options
         effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
         effects["session"] = session.effects(self.spark)
-        effects |= self._schemas(files) | recorded(self.topology.plan)
+        effects |= self._schemas(files) | policies_effect(self.topology.plan)
         effects |= wall_clock.clock_record(self.topology, files.binding.effects if files.binding else {})
         place = self._place(files, effects)
         logs = files.place
@@ -504,7 +504,7 @@ class _Start:
 
     def _schemas(self, files: CheckpointFiles) -> dict[str, Any]:
         previous = files.binding.effects.get("schemas", {}) if files.binding else {}
-        schemas = formats.settle(self.topology.plan.sources, self.topology.plan.sinks, previous)
+        schemas = formats.fix_schemas(self.topology.plan.sources, self.topology.plan.sinks, previous)
         return {"schemas": schemas} if schemas else {}
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
@@ -554,7 +554,7 @@ class _Start:
         planned: int,
         trigger: dict[str, Any],
         lease: leases.MachineLease,
-        barrier: StopBarrier,
+        barrier: BatchGate,
         files: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, LifetimeTotals]:
         """The query that runs, and what keeps its counts."""
@@ -592,9 +592,9 @@ class _Start:
 
     def _barrier(
         self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
-    ) -> StopBarrier:
+    ) -> BatchGate:
         """The barrier of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
-        barrier, read, kafka = StopBarrier(on_start), self.topology.plan.sources, self.options.kafka
+        barrier, read, kafka = BatchGate(on_start), self.topology.plan.sources, self.options.kafka
         if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
             numbers = TopicNumbers(place, read, kafka, lease.check, allow_recreated=self.options.allow_recreated_topics)
             barrier.join(numbers.before, needed=True)
@@ -665,7 +665,7 @@ class _Start:
             functions = function_texts(self.spark, plan)
         partitions = self._partitions() if recorded is None else recorded
         clock = effects["idle_after_ms"] > 0 or self.topology.by_wall
-        begins = bootstrap.recorded(plan.sources, files.binding.begins if files.binding else None)
+        begins = bootstrap.begins_to_record(plan.sources, files.binding.begins if files.binding else None)
         return CheckpointFacts(
             topology=explain(written) + "Inputs:\n" + "\n".join(origins) + "\n",
             generation=plan.generation.value,

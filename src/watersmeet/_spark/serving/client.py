@@ -23,7 +23,7 @@ from pyspark.sql.types import DataType, StructType
 from watersmeet._engine.rows import WITH_ZONE
 from watersmeet._spark.formats import Unfit, check_zones
 from watersmeet._spark.serving.questions import BATCH, TableQuestion, answer, millis, store_of
-from watersmeet._spark.serving.replica import NONE, SCHEMA, NotServed, Replica, changed_rows, error_of, from_json
+from watersmeet._spark.serving.replica import NO_BATCH, SCHEMA, NotServed, Replica, changed_rows, error_of, from_json
 from watersmeet._spark.stores.read import check_listed
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded
@@ -272,7 +272,7 @@ class ReplicaSource:
     def changes(self, table: str, since: int | None) -> Iterator[TableChanged]:
         """See `ServedTable.changes`."""
         batch = self._replica.batch
-        last = (NONE if batch is None else batch) if since is None else since
+        last = (NO_BATCH if batch is None else batch) if since is None else since
         self._replica.changes(last, 0.0)  # what cannot be answered is refused here
         return self._changes(table, last)
 

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from watersmeet._engine.row_sizes import decode
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.metrics.lifetime import BatchReports
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
-from watersmeet._spark.serving.replica import NONE, NotServed, Replica, ServedStore
+from watersmeet._spark.outputs.batch_gate import BatchGate
+from watersmeet._spark.serving.replica import NO_BATCH, NotServed, Replica, ServedStore
 from watersmeet._spark.stores.read import StateReader
 from watersmeet._worker.task_reports import BatchRequest, ServedChange
 from watersmeet.errors import WatersmeetError
@@ -100,7 +100,7 @@ class BatchChangesOfTasks:
         self._closed = False
         self._under_way: int | None = None
 
-    def join(self, barrier: StopBarrier) -> None:
+    def join(self, barrier: BatchGate) -> None:
         """Have the barrier call this object before and after each batch from now on."""
         barrier.join(self._start, self._end)
 
@@ -141,7 +141,7 @@ class Follower:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watersmeet replica", daemon=True)
 
-    def begin(self, barrier: StopBarrier) -> None:
+    def begin(self, barrier: BatchGate) -> None:
         """Follow the query from now on."""
         self._tasks.join(barrier)
         self._thread.start()
@@ -197,7 +197,7 @@ class Follower:
             batch = committed(self._place)
             rows = CheckpointedRows(self._place, batch)
             try:
-                self._replica.load(batch, {name: () if batch == NONE else rows.of(store) for name, store in stores})
+                self._replica.load(batch, {name: () if batch == NO_BATCH else rows.of(store) for name, store in stores})
                 return
             except NotServed:
                 raise
@@ -210,7 +210,7 @@ class Follower:
         """Wait until a batch is committed; False: the query has ended before."""
         active = True
         looks = 0
-        while batch != NONE and not is_committed(self._place, batch):
+        while batch != NO_BATCH and not is_committed(self._place, batch):
             if not active or self._closed.wait(self._look):
                 return False
             looks += 1

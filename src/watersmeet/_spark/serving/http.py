@@ -44,7 +44,7 @@ from watersmeet._spark.serving.questions import (
     unfit,
 )
 from watersmeet._spark.serving.replica import (
-    NONE,
+    NO_BATCH,
     BatchChanges,
     Busy,
     Moment,
@@ -457,7 +457,7 @@ class HttpReplica:
         stores = [store_of(self._replica, name) for name in dict.fromkeys(names)]
         last = request.headers.get("last-event-id") or request.query_params.get("since")
         batch = self._replica.batch
-        since = (NONE if batch is None else batch) if last is None else integer("since", last)
+        since = (NO_BATCH if batch is None else batch) if last is None else integer("since", last)
         # what is not kept any more is refused before the stream begins
         self._replica.changes(since, 0.0)
         return _Changes(self._events(request, stores, since), self._readers)

@@ -397,7 +397,7 @@ def error_of(text: bytes) -> WatersmeetError | None:
         return None
 
 
-NONE = -1
+NO_BATCH = -1
 """Number of the batch where none has been committed."""
 MOMENTS = 8
 """Batches of which answers can be had: the last ones."""
@@ -517,7 +517,7 @@ class Replica:
         self._moments: deque[Moment] = deque(maxlen=MOMENTS)
         self._log: deque[BatchChanges] = deque()
         self._log_bytes = 0
-        self._log_start = NONE
+        self._log_start = NO_BATCH
         self.size = self.waiting = 0
         self._changed = threading.Condition()
         self._watchers = set[Callable[[], None]]()
@@ -679,7 +679,7 @@ class Replica:
                     hint=f"They are from batch {self._log_start} on: read the table, and then the changes since the "
                     "batch of that answer.",
                 )
-            last = self._moments[-1].batch if self._moments else NONE
+            last = self._moments[-1].batch if self._moments else NO_BATCH
             return [entry for entry in self._log if since < entry.batch <= last]
 
     def _check_since(self, since: int) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import started_in
 from watersmeet._spark.metrics.lifetime import BatchReports
-from watersmeet._spark.outputs.stop_barrier import StopBarrier
+from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.serving.client import ReplicaSource, ServedTable
 from watersmeet._spark.serving.follower import Follower
 from watersmeet._spark.serving.replica import Replica, ServedStore
@@ -86,7 +86,7 @@ def check_served(tables: Any, max_bytes: Any) -> None:
 def served(
     spark: SparkSession,
     checkpoint: str,
-    barrier: StopBarrier,
+    barrier: BatchGate,
     reports: BatchReports,
     tables: Sequence[str],
     max_bytes: int,

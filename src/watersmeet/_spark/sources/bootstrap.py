@@ -158,7 +158,7 @@ def types_of(bootstrap: Bootstrap) -> tuple[DataType, DataType]:
     return kinds["key"], kinds["value"]
 
 
-def recorded(sources: Sequence[SourceNode], previous: Recorded | None) -> Recorded:
+def begins_to_record(sources: Sequence[SourceNode], previous: Recorded | None) -> Recorded:
     """The bootstraps of a checkpoint's inputs.
 
     Parameters

@@ -35,7 +35,7 @@ from watersmeet._spark.checkpoint.record import CheckpointFacts, started_in
 from watersmeet._spark.session import AT_START, check_session
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
-from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.process import freeze_imports, give_back
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST
 from watersmeet._worker.wire import sparks_hash
 from watersmeet.errors import ConfigError
@@ -135,7 +135,7 @@ class StoreRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a task's ranges."""
-        settle()
+        freeze_imports()
         with tempfile.TemporaryDirectory(prefix="watersmeet-state-") as name:
             folder = Path(name)
             for label, chunks in sorted(self._stores_in(batches, folder).items()):

@@ -25,7 +25,7 @@ from watersmeet._worker.ended_rows import RAW_HEADERS, letter_columns, sorted_ou
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.connect import LOOKS, Report
 from watersmeet._worker.formats.serdes import Decoded, Serde
-from watersmeet._worker.process import settle
+from watersmeet._worker.process import freeze_imports
 from watersmeet.errors import SourceError
 
 RAW = {"key": "raw_key", "value": "raw_value"}
@@ -133,7 +133,7 @@ class Decode:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of one task."""
-        settle()
+        freeze_imports()
         for batch in batches:
             if len(batch):
                 decoded = self.deserializers(pa.Table.from_batches([batch]))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from watersmeet._engine.rows import stacked
 from watersmeet._worker import process
-from watersmeet._worker.process import give_back, settle, sync
+from watersmeet._worker.process import freeze_imports, give_back, sync
 from watersmeet._worker.wire import Exits, Numbers
 from watersmeet._worker.writers.rows import Shards, in_order
 from watersmeet.errors import SinkError
@@ -121,7 +121,7 @@ class FilesFromBlobs:
     exits: Exits  # how outputs are told apart in wire rows
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         yield from self.write(self._parts(batches))
         give_back()
 

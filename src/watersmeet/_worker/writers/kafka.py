@@ -52,7 +52,7 @@ from watersmeet._worker.formats.serdes import (
     WindowedSerde,
     valid_partitions,
 )
-from watersmeet._worker.process import give_back, in_background, received, settle
+from watersmeet._worker.process import freeze_imports, give_back, in_background, received
 from watersmeet._worker.wire import Exits
 from watersmeet._worker.writers.kafka_client import (
     BY_KEY,
@@ -502,7 +502,7 @@ class WriteTopics:
     serdes: tuple[Mapping[str, Serde], ...]  # of each sink, see `serdes_of`
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         shards = Shards(batches, self.exits.ports)
         yield from self.write((records for shard in shards for records in self._sorted(shard)), lambda: shards.ended)
         give_back()

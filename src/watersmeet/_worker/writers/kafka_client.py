@@ -238,7 +238,7 @@ def explained(error: Any, target: str) -> SinkError:
     return passing(explanation) if error.retriable() or error.name() in _PASSING | _UNANSWERED else explanation
 
 
-def may_pass(error: SinkError) -> bool:
+def is_transient(error: SinkError) -> bool:
     """Whether an error of a writer of Kafka's may pass by itself, also where only its text has reached the driver."""
     codes = {*re.findall(r"\b[A-Z_]+\b", str(error.given))}
     return error.passing or error.message in (NO_RETURN, UNCONFIRMED) or bool(codes & (_PASSING | _UNANSWERED))

@@ -19,7 +19,7 @@ from watersmeet._engine.rows import SHARD, array, parts_by_position, position_co
 from watersmeet._worker import process
 from watersmeet._worker.batch_plan import older
 from watersmeet._worker.pack import fitted
-from watersmeet._worker.process import give_back, settle
+from watersmeet._worker.process import freeze_imports, give_back
 from watersmeet._worker.wire import END, SEQUENCE, Exits, Numbers
 from watersmeet.errors import SinkError
 from watersmeet.io.endpoints import BatchInfo, Output
@@ -132,7 +132,7 @@ class UnpackExits:
     batch: int | None = None  # number of the batch; None: the one that the task gets
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         mail: dict[int, SinkRows] = {}
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
@@ -221,7 +221,7 @@ class WriteOwn:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read all rows, write them, and yield one row."""
-        settle()
+        freeze_imports()
         parts = [rows for rows in batches if len(rows)]
         if parts:
             self.own.write(pa.Table.from_batches(parts), self.batch, process.partition())

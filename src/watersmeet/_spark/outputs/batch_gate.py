@@ -21,7 +21,7 @@ _KEPT = 100
 """Batches, as many as Spark keeps the progress of."""
 
 
-class StopBarrier:
+class BatchGate:
     """Stands behind each batch's write, before its commit; closed, it ends the query there.
 
     Attributes
