@@ -248,7 +248,7 @@ _WRAPPED: dict[str, Callable[[Any], None]] = {
     "watersmeet._spark.outputs.databases": _wrap_stored,
     "watersmeet._worker.databases": _wrap_database,
     "watersmeet._worker.writers.kafka": _wrap_driver_commit,
-    "watersmeet._worker.writers.kafka_client": _wrap_producers,
+    "watersmeet._worker.kafka_client": _wrap_producers,
     "watersmeet._spark.outputs.outputs": _wrap_sinks,
     "watersmeet._worker.spark_worker": _wrap_state,
 }

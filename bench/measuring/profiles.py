@@ -59,7 +59,7 @@ PYTHON: Rules = (
     (r"_worker/formats/serdes\.py", "keys and values from bytes"),
     # a function calls kernels of Arrow, which it shares with operators
     (r"_engine/expressions/", "functions in the level"),
-    (r"_worker/writers/(kafka_client|kafka\.py:send)", "produce"),
+    (r"_worker/(kafka_client|writers/kafka\.py:send)", "produce"),
     (r"_worker/writers/kafka\.py", "sink: into order, to bytes"),
     # what serves the calls of both lies in between: it belongs to whoever calls
     (r"_worker/spark_worker\.py|streaming/.*client", "state: sent to and from the state server"),

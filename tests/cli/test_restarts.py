@@ -15,7 +15,7 @@ from watersmeet import errors
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.query.failures import kafka_failure, translate
 from watersmeet._spark.query.restarts import WITHIN, Restarts, may_pass
-from watersmeet._worker.writers.kafka_client import NO_RETURN
+from watersmeet._worker.kafka_client import NO_RETURN
 from watersmeet.cli.commands import main
 from watersmeet.cli.run import check_accepted, read_config
 

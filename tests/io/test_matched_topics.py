@@ -22,8 +22,8 @@ from watersmeet._spark.checkpoint.record import TOPICS, carried_offsets
 from watersmeet._spark.query.failures import kafka_failure
 from watersmeet._spark.sources import sources
 from watersmeet._spark.sources import topics as partitions
+from watersmeet._worker import kafka_client
 from watersmeet._worker.task_reports import BatchRequest
-from watersmeet._worker.writers import kafka_client
 
 KAFKA = wm.Kafka("host:1", starting_offsets="latest")
 READ: dict[str, Any] = {"key": "string", "value": "string"}

@@ -16,8 +16,8 @@ from tests.io.wire_kit import Part, Written, compiled_of
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.outputs.output import OutputContext, TopicsWriter
 from watersmeet._spark.outputs.outputs import BatchSinks
+from watersmeet._worker.kafka_client import check_topics
 from watersmeet._worker.writers.kafka import PLACED_ROWS
-from watersmeet._worker.writers.kafka_client import check_topics
 from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
 from watersmeet.io.endpoints import ForeachBatch
 from watersmeet.io.kafka import Kafka

@@ -13,8 +13,8 @@ from tests.kafka.faults.test_exactly_once import send, values
 from tests.kafka.topics import new_topic
 from watersmeet._engine import row_sizes
 from watersmeet._worker.batch_plan import BatchPlan, Marker, plan_of_log
+from watersmeet._worker.kafka_client import TransactionalSender
 from watersmeet._worker.writers.kafka import DriverCommit, driver_name
-from watersmeet._worker.writers.kafka_client import TransactionalSender
 from watersmeet.errors import ConfigError
 
 

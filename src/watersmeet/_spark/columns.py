@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import register_input_converter
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, utils
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -586,3 +587,33 @@ class _NaiveTimes:
 
 
 register_input_converter(_NaiveTimes(), prepend=True)
+
+
+# Columns of watersmeet's own are made without telling Spark which line of Python made them.
+#
+# For each operation on a column PySpark asks the session for its settings and tells the JVM where in the program it is:
+# some ten calls for one. Errors then name that line, which helps where it is the user's. Law 8: this is an internal of
+# PySpark's; where it is not there, everything works as before, with more calls.
+
+_ORIGINS_FLAG = "_enable_debugging_cache"
+_origins_lock = threading.Lock()
+_inside: list[bool | None] = []
+"""What the flag is to be again, once for each that is inside: threads may be so at once."""
+
+
+@contextmanager
+def without_origins() -> Iterator[None]:
+    """While it lasts, columns get no origin; not for what calls a function of the user's."""
+    if not hasattr(utils, _ORIGINS_FLAG):
+        yield
+        return
+    with _origins_lock:
+        _inside.append(_inside[0] if _inside else getattr(utils, _ORIGINS_FLAG))
+        setattr(utils, _ORIGINS_FLAG, False)
+    try:
+        yield
+    finally:
+        with _origins_lock:
+            previous = _inside.pop()
+            if not _inside:
+                setattr(utils, _ORIGINS_FLAG, previous)

@@ -22,7 +22,7 @@ from typing import Any
 import pyspark
 from pyspark import SparkConf, SparkContext
 
-from watersmeet._worker.writers import kafka_client
+from watersmeet._worker import kafka_client
 from watersmeet.errors import ConfigError, passing
 from watersmeet.io.kafka import Kafka
 

@@ -29,7 +29,7 @@ from watersmeet._spark.serving.server import MAX_BYTES, check_served
 from watersmeet._spark.serving.servers import check_packages
 from watersmeet._spark.session import at_hand
 from watersmeet._spark.stores.table_columns import columns_of_stores
-from watersmeet._worker.writers import kafka_client
+from watersmeet._worker import kafka_client
 from watersmeet.api.topology import Topology
 from watersmeet.cli.topologies import (
     AS_JSON,

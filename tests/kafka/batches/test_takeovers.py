@@ -12,7 +12,7 @@ import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.outputs.batch_gate import BatchGate
-from watersmeet._worker.writers.kafka_client import RetriedTransaction, TransactionalSender, client_settings
+from watersmeet._worker.kafka_client import RetriedTransaction, TransactionalSender, client_settings
 
 RECORDS, VALUE = 100, b"x" * 30_000
 """Of more bytes than tasks hand back to the driver."""

@@ -17,9 +17,9 @@ from dev.broker import KafkaBroker
 from tests.kafka.faults.test_exactly_once import rows, sinks_to, values
 from tests.kafka.topics import committed, new_topic
 from watersmeet._engine import row_sizes
+from watersmeet._worker.kafka_client import TransactionalSender
 from watersmeet._worker.writers import kafka as driver_commit
 from watersmeet._worker.writers.kafka import DriverCommit, driver_name, record_bytes
-from watersmeet._worker.writers.kafka_client import TransactionalSender
 from watersmeet.errors import SinkError
 
 RECORDS = 400

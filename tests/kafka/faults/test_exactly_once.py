@@ -18,7 +18,7 @@ from dev.broker import KafkaBroker
 from tests.io.wire_kit import Part, Written, compiled_of, sinks_of
 from tests.kafka.topics import committed, new_topic
 from watersmeet._spark.outputs.outputs import prepared
-from watersmeet._worker.writers.kafka_client import BY_KEY, TransactionalSender
+from watersmeet._worker.kafka_client import BY_KEY, TransactionalSender
 from watersmeet.errors import SinkError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink

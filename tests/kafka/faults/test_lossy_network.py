@@ -24,8 +24,8 @@ from dev.broker import KafkaBroker
 from tests.kafka.faults.lossy import LossyNetwork, free_port
 from tests.kafka.topics import committed, new_topic
 from watersmeet._engine import row_sizes
+from watersmeet._worker.kafka_client import Faults, RetriedTransaction, TransactionalSender, client_settings
 from watersmeet._worker.writers.kafka import DriverCommit, send
-from watersmeet._worker.writers.kafka_client import Faults, RetriedTransaction, TransactionalSender, client_settings
 from watersmeet.errors import ConfigError, SinkError
 
 RECORDS = 20

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from watersmeet._worker.writers.kafka_client import Sender, TransactionalSender
+from watersmeet._worker.kafka_client import Sender, TransactionalSender
 from watersmeet.errors import SinkError
 
 

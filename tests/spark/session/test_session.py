@@ -21,7 +21,7 @@ from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from watersmeet._spark import credentials, worker_daemon
+from watersmeet._spark import columns, worker_daemon
 from watersmeet._spark import session as settings
 from watersmeet._spark.session import JAVA_OPTIONS, connector, kafka_package, of_this_machine, session, sockets
 from watersmeet.errors import ConfigError
@@ -283,11 +283,11 @@ def test_columns_of_our_own_take_few_calls_and_those_of_users_still_say_their_li
     monkeypatch.setattr(GatewayClient, "send_command", counted)
     calls()  # the first one finds out whether lines are to be said
     named = calls()
-    with credentials.unnamed(), credentials.unnamed():
+    with columns.without_origins(), columns.without_origins():
         assert calls() < named
     assert calls() == named
     with pytest.raises(ArithmeticException, match=r"test_session\.py"):
         spark.range(1).select(F.col("id") / F.lit(0)).collect()
-    monkeypatch.setattr(credentials, "_FLAG", "not there")
-    with credentials.unnamed():
+    monkeypatch.setattr(columns, "_ORIGINS_FLAG", "not there")
+    with columns.without_origins():
         assert calls() == named

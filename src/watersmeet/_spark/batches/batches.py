@@ -30,8 +30,8 @@ from watersmeet._engine.rows import Int64s
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.record import Checkpoint
 from watersmeet._spark.metrics import lifetime
+from watersmeet._worker import kafka_client
 from watersmeet._worker.counts import CONSUMED, SENT, Counts, Measure
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, SourceError, installing
 from watersmeet.io.kafka import Kafka
 

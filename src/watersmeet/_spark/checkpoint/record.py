@@ -24,9 +24,9 @@ from watersmeet._spark.checkpoint.fencing import holding
 from watersmeet._spark.checkpoint.folders import Folder, foreign
 from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, last_batches, reads_nothing
 from watersmeet._spark.session import warn
+from watersmeet._worker import kafka_client
 from watersmeet._worker.batch_plan import BatchPlan, of_topology, plan_of_log
 from watersmeet._worker.task_reports import BatchRequest
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, SourceError
 from watersmeet.io.kafka import Kafka, matches
 

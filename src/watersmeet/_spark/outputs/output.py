@@ -19,11 +19,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.checkpoint.fencing import always
-from watersmeet._spark.credentials import handed_over, unnamed
+from watersmeet._spark.columns import without_origins
+from watersmeet._spark.credentials import handed_over
 from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.functions import pickling_error
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, older
 from watersmeet._worker.formats.serdes import Serde
+from watersmeet._worker.kafka_client import MARKS, check_topics, client_settings, refuse_later
 from watersmeet._worker.writers.kafka import (
     WRITTEN,
     DriverCommit,
@@ -35,7 +37,6 @@ from watersmeet._worker.writers.kafka import (
     serdes_of,
     writers,
 )
-from watersmeet._worker.writers.kafka_client import MARKS, check_topics, client_settings, refuse_later
 from watersmeet._worker.writers.rows import CALLED, OwnOutputWriter, WriteOwn, last_batch_of, raised
 from watersmeet.errors import ConfigError, WatersmeetError
 from watersmeet.io.kafka import Kafka
@@ -77,12 +78,12 @@ class OutputBatch:
     # is given the seconds of each transaction, and how often a transactional id was taken over for it
     took: Callable[[float, int], None] = lambda seconds, takeovers: None
 
-    @unnamed()
+    @without_origins()
     def rows(self, sink: SinkNode) -> DataFrame:
         """The rows of an output as users see them: key, value, timestamp, sequence, headers where there are any."""
         return self.compiled.rows(sink.name, self.compiled.schema(sink.name), self.number)
 
-    @unnamed()
+    @without_origins()
     def wire(self, sinks: Collection[SinkNode]) -> DataFrame:
         """The wire rows of some outputs, by label. A sorted task has read its last row before it gives one."""
         return self.compiled.wire([sink.name for sink in sinks]).sortWithinPartitions("label")

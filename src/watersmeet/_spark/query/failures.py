@@ -22,8 +22,8 @@ from watersmeet import errors
 from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._plan.logical import Plan
 from watersmeet._spark.checkpoint.folders import RESTORE
+from watersmeet._worker import kafka_client
 from watersmeet._worker.formats.decode import REFUSED
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError, CorruptData, FunctionError, SinkError, SourceError, WatersmeetError, passing
 from watersmeet.io.kafka import Kafka, setting_in_error
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from watersmeet._spark.query.progress import Drops
 from watersmeet._spark.query.query import Query
-from watersmeet._worker.writers import kafka_client
+from watersmeet._worker import kafka_client
 from watersmeet.errors import SinkError, WatersmeetError
 
 LOG = logging.getLogger("watersmeet.query")

@@ -26,8 +26,8 @@ from watersmeet._plan.pictures import Picture, levels_picture, nodes_picture, sv
 from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.metrics import Metrics, metrics_as_json, picture_counts, run_as_json, without_keys
 from watersmeet._spark.metrics.query_facts import reason_of
+from watersmeet._worker import kafka_client
 from watersmeet._worker.ended_rows import PREFIX
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ConfigError, SinkError
 from watersmeet.io.kafka import Kafka
 from watersmeet.versions import own_version

@@ -27,11 +27,11 @@ from watersmeet._spark.sources import bootstrap
 from watersmeet._spark.sources.bootstrap import Begins, Recorded, begin_of
 from watersmeet._spark.sources.rows import Scan, row_types, rows_of
 from watersmeet._spark.sources.topics import Numbered, matching_topics, read_topics
+from watersmeet._worker import kafka_client
 from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.json import nullable
-from watersmeet._worker.writers import kafka_client
-from watersmeet._worker.writers.kafka_client import client, client_settings, explained, make, patiently, seconds
+from watersmeet._worker.kafka_client import client, client_settings, explained, make, patiently, seconds
 from watersmeet.errors import ConfigError, installing
 from watersmeet.io.endpoints import Origin, Rows
 from watersmeet.io.formats import Format

@@ -22,14 +22,14 @@ from watersmeet._engine.rows import MOST_PARTITIONS, TOPIC
 from watersmeet._plan.nodes import SourceNode, patterns_of
 from watersmeet._plan.reasons import NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._spark import formats as of_columns
-from watersmeet._spark.credentials import unnamed
+from watersmeet._spark.columns import without_origins
 from watersmeet._spark.machine import HEAP, bytes_of
 from watersmeet._spark.session import kafka_package
+from watersmeet._worker import kafka_client
 from watersmeet._worker.ended_rows import RAW_HEADERS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.decode import RAW, Decode, Deserializer, Deserializers, refused
-from watersmeet._worker.writers import kafka_client
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
 from watersmeet.io.endpoints import DeadLetter, Policy
 from watersmeet.io.formats import Format
@@ -211,7 +211,7 @@ class TopicRows:
         return replace(self, bare=change(self.bare), made=lambda: change(self.frame))
 
 
-@unnamed()
+@without_origins()
 def topic_rows(
     records: DataFrame,
     topics: Numbered,
@@ -256,7 +256,7 @@ def _schema(bare: DataFrame, deserializers: Deserializers, parts: Sequence[_Topi
     return StructType([*fields, StructField("reason", ByteType()), *decoded_fields])
 
 
-@unnamed()
+@without_origins()
 def _by_spark(
     frame: DataFrame, deserializers: Deserializers, parts: Sequence[_TopicPart], columns: Sequence[Column]
 ) -> DataFrame:

@@ -52,9 +52,7 @@ from watersmeet._worker.formats.serdes import (
     WindowedSerde,
     valid_partitions,
 )
-from watersmeet._worker.process import freeze_imports, give_back, in_background, received
-from watersmeet._worker.wire import Exits
-from watersmeet._worker.writers.kafka_client import (
+from watersmeet._worker.kafka_client import (
     BY_KEY,
     Faults,
     Headers,
@@ -64,6 +62,8 @@ from watersmeet._worker.writers.kafka_client import (
     client_settings,
     sender,
 )
+from watersmeet._worker.process import freeze_imports, give_back, in_background, received
+from watersmeet._worker.wire import Exits
 from watersmeet._worker.writers.rows import Shards
 from watersmeet.errors import ConfigError, EncodingError, SinkError
 from watersmeet.io.formats import Format, FormatName
