@@ -56,7 +56,7 @@ SAID_AFTER = 10.0
 STOP_MS = 3_000
 """How long a stop waits for Spark's thread before it looks what that waits for."""
 _TIMEOUT = "spark.sql.streaming.stopTimeout"
-_ASKING = "Getting offsets from "
+_ASKING = "Getting offsets from Kafka"
 _BROKEN_OFF = "Stopped"
 """Said when a query has left its batches for good and closes its sources, where a client of Kafka's waits as well."""
 _stopping = threading.Lock()
@@ -134,7 +134,7 @@ _LEFT = (
 
 
 def asks(query: StreamingQuery) -> bool:
-    """Whether the query waits for a source to say how far it reaches."""
+    """Whether the query waits for Kafka to say how far its topics reach."""
     status: dict[str, Any] = query.status
     return str(status["message"]).startswith(_ASKING)
 
