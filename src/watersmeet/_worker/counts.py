@@ -328,7 +328,7 @@ def note_state(operator: Operator, shard: int, label: int, state: State, counts:
 def note_absent(reports: Iterable[tuple[Deserializer, Report]], roots: Mapping[int, str], counts: Counts) -> None:
     """Note the columns of sources' formats that no record has, of the first rows of a task."""
     for part, report in reports:
-        source = roots[part.root]
+        source = roots[part.source_number]
         if not any((source, part.part) == entry[:2] for entry in counts.absent):
             counts.absent.append((source, part.part, report))
 

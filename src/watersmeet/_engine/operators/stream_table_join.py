@@ -102,16 +102,10 @@ def run_stream_table_grace(
 
 
 def _hold(
-    events: Events,
-    times: BatchTimes,
-    buffer: HeldRows,
-    pending: Bools,
-    due: Int64s,
-    state: State,
-    carried: Sequence[str],
+    events: Events, times: BatchTimes, buffer: HeldRows, pending: Bools, due: Int64s, state: State, names: Sequence[str]
 ) -> None:
     """Hold records back, in the order of their due times, keys and arrival, with these columns of theirs."""
-    rows = np.flatnonzero(pending)
+    rows, batch = np.flatnonzero(pending), events.tables[STREAM_VERSIONED_TABLE_STREAM]
     first = state.get_scalar(_ARRIVALS, 0)
     state.set_scalar(_ARRIVALS, first + len(rows))
     buffer.hold(
@@ -120,10 +114,7 @@ def _hold(
             "key": events.key.take(pa.array(rows)),
             "ts": pa.array(events.ts[rows]),
             "arrival": pa.array(first + np.arange(len(rows), dtype=np.int64)),
-            **{
-                name: Picked(events.tables[STREAM_VERSIONED_TABLE_STREAM].column(name), events.own[rows])
-                for name in carried
-            },
+            **{name: Picked(batch.column(name), events.own[rows]) for name in names},
         },
         due[rows],
         times.number(times.of_row[rows]),

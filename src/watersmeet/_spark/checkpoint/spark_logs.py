@@ -44,9 +44,8 @@ def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> 
     planned, done = (max(logs.get(name, ()), default=NO_BATCH) for name in ("offsets", "commits"))
     if done > planned or state > planned + 1:
         later = f"commits/{done}" if done > planned else f"state of version {state}"
-        raise _unfit(
-            checkpoint, f"{later}, but the last plan is " + ("missing" if planned == NO_BATCH else str(planned))
-        )
+        plan = "missing" if planned == NO_BATCH else planned
+        raise _unfit(checkpoint, f"{later}, but the last plan is {plan}")
     _check_changes(checkpoint)
     count = sum(log.startswith("state/") for log in logs)
     if done != NO_BATCH and count < levels:

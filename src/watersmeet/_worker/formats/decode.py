@@ -41,7 +41,7 @@ HINT = (
 class Deserializer:
     """The keys, or the values, of one source."""
 
-    root: int  # the source's number
+    source_number: int
     part: str  # key or value
     name: str  # the column that has them decoded
     kind: str  # their format's, as errors name it
@@ -94,7 +94,7 @@ class Deserializers:
         faults: list[tuple[Deserializer, Bools]] = []
         ignored = np.zeros(len(frame), dtype=np.bool_)
         for part in self.parts:
-            mask, raw = root == part.root, raw_parts[part.part]
+            mask, raw = root == part.source_number, raw_parts[part.part]
             decoded = _read(part, raw, mask, frame)
             frame = frame.append_column(part.name, decoded.values)
             faults.append((part, decoded.bad))
@@ -118,7 +118,9 @@ class Deserializers:
         for part in self.parts:
             absent = getattr(part.serde, "absent", None)
             if absent is not None:
-                raw = given.column(RAW[part.part]).filter(pc.equal(root, part.root)).drop_null().slice(0, LOOKS)
+                raw = (
+                    given.column(RAW[part.part]).filter(pc.equal(root, part.source_number)).drop_null().slice(0, LOOKS)
+                )
                 report = absent(array(decoded, part.name), keys.flat_keys(raw))
                 if report is not None:
                     yield part, report
