@@ -48,7 +48,7 @@ _OF_REGION = (0, 0, 1, 1, 3, 2)
 _TYPES = ("ECONOMY ANODIZED STEEL", "PROMO BRUSHED BRASS", "MEDIUM POLISHED COPPER", "LARGE PLATED BRASS")
 
 
-_ORDERED = ((1993, 8, 1), (1993, 11, 1), (1994, 6, 1), (1995, 2, 1), (1995, 6, 1), (1996, 6, 1))
+_ORDERED = ((1993, 8, 1), (1993, 11, 1), (1994, 6, 1), (1994, 9, 1), (1995, 2, 1), (1995, 6, 1), (1996, 6, 1))
 _SHIPPED = ((1994, 2, 1), (1994, 5, 1), (1995, 9, 5), (1996, 2, 1))
 
 
@@ -87,7 +87,7 @@ class Data:
         return {
             "s_name": f"Supplier#{key}",
             "s_address": f"street {key}",
-            "s_nationkey": rng.choice((0, 1, 2, 3, 4)),
+            "s_nationkey": rng.choice((0, 0, 1, 1, 2, 3, 4)),
             "s_phone": f"{rng.randint(10, 34)}-{key}",
             "s_acctbal": _money(rng, -100, 9000),
             "s_comment": comment,
@@ -98,7 +98,7 @@ class Data:
         return {
             "c_name": f"Customer#{key}",
             "c_address": f"road {key}",
-            "c_nationkey": rng.choice((0, 1, 2, 3)),
+            "c_nationkey": rng.choice((0, 0, 1, 1, 2, 3)),
             "c_phone": f"{rng.choice((13, 31, 23, 29, 30, 18, 17, 11, 12))}-{key}",
             "c_acctbal": _money(rng, -100, 9000),
             "c_mktsegment": rng.choice(("BUILDING", "MACHINERY")),

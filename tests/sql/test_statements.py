@@ -89,6 +89,14 @@ def test_the_first_rows_of_each_group_follow_changes():
     assert results(table + query, [*rows, ("o", 3, None)]) == [(1,), (3,), (3,), (2,)]
 
 
+def test_a_column_that_is_never_null_may_be_a_group_of_null_in_an_outer_join():
+    tables = "CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING); CREATE TABLE c (n STRING PRIMARY KEY, s INT NOT NULL);"
+    query = "SELECT c.s, COUNT(*) AS n FROM o LEFT JOIN c ON o.c = c.n GROUP BY c.s"
+    rows = [("o", 1, {"c": "a"}), ("c", "a", {"s": 5})]
+    assert results(f"{tables} {query}", rows[:1]) == [(None, 1)]
+    assert results(f"{tables} {query}", rows)[1:] == [None, (5, 1)]
+
+
 def test_a_dropped_statement_is_as_if_it_were_not_written(spark):
     views = wm.sql(
         spark,

@@ -371,7 +371,7 @@ class StreamsBuilder(InputReading):
 
         Parameters
         ----------
-        text : statements, with semicolons between them. What earlier calls have created can be named.
+        text : statements, with semicolons between them. They can name tables and views of earlier calls.
         handles : streams and tables of this builder that the text may name, by name.
 
         Returns

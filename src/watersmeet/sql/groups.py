@@ -384,7 +384,7 @@ def first_rows(
     place = StructType([StructField("group", key_type), StructField("place", IntegerType())])
     pair = ArrayType(StructType([StructField("key", place), StructField("value", struct)]))
     directions = tuple((descending, nulls_first) for _, descending, nulls_first in order)
-    occupied = collected.to_stream().flat_map(python(first_places(directions, len(trees), limit), pair))
+    occupied = collected.to_stream().flat_map(python(first_ranks(directions, len(trees), limit), pair))
     columns: dict[Name, Tree] = {("", name): root(VALUE, f"c{n}") for n, name in enumerate(names)}
     if number is not None:
         columns[("", number)] = root(KEY, "place")
@@ -404,7 +404,7 @@ def first_rows(
     )
 
 
-def first_places(directions: Sequence[tuple[bool, bool]], width: int, limit: int) -> Callable[..., Any]:
+def first_ranks(directions: Sequence[tuple[bool, bool]], width: int, limit: int) -> Callable[..., Any]:
     """A plain function that gives a group's first rows by place, and nulls for the places that it does not fill."""
 
     def pairs(key: Any, value: Any) -> list[Any]:

@@ -78,7 +78,7 @@ def joint(tree: Tree, *, left: bool) -> Tree:
 
 @dataclass(frozen=True)
 class Reference:
-    """What refers to rows by their key.
+    """A reference to rows by their key.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def reference_to(rows: Relation, pairs: Sequence[Pair], latter: Relation) -> Ref
 
 
 def certain(trees: Sequence[Tree], outcome: Tree) -> Tree:
-    """What is made of trees, where none of them is null."""
+    """An outcome of trees, where none of them is null."""
     condition = all_of(exists(tree) for tree in trees)
     return outcome if condition is None or (len(trees) == 1 and same(trees[0], outcome)) else when(condition, outcome)
 
@@ -148,6 +148,8 @@ class _Result:
                 continue
             moved = rebased(tree, to)
             plain = is_path(moved) and roots_of(moved) == {safe} and (request.condition is None or present is None)
+            if present is not None:
+                moved.meta.pop("known", None)  # NOT NULL holds of its rows, and there may be none
             self.add(name, moved if present is None or plain else when(present, moved))
 
 

@@ -51,7 +51,7 @@ _REFUSED_CLAUSES = {
 
 
 def conjuncts(tree: Tree | None) -> list[Tree]:
-    """What must hold all together."""
+    """The conditions that must hold all together."""
     if tree is None:
         return []
     if isinstance(tree, exp.Paren) and isinstance(tree.this, exp.And | exp.Paren):
@@ -108,7 +108,7 @@ class SelectQuery(ABC):
 
     @abstractmethod
     def select(self, tree: Tree, limits: Mapping[str, int]) -> Relation:
-        """The rows of a SELECT whose tables are joined and filtered."""
+        """The rows of a SELECT, after its tables are joined and filtered."""
 
     @abstractmethod
     def join_stream(self, first: Tree, joins: Sequence[Tree]) -> Relation:
@@ -159,8 +159,7 @@ class SelectQuery(ABC):
                     f"Write {matches[0][0][0]}.{column}.",
                 )
             if matches and (alias is not None or len(parts) == 1 or not self._is_table(parts[0], rows)):
-                tree = field_path(matches[0][1].copy(), *fields)
-                return tree
+                return field_path(matches[0][1].copy(), *fields)
         return None
 
     def _is_table(self, name: str, rows: Relation) -> bool:
@@ -514,7 +513,7 @@ class SelectQuery(ABC):
         return rows
 
     def _added(self, place: Any, make: Callable[[], Any]) -> Any:
-        """What the library makes; an error of its own gets the place."""
+        """The outcome of a call of the library; an error of its own gets the place."""
         try:
             return make()
         except SqlError:
@@ -638,7 +637,7 @@ class SelectQuery(ABC):
         return True
 
     def with_subqueries(self, tree: Tree) -> Tree:
-        """A tree over the rows, whose subqueries have become columns of theirs."""
+        """A tree over the rows, with its subqueries as columns of theirs."""
         node = next((element for element in own_nodes(tree) if _is_subquery(element)), None)
         if node is None:
             return self.resolved(tree)

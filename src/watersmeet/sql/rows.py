@@ -223,7 +223,7 @@ def common_type(former: DataType, latter: DataType) -> DataType | None:
 
 
 def as_type(tree: Tree, kind: DataType, to: DataType) -> Tree | None:
-    """A tree as one of a key's type, null where no key is equal to it; None: there is no such tree."""
+    """A tree as one of a key's type, null where no key is equal to it; None: the types do not allow one."""
     if kind == to:
         return tree
     if isinstance(kind, _INTEGERS) and isinstance(to, _INTEGERS):

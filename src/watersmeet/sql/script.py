@@ -53,13 +53,13 @@ class Catalog:
 
 
 def catalog_of(builder: StreamsBuilder) -> Catalog:
-    """What has been declared upon a builder."""
+    """The declarations of a builder."""
     return CATALOGS.setdefault(builder, Catalog())
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What a query is: its key, its columns, and the plan."""
+    """A query in words: its key, its columns, and the plan."""
 
     key: tuple[str, ...]
     columns: Mapping[str, str]
@@ -201,7 +201,7 @@ def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement
 
 
 def _view_rows(rows: Relation, name: str, kind: str, tree: Any, source: Source) -> Relation:
-    """A view's rows: stored under its name if it says so, computed once if its expressions are large."""
+    """A view's rows: stored under its name if it is materialized, computed once if its expressions are large."""
     materialized = any(
         isinstance(element, exp.MaterializedProperty) for element in tree.find_all(exp.MaterializedProperty)
     )
@@ -239,7 +239,7 @@ def result_of(rows: Relation) -> Any:
 
 
 def explained(builder: StreamsBuilder, rows: Relation) -> Explained:
-    """What a query is."""
+    """The explanation of a query."""
     trees = list(rows.columns.values())
     kinds = [kind.simpleString() for kind in rows.types(trees)]
     columns = {name: kind for (_, name), kind in zip(rows.columns, kinds, strict=True)}
@@ -247,7 +247,7 @@ def explained(builder: StreamsBuilder, rows: Relation) -> Explained:
 
 
 def key_names(rows: Relation) -> tuple[str, ...]:
-    """What the parts of the key are called: as the columns that they are, those that are none in brackets."""
+    """The names of the parts of the key: as the columns that they are, those that are none in brackets."""
     by_text = {tree.sql(): name for (_, name), tree in rows.columns.items()}
     return tuple(
         by_text.get(part.sql(), f"({name})") for part, name in zip(rows.key.parts, rows.key.names, strict=True)
@@ -255,7 +255,7 @@ def key_names(rows: Relation) -> tuple[str, ...]:
 
 
 class Views:
-    """What a script of SQL has declared, ready to be built.
+    """The declarations of a script of SQL, ready to be built.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a SELECT makes of its rows: groups and aggregates, different rows, the first of each group, and columns."""
+"""The outcome of a SELECT: groups and aggregates, different rows, the first of each group, and columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARGUMENTS = {
 
 
 def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relation:
-    """The rows of a SELECT whose tables are joined and filtered."""
+    """The rows of a SELECT, after its tables are joined and filtered."""
     items = _items(query, tree)
     having = tree.args.get("having")
     order = tree.args.get("order")
@@ -156,7 +156,7 @@ def _name_of(node: Tree, number: int) -> str:
 
 
 def _ordinal(query: SelectQuery, node: Tree, items: Sequence[tuple[str, Tree]]) -> Tree:
-    """What an ordinal of GROUP BY or ORDER BY stands for."""
+    """The column that an ordinal of GROUP BY or ORDER BY stands for."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         number = int(node.name)
         if not 1 <= number <= len(items):
@@ -210,8 +210,7 @@ def _groups(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]]) -
         raise query.error(sets or clause, "GROUP BY of several groupings is not taken.", "Write a view for each.")
     entries: dict[str, Tree] = {}
     for number, element in enumerate(clause.expressions):
-        node = _ordinal(query, element, items)
-        node = _with_aliases(node, items, query)
+        node = _with_aliases(_ordinal(query, element, items), items, query)
         text = _text(query, node)
         alias = next((name for name, item in items if text is not None and _text(query, item) == text), None)
         name = alias or (node.name if isinstance(node, exp.Column) else f"group_{number + 1}")

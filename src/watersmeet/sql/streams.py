@@ -297,7 +297,7 @@ def _bound(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> t
 
 
 def _time(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> tuple[str, int] | None:
-    """(whose time it is, what is added to it in ms)."""
+    """(the side that has the time, the ms added to it)."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.Add | exp.Sub) and isinstance(tree.expression, exp.Interval):

@@ -1,7 +1,7 @@
 """Statements in the text: where each begins, what it is, its syntax tree, and errors that show the place.
 
-sqlglot parses Spark's dialect. What it does not know (streams, `EMIT`, `EXPLAIN`) is read off the tokens and blanked
-out, so that every part keeps its place.
+sqlglot parses Spark's dialect. Syntax that it does not know (streams, `EMIT`, `EXPLAIN`) is read off the tokens and
+blanked out, so that every part keeps its place.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Statement:
     source : the text around it.
     tree : its syntax tree.
     stream : whether it declares a stream.
-    emit : "changes" or "final", if it says so.
+    emit : "changes" or "final", if EMIT is written.
     explain : whether it asks for the plan alone.
     start : where it begins.
     """
