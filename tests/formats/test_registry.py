@@ -287,10 +287,10 @@ def test_a_login_reaches_the_registry_and_is_in_no_text_and_no_pickle(server: Sc
     ("mistake", "why"),
     [
         ({}, "needs a schema, or a registry"),
-        ({"schema": "string", "version": 1}, "version must be"),
+        ({"schema": "string", "version": 1}, "version= is the number"),
         ({"schema": "string", "subject_name_strategy": "Topic"}, "Unknown subject_name_strategy"),
         ({"schema": '{"type": '}, "cannot be read as JSON"),
-        ({"registry": SchemaRegistry("http://host"), "version": 0}, "version must be"),
+        ({"registry": SchemaRegistry("http://host"), "version": 0}, "version= is the number"),
     ],
 )
 def test_a_mistake_in_a_format_is_refused_where_it_is_written(mistake: Any, why: str) -> None:

@@ -101,8 +101,7 @@ def test_a_query_says_which_records_made_a_row_in_every_way_it_is_asked(
         found = query.why("open-orders", 42)
         assert roles(found) == [("customers", 2, "made"), ("orders", 3, "made")]
         assert found.rows[0]["value"].asDict() == {"amount": 5.0, "city": "Bern"}
-        assert found.notes == ()
-        assert found.batch == 3
+        assert (found.notes, found.batch) == ((), 3)
         tree = str(found)
         assert "orders, batch 3, row 0" in tree
         assert "bob" not in tree
