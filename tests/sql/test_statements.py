@@ -97,6 +97,13 @@ def test_a_column_that_is_never_null_may_be_a_group_of_null_in_an_outer_join():
     assert results(f"{tables} {query}", rows)[1:] == [None, (5, 1)]
 
 
+def test_a_subquery_with_a_further_condition_meets_rows_of_an_outer_join_without_a_partner():
+    tables = "CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING); CREATE TABLE c (n STRING PRIMARY KEY, s STRING);"
+    joined = "SELECT o.id FROM o LEFT JOIN c ON o.c = c.s"
+    query = f"{joined} WHERE NOT EXISTS (SELECT 1 FROM c d WHERE d.n = o.c AND o.id > 0)"
+    assert results(f"{tables} {query}", [("o", 1, {"c": "a"}), ("c", "a", {"s": "z"})]) == [(1,), None]
+
+
 def test_a_dropped_statement_is_as_if_it_were_not_written(spark):
     views = wm.sql(
         spark,

@@ -26,7 +26,7 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
     ----------
     spark : the session.
     text : CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT, with semicolons between them, in Spark's
-        dialect (docs/sql_reference.md).
+        dialect (docs/sql.md).
     application_id : as of `StreamsBuilder`.
     handles : streams and tables that the text may name, by name; all of one builder, which then takes the statements.
 

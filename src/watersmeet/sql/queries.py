@@ -31,6 +31,7 @@ from watersmeet.sql.rows import (
     is_root,
     literal,
     refused_by_spark,
+    struct_of,
 )
 from watersmeet.sql.text import Source
 
@@ -745,12 +746,16 @@ class SelectQuery(ABC):
         left = self.rows
         request = Wanted("inner", pairs, None)
         pairing = self._joined(_numbered(left, "$l"), _numbered(right, "$r"), request, extra[0])
-        keys = {("", f"k{n}"): _in_result(pairing, left, part) for n, part in enumerate(left.key.parts)}
+        parts = [_in_result(pairing, left, part) for part in left.key.parts]
+        own = list(left.key.parts)
+        if own and not left.key.certain:  # a part may be null, which no part equals; a struct of parts equals its like
+            parts, own = ([struct_of({f"p{n}": part for n, part in enumerate(each)})] for each in (parts, own))
+        keys = {("", f"k{n}"): part for n, part in enumerate(parts)}
         for tree in extra:
             meets = _named_sides(self, tree, left, right, pairing)
             pairing = pairing.filtered(meets)
         entries = replace(pairing, columns=keys)
-        return entries, [(part, tree) for part, tree in zip(left.key.parts, keys.values(), strict=True)]
+        return entries, list(zip(own, parts, strict=True))
 
     def _scalar(self, node: Tree, mark: Name) -> Name:
         """The column of a subquery of one value."""
