@@ -15,7 +15,7 @@ from tests.histories.ops import op
 from watersmeet._engine.operators import suppress
 from watersmeet._engine.row_sizes import row_bytes
 
-COUNT = 2_000
+COUNT = 3_000
 
 
 def cases() -> Iterator[Case]:
