@@ -15,12 +15,14 @@ from proof.sql.tpch import KEYS, QUERIES, TABLES, Data, fixed
 from watersmeet.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.spark
+SEED = 70
+"""Of a history in which each query finds rows."""
 CHANGING = ("supplier", "customer", "part", "partsupp", "orders", "lineitem")
 
 
-def changes(seed):
+def changes():
     """Three batches: inserts alone, then updates and deletions among them."""
-    rng = random.Random(seed)
+    rng = random.Random(SEED)
     data = Data(rng)
     weights = (5, 6, 6, 9, 16, 40)
     batches = [fixed()]
@@ -68,7 +70,7 @@ def test_a_query_of_tpch_is_kept_up_to_date_through_inserts_updates_and_deletion
     key = {"bigint": "long", "int": "int", "string": "string"}.get(handle.key_type.simpleString(), "json")
     handle.to("view", key=key, value="json")
     driver, latest, view, found = TopologyTestDriver(builder.build()), Latest(), {}, 0
-    for batch in changes(number):
+    for batch in changes():
         for ts, (table, key, row) in enumerate(batch):
             latest.change(table, key, row)
             whole = key[0] if len(key) == 1 else dict(zip(KEYS[table], key, strict=True))
@@ -81,5 +83,5 @@ def test_a_query_of_tpch_is_kept_up_to_date_through_inserts_updates_and_deletion
         expected = latest.rows(QUERIES[number])
         # an aggregate of all rows has no row before there has been one
         assert Counter(view.values()) == expected or (not view and number in (6, 14, 17, 19))
-        found += len(view)
+        found += sum(row != ("None",) for row in view.values())
     assert found, "the data find no row"
