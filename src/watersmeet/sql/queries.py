@@ -747,15 +747,15 @@ class SelectQuery(ABC):
         request = Wanted("inner", pairs, None)
         pairing = self._joined(_numbered(left, "$l"), _numbered(right, "$r"), request, extra[0])
         parts = [_in_result(pairing, left, part) for part in left.key.parts]
-        own = list(left.key.parts)
-        if own and not left.key.certain:  # a part may be null, which no part equals; a struct of parts equals its like
-            parts, own = ([struct_of({f"p{n}": part for n, part in enumerate(each)})] for each in (parts, own))
+        ids = list(left.key.parts)
+        if ids and not left.key.certain:  # a part may be null, which no part equals; a struct of parts equals its like
+            parts, ids = ([struct_of({f"p{n}": part for n, part in enumerate(side)})] for side in (parts, ids))
         keys = {("", f"k{n}"): part for n, part in enumerate(parts)}
         for tree in extra:
             meets = _named_sides(self, tree, left, right, pairing)
             pairing = pairing.filtered(meets)
         entries = replace(pairing, columns=keys)
-        return entries, list(zip(own, parts, strict=True))
+        return entries, list(zip(ids, parts, strict=True))
 
     def _scalar(self, node: Tree, mark: Name) -> Name:
         """The column of a subquery of one value."""
