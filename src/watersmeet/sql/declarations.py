@@ -374,7 +374,9 @@ def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -
         return trees[0] if single else struct_of(dict(zip(names, trees, strict=True)))
 
     # a struct of a key's columns may have nulls within
-    return Relation(handle, entries, Key(parts, names, make if fields else None, bool(fields)), facts)
+    return Relation(
+        handle, entries, Key(parts, names, make if fields else None, bool(fields)), {**facts, "tables": {name}}
+    )
 
 
 # Outputs.

@@ -168,10 +168,17 @@ def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], reques
         result.add(request.mark, present if request.form == "left" else exp.true())
     meets = result.fields.add(condition, "meets") if condition is not None and request.form == "inner" else None
     join = left.handle.left_join if request.form == "left" else left.handle.join
-    local = _is_own_key(left, right, foreign)
+    # a join by key of a table with itself may lose the tombstone of a deleted row (KAFKA-6443)
+    local = _is_own_key(left, right, foreign) and not _tables(left) & _tables(right)
     options = {} if local else {"foreign_key": of_row(foreign)}
     handle = join(right.handle, of_pair(result.fields.struct), **options)
-    return Relation(handle if meets is None else handle.filter(of_row(meets)), result.columns, left.key, left.facts)
+    facts = {**left.facts, "tables": _tables(left) | _tables(right)}
+    return Relation(handle if meets is None else handle.filter(of_row(meets)), result.columns, left.key, facts)
+
+
+def _tables(rows: Relation) -> set[str]:
+    """The declared tables that rows are made of, as far as no aggregate stands between."""
+    return set(rows.facts.get("tables") or ())
 
 
 def _is_own_key(left: Relation, right: Relation, foreign: Tree) -> bool:
