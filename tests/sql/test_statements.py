@@ -128,3 +128,12 @@ def test_sql_and_python_mix(spark):
         driver.pipe("orders", key=1, value={"customer": "ann", "n": 4}, ts=0)
         driver.pipe("orders", key=2, value={"customer": "ann", "n": 1}, ts=0)
         assert [tuple(record.value) for record in driver.read("out")] == [("ann", 4)]
+
+
+def test_a_row_that_is_deleted_is_gone_from_a_join_by_key_of_its_table_with_itself():
+    text = """
+        CREATE TABLE staff (name STRING PRIMARY KEY, city STRING, boss STRING);
+        SELECT a.name, a.city, b.boss FROM staff a JOIN staff b ON a.name = b.name
+    """
+    row = {"city": "Bern", "boss": "eve"}
+    assert results(text, [("staff", "ann", row), ("staff", "ann", None)])[-1] is None
