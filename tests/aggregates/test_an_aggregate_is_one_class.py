@@ -158,7 +158,9 @@ ASKED = set(aggregates.AGGREGATES) - {"count", "sum", "min", "max", "first", "la
 
 
 def test_nobody_asks_which_aggregate_something_is() -> None:
-    assert [breach for source, name in modules() for breach in breaches(source, name)] == []
+    # the front end of SQL reads names of functions in the text of a query
+    found = [(source, name) for source, name in modules() if not name.startswith("watersmeet.sql")]
+    assert [breach for source, name in found for breach in breaches(source, name)] == []
     bad = [
         "if isinstance(each, TopK):\n    pass",
         "if each.stem == 'top_k':\n    pass",

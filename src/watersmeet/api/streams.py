@@ -123,7 +123,8 @@ class Asynchronous(Handle):
             raise FunctionError(
                 f"The function {function_name} is no coroutine function.",
                 given=repr(function)[:80],
-                hint="Write async def rating(value): ...; a plain function is for map_values(wm.python(...)).",
+                hint=f"Write async def {function_name if function_name.isidentifier() else 'rating'}(value): ...; a "
+                "plain function is for map_values(wm.python(...)).",
             )
         if client is not None and not callable(client):
             raise FunctionError(

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,11 @@ def main() -> None:
 
 for _command in (dashboard, doctor, init, run):
     main.add_command(_command)
-main.add_command(run, name="sql")
+_sql = copy(run)
+_sql.epilog = examples(
+    "watersmeet sql views.sql --checkpoint /data/views --kafka localhost:9092", "watersmeet sql --config run.toml"
+)
+main.add_command(_sql, name="sql")
 
 
 @main.command(epilog=examples("watersmeet describe shop.topologies:orders"))
