@@ -304,9 +304,9 @@ class ReadAhead:
         start, since = self.order.begins[place], self.order.since(place)
         if since < start:
             timeout = kafka_client.seconds(kafka_client.client_settings(self._kafka))
-            low, _ = self._consumer.get_watermark_offsets(self._client.Partition(*place), timeout=timeout)
+            low, _ = self._consumer.get_watermark_offsets(self._client.TopicPartition(*place), timeout=timeout)
             since = min(max(since, low), start)
-        return self._client.Partition(*place, since)
+        return self._client.TopicPartition(*place, since)
 
     def close(self) -> None:
         """Leave the topics."""
@@ -321,7 +321,7 @@ class ReadAhead:
 
     def behind(self, place: Partition, end: int) -> int:
         """How many offsets there are from one on, as the last answer of Kafka has said."""
-        _, high = self._consumer.get_watermark_offsets(self._client.Partition(*place), cached=True)
+        _, high = self._consumer.get_watermark_offsets(self._client.TopicPartition(*place), cached=True)
         return max(0, int(high) - end)
 
     def read(self, count: int) -> None:
@@ -353,7 +353,7 @@ class ReadAhead:
         full |= set(self._at_end) if self._bounded else set()
         for turn, places in ((self._consumer.pause, full - self._paused), (self._consumer.resume, self._paused - full)):
             if places:
-                turn([self._client.Partition(*place) for place in places])
+                turn([self._client.TopicPartition(*place) for place in places])
         self._paused = full
 
     def _take(self, messages: list[Any]) -> None:
