@@ -225,7 +225,7 @@ def test_without_it_results_show_parts_of_transactions(
 def test_a_transaction_that_is_larger_than_a_batch_is_read_whole(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watersmeet._spark.batches.batches._LEAST", 5)
+    monkeypatch.setattr("watersmeet._spark.batches.batches.LEAST", 5)
     database = new_topic(broker, "large")
     log, table = f"{database}.transaction", f"{database}.s.rows"
     broker.create_topics([log], partitions=1)
