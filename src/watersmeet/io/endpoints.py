@@ -659,8 +659,9 @@ class Changes:
                 hint='wm.Changes("lake.shop.orders", key="order_id")',
             )
         if not isinstance(self.table, str) and (version is not None or self.options):
+            option = f"options={dict(self.options)!r:.80}" if version is None else f"starting_version={version!r}"
             raise TopologyError(
-                "A DataFrame of changes takes neither starting_version= nor options=.",
+                f"wm.Changes(frame, {option}): a DataFrame takes neither starting_version= nor options=.",
                 hint='Give them where it is read: spark.readStream.option("startingVersion", 7).changes(name).',
             )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 from sqlglot import exp
 
@@ -26,7 +25,9 @@ from watersmeet.sql.rows import (
     Key,
     Relation,
     Tree,
+    active_session,
     is_path,
+    maker,
     of_row,
     root,
     roots_of,
@@ -168,7 +169,7 @@ def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
     schema = tree.this
     if not isinstance(schema, exp.Schema):
         raise source.error(
-            tree.this, "A declared table names its columns.", "CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
+            tree.this, "CREATE without AS must declare columns.", "CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
         )
     keys: list[str] = []
     kinds: dict[str, DataType] = {}
@@ -257,7 +258,7 @@ def _of_topic(
     if time is not None:
         passed["timestamp"] = of_row(_place(time, columns, key, value))
     if "snapshot" in options:
-        frame = _session().read.load(options["snapshot"])
+        frame = active_session().read.load(options["snapshot"])
         names = [element.name for element in columns.key.fields]
         passed["bootstrap"] = Snapshot(frame, key=names[0] if len(names) == 1 else names, starting_offsets="earliest")
     return read(options.get("topic", name), key=key, value=value, **passed)
@@ -269,24 +270,22 @@ def _place(column: str, columns: _Columns, key: Any, value: Any) -> Tree:
     return root(VALUE) if value in _NAMES else root(VALUE, column)
 
 
-def _session() -> SparkSession:
-    session = SparkSession.getActiveSession()
-    assert session is not None, "a builder has asked for it"
-    return session
-
-
 def _of_frame(
     source: Source, tree: Tree, options: Mapping[str, Any], columns: _Columns, read: Any, passed: dict[str, Any]
 ) -> Any:
-    spark, time = _session(), options.get("timestamp")
+    spark, time = active_session(), options.get("timestamp")
     if time is None:
         raise source.error(
             tree,
-            "Relation of files and of catalogs have a time: timestamp is left out.",
-            "WITH (timestamp = 'at', ...).",
+            "Rows of files and of catalogs must have a time, and WITH names no timestamp.",
+            "Name the column: WITH (timestamp = 'at', ...).",
         )
     if not columns.key.fields:
-        raise source.error(tree, "Relation of files and of catalogs have a key.", "id BIGINT PRIMARY KEY")
+        raise source.error(
+            tree,
+            "Rows of files and of catalogs must have a key, and no column is the PRIMARY KEY.",
+            "Declare it: id BIGINT PRIMARY KEY.",
+        )
     entire = StructType([*columns.key.fields, *columns.value.fields])
     if "path" in options:
         frame = spark.readStream.schema(entire).format(options.get("format", "parquet")).load(options["path"])
@@ -298,10 +297,6 @@ def _of_frame(
     return read(frame, key=names[0] if len(names) == 1 else names, value=value, timestamp=time, order=order, **passed)
 
 
-def _ddl(struct: StructType) -> str:
-    return ", ".join(f"`{element.name}` {element.dataType.simpleString()}" for element in struct.fields)
-
-
 def _key_format(source: Source, tree: Tree, options: Mapping[str, Any], columns: _Columns) -> Any:
     fields = columns.key.fields
     entire = options.get("format", "json")
@@ -309,7 +304,7 @@ def _key_format(source: Source, tree: Tree, options: Mapping[str, Any], columns:
     if not fields:
         return name or "bytes"
     if name is None and entire.startswith("debezium"):
-        return formats.debezium_key(_registered(options, columns.key) if entire == "debezium-avro" else columns.key)
+        return formats.debezium_key(_registered(options) if entire == "debezium-avro" else columns.key)
     kind = fields[0].dataType.simpleString()
     if name is None:
         name = _SIMPLE.get(kind, "json") if len(fields) == 1 else "json"
@@ -327,29 +322,34 @@ def _value_format(source: Source, tree: Tree, options: Mapping[str, Any], column
     if name in _NAMES:
         if len(columns.value.fields) != 1:
             raise source.error(
-                tree, f"format = {name!r} is of one column.", "Take format = 'json', or declare one column."
+                tree,
+                f"format = {name!r} takes one column beside the key, and there are {len(columns.value.fields)}.",
+                "Take format = 'json', or declare one column.",
             )
         return name
     return _structured(source, tree, name, options, columns.value)
 
 
-def _registered(options: Mapping[str, Any], kind: Any) -> Format:
-    registry = SchemaRegistry(options["registry"]) if "registry" in options else None
-    return formats.avro(options.get("schema"), registry=registry)
+def _registry(options: Mapping[str, Any]) -> SchemaRegistry | None:
+    return SchemaRegistry(options["registry"]) if "registry" in options else None
+
+
+def _registered(options: Mapping[str, Any]) -> Format:
+    """Avro, of the schema that is given or registered."""
+    return formats.avro(options.get("schema"), registry=_registry(options))
 
 
 def _structured(source: Source, tree: Tree, name: str, options: Mapping[str, Any], kind: Any) -> Format:
-    registry = SchemaRegistry(options["registry"]) if "registry" in options else None
     if name == "json":
         return formats.json(kind)
     if name == "debezium":
         return formats.debezium(kind)
     if name == "debezium-avro":
-        return formats.debezium(_registered(options, kind))
+        return formats.debezium(_registered(options))
     if name == "avro":
-        return formats.avro(options.get("schema"), registry=registry)
+        return _registered(options)
     if name in ("json-schema", "json_schema"):
-        return formats.json_schema(options.get("schema"), registry=registry)
+        return formats.json_schema(options.get("schema"), registry=_registry(options))
     listed = "json, debezium, debezium-avro, avro, json-schema, " + ", ".join(sorted(_NAMES))
     raise source.error(tree, f"The format {name!r} is unknown.", f"There are {listed}.")
 
@@ -370,13 +370,9 @@ def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -
             tree.meta["known"] = True
         entries[(name, element)] = tree
 
-    def make(trees: Any) -> Tree:
-        return trees[0] if single else struct_of(dict(zip(names, trees, strict=True)))
-
     # a struct of a key's columns may have nulls within
-    return Relation(
-        handle, entries, Key(parts, names, make if fields else None, bool(fields)), {**facts, "tables": {name}}
-    )
+    key = Key(parts, names, maker(names, single=single) if fields else None, bool(fields))
+    return Relation(handle, entries, key, {**facts, "tables": {name}})
 
 
 # Outputs.
@@ -436,7 +432,11 @@ def keyed(source: Source, tree: Tree, rows: Relation, options: Mapping[str, Any]
     values = values or {column: element for (_, column), element in rows.columns.items()}
     single = options.get("format") in _NAMES
     if single and len(values) != 1:
-        raise source.error(tree, f"format = {options['format']!r} is of one column.", "Take format = 'json'.")
+        raise source.error(
+            tree,
+            f"format = {options['format']!r} takes one column beside the key, and there are {len(values)}.",
+            "Take format = 'json'.",
+        )
     value = next(iter(values.values())) if single else struct_of(values)
     windowed = type(rows.handle).__name__ == "WTable"
     handle = rows.handle.map_values(of_row(value))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegerType, StructField, StructType
@@ -305,9 +306,14 @@ def distinct(rows: Relation) -> Relation:
 # What is taken of two tables.
 
 
-def _branch(rows: Relation, number: int, kinds: Sequence[DataType], names: Sequence[str]) -> tuple[Tree, Tree]:
+def _branch(rows: Relation, kinds: Sequence[DataType], names: Sequence[str]) -> Tree:
+    """The value of rows in a union: their columns under these names, in these types."""
     trees = [cast(tree, kind) for tree, kind in zip(rows.columns.values(), kinds, strict=True)]
-    return literal(number), struct_of(dict(zip(names, trees, strict=True)))
+    return struct_of(dict(zip(names, trees, strict=True)))
+
+
+def _merged(streams: Iterable[Any]) -> Any:
+    return reduce(lambda former, latter: former.merge(latter), streams)
 
 
 def union(parts: Sequence[Relation], kinds: Sequence[DataType]) -> Relation:
@@ -315,29 +321,18 @@ def union(parts: Sequence[Relation], kinds: Sequence[DataType]) -> Relation:
     names = [column for _, column in parts[0].columns]
     columns = {("", name): root(VALUE, name) for name in names}
     if all(part.is_stream for part in parts):
-        streams = [part.handle.map(of_two(literal(0), _branch(part, 0, kinds, names)[1])) for part in parts]
-        merged = streams[0]
-        for stream in streams[1:]:
-            merged = merged.merge(stream)
-        return Relation(merged, columns, Key((), ()), parts[0].facts)
-    types = [part.handle.key_type.simpleString() for part in parts]
+        streams = [part.handle.map(of_two(literal(0), _branch(part, kinds, names))) for part in parts]
+        return Relation(_merged(streams), columns, Key((), ()), parts[0].facts)
+    types = [part.handle.key_type for part in parts]
     streams = []
     for number, part in enumerate(parts):
-        keys = {
-            f"k{n}": root(KEY)
-            if n == number
-            else exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect="spark"))
-            for n, kind in enumerate(types)
-        }
-        value = of_row(_branch(part, number, kinds, names)[1])
+        keys = {f"k{n}": root(KEY) if n == number else cast(exp.Null(), kind) for n, kind in enumerate(types)}
+        value = of_row(_branch(part, kinds, names))
         key = of_row(struct_of({"branch": literal(number), **keys}))
         streams.append(part.handle.map_values(value).to_stream(key=key))
-    merged = streams[0]
-    for stream in streams[1:]:
-        merged = merged.merge(stream)
     parts_of_key = (root(KEY, "branch"), *(root(KEY, f"k{n}") for n in range(len(types))))
     names_of_key = ("branch", *(f"k{n}" for n in range(len(types))))
-    return Relation(merged.to_table(), columns, Key(parts_of_key, names_of_key), {})
+    return Relation(_merged(streams).to_table(), columns, Key(parts_of_key, names_of_key), {})
 
 
 def of_both(former: Relation, latter: Relation, kinds: Sequence[DataType], *, pairing: bool) -> Relation:

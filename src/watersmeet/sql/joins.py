@@ -26,6 +26,7 @@ from watersmeet.sql.rows import (
     exists,
     field_path,
     is_path,
+    maker,
     of_pair,
     of_row,
     rebased,
@@ -91,11 +92,11 @@ class Reference:
 
 
 def reference_to(rows: Relation, pairs: Sequence[Pair], latter: Relation) -> Reference | None:
-    """What `other` says of the key of `rows` where the pairs are equal; None: not the whole key.
+    """What `latter` says of the key of `rows` where the pairs are equal; None: not the whole key.
 
     Parameters
     ----------
-    pairs : trees over (`other`, `rows`).
+    pairs : trees over (`latter`, `rows`).
     """
     if rows.key.make is None or rows.is_stream:
         return None
@@ -184,8 +185,13 @@ def _tables(rows: Relation) -> set[str]:
 def _is_own_key(left: Relation, right: Relation, foreign: Tree) -> bool:
     """Whether rows refer to rows of their own key, which is never null."""
     bare = foreign.args["ifs"][0].args["true"] if isinstance(foreign, exp.Case) else foreign
-    entire = same(bare, root(KEY)) or (left.key.make is not None and same(bare, left.key.make(left.key.parts)))
-    return entire and left.key.certain and left.handle.key_type == right.handle.key_type and not right.is_global
+    return _is_key(bare, left, right) and not right.is_global
+
+
+def _is_key(tree: Tree, left: Relation, right: Relation) -> bool:
+    """Whether a tree over left rows is their own key, never null, and of the type of the right one."""
+    entire = same(tree, root(KEY)) or (left.key.make is not None and same(tree, left.key.make(left.key.parts)))
+    return entire and left.key.certain and left.handle.key_type == right.handle.key_type
 
 
 def outer_by_key(left: Relation, right: Relation, request: Wanted) -> Relation:
@@ -206,11 +212,11 @@ def by_equality(
     ----------
     beside : conditions on either side's rows alone, without which a row meets none.
     """
-    compared = _compared(left, right, request.pairs)
-    if compared is None:
+    values = compared(left, right, request.pairs)
+    if values is None:
         return None
     sides = []
-    for trees, condition in zip(compared, beside, strict=True):
+    for trees, condition in zip(values, beside, strict=True):
         value = trees[0] if len(trees) == 1 else struct_of({f"v{n}": tree for n, tree in enumerate(trees)})
         value = certain(trees, value)
         sides.append(of_row(value if condition is None else when(condition, value)))
@@ -243,8 +249,8 @@ def _pair_key(left: Key, right: Key, form: How) -> Key:
     )
 
 
-def _compared(left: Relation, right: Relation, pairs: Sequence[Pair]) -> tuple[list[Tree], list[Tree]] | None:
-    """The values of either side, in types that meet."""
+def compared(left: Relation, right: Relation, pairs: Sequence[Pair]) -> tuple[list[Tree], list[Tree]] | None:
+    """The values of either side, in types that meet; None: those of a pair never do."""
     ones, remainder_rows = [former for former, _ in pairs], [latter for _, latter in pairs]
     entries: tuple[list[Tree], list[Tree]] = ([], [])
     for former, latter, kind, second in zip(
@@ -310,12 +316,9 @@ def _joint_pairs(pairs: Iterable[Pair]) -> list[Tree]:
 
 def _is_whole(left: Relation, right: Relation, refers: Sequence[Tree]) -> bool:
     assert right.key.make is not None, "it refers"
-    outcome = right.key.make(refers)
-    entire = same(outcome, root(KEY)) or (left.key.make is not None and same(outcome, left.key.make(left.key.parts)))
-    return entire and left.key.certain and right.key.certain and left.handle.key_type == right.handle.key_type
+    return _is_key(right.key.make(refers), left, right) and right.key.certain
 
 
 def struct_key(names: Sequence[str], *, certain: bool = False) -> Key:
     """A key that is a struct of columns."""
-    make = lambda trees: struct_of(dict(zip(names, trees, strict=True)))  # noqa: E731
-    return Key(tuple(field_path(root(KEY), name) for name in names), tuple(names), make, certain)
+    return Key(tuple(field_path(root(KEY), name) for name in names), tuple(names), maker(names), certain)

@@ -46,7 +46,7 @@ _REFUSED_CLAUSES = {
     "sort": ("SORT BY", "ORDER BY ... LIMIT n keeps the first n rows."),
     "offset": ("OFFSET", "ROW_NUMBER() OVER (ORDER BY ...) AS n gives places; filter by n."),
     "pivots": ("PIVOT", "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot."),
-    "sample": ("TABLESAMPLE", "A filter takes a part that stays: WHERE pmod(hash(id), 100) < 10."),
+    "sample": ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10."),
     "hint": ("a hint", "Leave it out: each join becomes the one that keys allow."),
 }
 
@@ -87,6 +87,10 @@ class Condition:
 
     tree: Tree
     reads: frozenset[str]
+
+
+Equality = tuple[Condition, Tree, Tree]
+"""A condition that is one, and its trees over the left and the right rows."""
 
 
 class SelectQuery(ABC):
@@ -257,7 +261,7 @@ class SelectQuery(ABC):
                 tree.right, f"{word} has {widths[0]} columns on the left and {widths[1]} on the right.", "Name as many."
             )
         if parts[0].is_stream != parts[1].is_stream:
-            raise self.error(tree.right, f"{word} of a stream and a table.", "Aggregate the stream to a table first.")
+            raise self.error(tree.right, f"{word} of a stream and a table is not taken.", "Aggregate the stream first.")
         kinds = []
         sides = [part.types(list(part.columns.values())) for part in parts]
         for number, (former, latter) in enumerate(zip(*sides, strict=True)):
@@ -289,12 +293,12 @@ class SelectQuery(ABC):
         joins = tree.args.get("joins") or []
         if _has_stream(self, first, joins):
             self.rows = self.join_stream(first, joins)
-            return self._conditions(tree.args.get("where"), [])
+            return self._conditions(tree.args.get("where"))
         self._add(first)
         outer = any(element.side in ("RIGHT", "FULL") for element in joins)
         for element in joins:
             self._add(element.this)
-        where = self._conditions(tree.args.get("where"), [])
+        where = self._conditions(tree.args.get("where"))
         if not outer:
             self._narrow_all(where, self.tables.keys() - {self._name(join.this) for join in joins if join.side})
         pending, current = [self._name(first)], None
@@ -344,7 +348,7 @@ class SelectQuery(ABC):
 
     def _on(self, join: Tree) -> list[Condition]:
         using = join.args.get("using") or []
-        conditions = self._conditions(join.args.get("on"), [])
+        conditions = self._conditions(join.args.get("on"))
         right = self._name(join.this)
         for column in using:
             left = next(
@@ -356,12 +360,12 @@ class SelectQuery(ABC):
                 None,
             )
             if left is None:
-                raise self.error(column, f"USING ({column.name}): no table before has it.", "Write ON a.x = b.y.")
+                raise self.error(column, f"No table before has the column {column.name}.", "Write ON a.x = b.y.")
             equal = exp.EQ(this=exp.column(column.name, left), expression=exp.column(column.name, right))
             conditions.append(Condition(equal, frozenset({left, right})))
         return conditions
 
-    def _conditions(self, clause: Tree | None, _: Any) -> list[Condition]:
+    def _conditions(self, clause: Tree | None) -> list[Condition]:
         tree = clause.this if isinstance(clause, exp.Where) else clause
         return [Condition(element, self._reads(element)) for element in conjuncts(tree)]
 
@@ -397,8 +401,7 @@ class SelectQuery(ABC):
 
     def _narrow(self, name: str, tree: Tree) -> None:
         rows = self.tables[name]
-        predicate = self.resolved(tree, rows)
-        checked(rows, self.source, [predicate], [tree])
+        predicate = self._predicate(tree, rows)
         self.tables[name] = self._added(tree, lambda: rows.filtered(predicate))
 
     def _gathered(self, current: Relation | None, pending: list[str], where: list[Condition]) -> Relation:
@@ -415,14 +418,12 @@ class SelectQuery(ABC):
             current = self._inner(current, self.tables[name], where, name)
         return current
 
-    def _pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> list[tuple[Condition, Tree, Tree]]:
+    def _pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> list[Equality]:
         """The equalities of two sides."""
         ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
         entries = []
         for condition in where:
-            tree = condition.tree
-            while isinstance(tree, exp.Paren):
-                tree = tree.this
+            tree = condition.tree.unnest()
             if not isinstance(tree, exp.EQ) or not _is_plain(tree):
                 continue
             sides = [self._reads(side) for side in (tree.this, tree.expression)]
@@ -439,17 +440,17 @@ class SelectQuery(ABC):
 
     def _rank(self, left: Relation, right: Relation, where: Sequence[Condition]) -> int:
         """How well two sides join: by a key of the right, of the left, by other values, or not at all."""
-        pairs = [(former, latter) for _, former, latter in self._pairs(left, right, where)]
+        pairs = [(former, latter) for _, former, latter in self._checked_pairs(left, right, where)]
         if not pairs and not (right.key.make and not right.key.parts) and not (left.key.make and not left.key.parts):
             return 0
-        self._check_pairs(left, right, where)
         if reference_to(right, pairs, left) is not None:
             return 3
         if reference_to(left, [(latter, former) for former, latter in pairs], right) is not None:
             return 2
         return 1 if pairs else 0
 
-    def _check_pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> None:
+    def _checked_pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> list[Equality]:
+        """The equalities of two sides; the types of each are such that Spark compares them."""
         entries = self._pairs(left, right, where)
         for condition, former, latter in entries:
             for rows, tree in ((left, former), (right, latter)):
@@ -462,6 +463,7 @@ class SelectQuery(ABC):
                 f"Values of two types are never equal: {kind.simpleString()} and {second.simpleString()}.",
                 "Cast one of them to the type of the other.",
             )
+        return entries
 
     def _no_equality(self, name: str, where: Sequence[Condition]) -> SqlError:
         about = [element.tree for element in where if name in element.reads and len(element.reads) > 1]
@@ -495,8 +497,7 @@ class SelectQuery(ABC):
                 and _is_plain(condition.tree)
                 and len(condition.reads) > 1
             ):
-                predicate = self.resolved(condition.tree, rows)
-                checked(rows, self.source, [predicate], [condition.tree])
+                predicate = self._predicate(condition.tree, rows)
                 rows = self._added(condition.tree, partial(rows.filtered, predicate))
                 where.remove(condition)
         return rows
@@ -543,8 +544,7 @@ class SelectQuery(ABC):
         if join.side == "RIGHT":
             left, right = right, left
         ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
-        self._check_pairs(left, right, conditions)
-        entries = self._pairs(left, right, conditions)
+        entries = self._checked_pairs(left, right, conditions)
         occupied = [condition for condition, _, _ in entries]
         remainder = [condition for condition in conditions if condition not in occupied]
         local = [element.tree for element in remainder if element.reads <= ours]
@@ -573,8 +573,7 @@ class SelectQuery(ABC):
 
     def _semi_join(self, left: Relation, right: Relation, join: Tree) -> Relation:
         conditions = self._on(join)
-        self._check_pairs(left, right, conditions)
-        entries = self._pairs(left, right, conditions)
+        entries = self._checked_pairs(left, right, conditions)
         remainder = [element for element in conditions if element not in [condition for condition, _, _ in entries]]
         theirs = {alias for alias, _ in right.columns}
         for condition in [*remainder]:
@@ -688,8 +687,7 @@ class SelectQuery(ABC):
 
     def _equal_outside(self, tree: Tree) -> tuple[Tree, Tree] | None:
         """(what is outside, what is inside) of an equality of both."""
-        while isinstance(tree, exp.Paren):
-            tree = tree.this
+        tree = tree.unnest()
         if not isinstance(tree, exp.EQ):
             return None
         reads = [self._reads(side) for side in (tree.this, tree.expression)]
@@ -701,9 +699,7 @@ class SelectQuery(ABC):
 
     def _meeting(self, node: Tree, *, negate: bool) -> tuple[Relation, list[tuple[Tree, Tree]], list[Tree]]:
         """The rows of EXISTS or IN, what is equal, and other conditions on both sides."""
-        query = node.args["query"] if isinstance(node, exp.In) else node.this
-        while isinstance(query, exp.Subquery):
-            query = query.this
+        query = (node.args["query"] if isinstance(node, exp.In) else node.this).unnest()
         compared: list[tuple[Tree, Tree]] = []
         if isinstance(query, exp.Select) and not _is_aggregate(query):
             inner, pairs, extra = self._inside(query)
@@ -759,12 +755,10 @@ class SelectQuery(ABC):
 
     def _scalar(self, node: Tree, mark: Name) -> Name:
         """The column of a subquery of one value."""
-        query = node.this
-        while isinstance(query, exp.Subquery):
-            query = query.this
+        query = node.unnest()
         if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
             raise self.error(
-                node, "A subquery in an expression is of one column.", "Select one value: (SELECT MAX(x) ...)."
+                node, "A subquery in an expression must select one column.", "Select one value: (SELECT MAX(x) ...)."
             )
         if query.args.get("group") or not _is_aggregate(query):
             raise self.error(
@@ -853,7 +847,7 @@ def _without(node: Tree) -> Tree:
 
 
 def _numbered(rows: Relation, alias: str) -> Relation:
-    """Relation with names of their own, so that those of another side are others."""
+    """The rows under names of their own, so that those of another side are others."""
     columns = {(alias, f"$c{n}"): tree for n, tree in enumerate(rows.columns.values())}
     keys = {(alias, f"$k{n}"): tree for n, tree in enumerate(rows.key.parts)}
     return replace(rows, columns={**columns, **keys})
@@ -933,8 +927,7 @@ def columns_read(tree: Tree) -> frozenset[str] | None:
 
 def upper_bound(tree: Tree) -> tuple[str, int] | None:
     """The column and the largest value that a condition such as n <= 3 lets through."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+    tree = tree.unnest()
     if isinstance(tree, exp.GT | exp.GTE):
         tree = (exp.LT if isinstance(tree, exp.GT) else exp.LTE)(this=tree.expression, expression=tree.this)
     if not isinstance(tree, exp.LT | exp.LTE | exp.EQ) or not isinstance(tree.this, exp.Column):
@@ -960,9 +953,7 @@ def _has_stream(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> bool:
 
 def _reads_stream(query: SelectQuery, node: Tree) -> bool:
     """Whether a subquery gives a stream: it reads one, and does not aggregate."""
-    select = node.this
-    while isinstance(select, exp.Subquery):
-        select = select.this
+    select = node.unnest()
     if isinstance(select, exp.SetOperation):
         select = select.left
     if not isinstance(select, exp.Select) or _is_aggregate(select):

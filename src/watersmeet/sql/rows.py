@@ -1,4 +1,4 @@
-"""Relation of a query under construction: a handle, and what each column is of its keys and values.
+"""A query's rows under construction: a handle, and what each column is of its keys and values.
 
 A column is a syntax tree over four roots: the key, the value, and in a join the value of either side. Projections only
 compose trees; nodes are added where the library has an operator. Spark's parser gets each tree as text.
@@ -61,7 +61,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Relation:
-    """Relation of a table or a stream.
+    """The rows of a table, or the records of a stream.
 
     Parameters
     ----------
@@ -189,16 +189,25 @@ def all_of(conditions: Iterable[Tree]) -> Tree | None:
     return exp.and_(*entries, copy=False) if entries else None
 
 
-def types_of(trees: Sequence[Tree], kinds: Mapping[str, DataType]) -> list[DataType]:
-    """The types of trees over roots of these types, as Spark's analysis has them."""
+def maker(names: Sequence[str], *, single: bool = False) -> Callable[[Sequence[Tree]], Tree]:
+    """The function that makes a key of its parts: a struct under these names, or the one part itself."""
+    return lambda parts: parts[0] if single else struct_of(dict(zip(names, parts, strict=True)))
+
+
+def active_session() -> SparkSession:
+    """The session, which a builder has asked for before."""
     spark = SparkSession.getActiveSession()
     assert spark is not None, "a builder has asked for it"
+    return spark
+
+
+def types_of(trees: Sequence[Tree], kinds: Mapping[str, DataType]) -> list[DataType]:
+    """The types of trees over roots of these types, as Spark's analysis has them."""
     names = {element: element.removeprefix("#") for element in kinds}
     log = logging.getLogger("SQLQueryContextLogger")
     enabled, log.disabled = not log.disabled, True  # who asks says what Spark refuses
-    frame = spark.createDataFrame(
-        [], StructType([StructField(names[element], kind) for element, kind in kinds.items()])
-    )
+    schema = StructType([StructField(names[element], kind) for element, kind in kinds.items()])
+    frame = active_session().createDataFrame([], schema)
     try:
         entries = frame.select(*(F.expr(text_of(tree, names)).alias(f"c{n}") for n, tree in enumerate(trees))).schema
     finally:
@@ -212,11 +221,10 @@ def common_type(former: DataType, latter: DataType) -> DataType | None:
         return former
     if isinstance(former, StringType) or isinstance(latter, StringType):
         return None
-    spark = SparkSession.getActiveSession()
-    assert spark is not None, "a builder has asked for it"
     nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in (former, latter)]
+    compared, either = F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})")
     try:
-        entries = spark.range(0).select(F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})"))
+        entries = active_session().range(0).select(compared, either)
     except AnalysisException:
         return None
     return entries.schema.fields[1].dataType

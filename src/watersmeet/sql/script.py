@@ -18,7 +18,7 @@ from watersmeet.api.topology import Topology
 from watersmeet.errors import ConfigError, SqlError, WatersmeetError
 from watersmeet.sql.declarations import declared, output
 from watersmeet.sql.queries import SelectQuery
-from watersmeet.sql.rows import KEY, VALUE, Key, Relation, Tree, computed, is_large, of_row, root, struct_of
+from watersmeet.sql.rows import KEY, VALUE, Key, Relation, Tree, computed, is_large, maker, of_row, root, struct_of
 from watersmeet.sql.selection import aggregated, selected
 from watersmeet.sql.streams import stream_of
 from watersmeet.sql.text import Source, Statement, statements
@@ -119,12 +119,12 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
                 elif name in catalog.rows:
                     raise statement.source.error(
                         table,
-                        f"DROP of {table.name}, which the builder already has.",
+                        f"DROP names {table.name}, which the builder already has.",
                         "Leave its CREATE out of the script; topology.start(..., evolve=True) drops its state.",
                     )
                 elif not tree.args.get("exists"):
                     raise statement.source.error(
-                        table, f"DROP of {table.name}, which is not there.", "DROP ... IF EXISTS."
+                        table, f"DROP names {table.name}, which is not there.", "DROP ... IF EXISTS."
                     )
             continue
         if isinstance(tree, exp.Create):
@@ -134,7 +134,9 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
                     continue
                 if not tree.args.get("replace") or name in catalog.rows:
                     hint = "Give it another name, write CREATE ... IF NOT EXISTS, or DROP the other first."
-                    raise statement.source.error(tree.find(exp.Table), f"There is a {name} already.", hint)
+                    raise statement.source.error(
+                        tree.find(exp.Table), f"A table, stream or view {name} is declared already.", hint
+                    )
                 del left[places.pop(name)]
             places[name] = number
         left[number] = statement
@@ -206,7 +208,11 @@ def _view_rows(rows: Relation, name: str, kind: str, tree: Any, source: Source) 
         isinstance(element, exp.MaterializedProperty) for element in tree.find_all(exp.MaterializedProperty)
     )
     if materialized and rows.is_stream:
-        raise source.error(tree.this, "A stream is not stored.", "CREATE VIEW, or CREATE STREAM ... AS.")
+        raise source.error(
+            tree.this,
+            f"The materialized view {name} would store a stream, which has no end.",
+            f"Write CREATE VIEW {name}, or CREATE STREAM {name} ... AS.",
+        )
     if materialized:
         return computed(rows, store=name)
     return computed(rows) if is_large(rows) else rows
@@ -226,10 +232,8 @@ def rows_of(handle: Any, name: str) -> Relation:
     parts = [root(KEY, field) for field in key.names] if isinstance(key, StructType) else [root(KEY)]
     names = tuple(key.names) if isinstance(key, StructType) else ("key",)
 
-    def make(entries: Any) -> Any:
-        return struct_of(dict(zip(names, entries, strict=True))) if isinstance(key, StructType) else entries[0]
-
-    return Relation(handle, columns, Key(tuple(parts), names, make, not isinstance(key, StructType)), {})
+    single = not isinstance(key, StructType)
+    return Relation(handle, columns, Key(tuple(parts), names, maker(names, single=single), single), {})
 
 
 def result_of(rows: Relation) -> Any:

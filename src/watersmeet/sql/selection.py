@@ -28,7 +28,7 @@ def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relat
     having = tree.args.get("having")
     order = tree.args.get("order")
     clauses = [element for _, element in items]
-    conditions = conjuncts(having.this if having else None)
+    conditions = places = conjuncts(having.this if having else None)
     ordered = [element.this for element in order.expressions] if order else []
     ordered = [_ordinal(query, element, items) for element in ordered]
     if _aggregates(query, tree, [*clauses, *conditions, *ordered]):
@@ -39,12 +39,12 @@ def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relat
         clauses = entries[: len(clauses)]
         conditions = entries[len(clauses) : len(clauses) + len(conditions)]
         ordered = entries[len(clauses) + len(conditions) :]
-        for condition, place in zip(conditions, conjuncts(having.this if having else None), strict=True):
+        for condition, place in zip(conditions, places, strict=True):
             predicate = query.with_subqueries(condition)
             checked(query.rows, query.source, [predicate], [place])
             query.rows = query.rows.filtered(predicate)
     elif having:
-        raise query.error(having.this, "HAVING without groups.", "Write WHERE, or GROUP BY.")
+        raise query.error(having.this, "The query has HAVING without groups.", "Write WHERE, or GROUP BY.")
     else:
         ordered = [_with_aliases(element, items, query) for element in ordered]
     return _finished(
@@ -319,7 +319,9 @@ def _field(
             inner, f"{name.upper()}(DISTINCT ...) is not taken.", "SELECT DISTINCT in a view, and aggregate it."
         )
     if any(groups.aggregate_name(part) for argument in arguments for part in own_nodes(argument)):
-        raise query.error(inner, "An aggregate of an aggregate.", "Aggregate in a view, and aggregate the view.")
+        raise query.error(
+            inner, "An aggregate of an aggregate is not taken.", "Aggregate in a view, and aggregate the view."
+        )
     read = [query.with_subqueries(element) for element in arguments]
     kinds = checked(query.rows, query.source, read, arguments)
     where = None if condition is None else query.with_subqueries(condition)
@@ -382,7 +384,7 @@ def _numbered(
     limit = None
     qualify = tree.args.get("qualify")
     if len(numbered) > 1:
-        raise query.error(numbered[1][1], "Two window functions in one SELECT.", "Write a view for each.")
+        raise query.error(numbered[1][1], "One SELECT has two window functions.", "Write a view for each.")
     if qualify is not None:
         window, name, limit = _qualified(query, qualify, window, name)
     elif name is not None:
@@ -401,7 +403,7 @@ def _numbered(
             "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3.",
         )
     if rows.is_stream:
-        raise query.error(window, "ROW_NUMBER() is of a table.", "Aggregate the stream first.")
+        raise query.error(window, "ROW_NUMBER() takes a table, and FROM has a stream.", "Aggregate the stream first.")
     order = window.args.get("order")
     if order is None:
         raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")

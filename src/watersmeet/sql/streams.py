@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from watersmeet.sql.joins import never_compared, reference_to
+from watersmeet.sql.joins import compared, reference_to
 from watersmeet.sql.queries import Condition, SelectQuery
 from watersmeet.sql.rows import (
     KEY,
@@ -20,16 +20,14 @@ from watersmeet.sql.rows import (
     Name,
     Relation,
     Tree,
-    cast,
-    common_type,
     exists,
     is_path,
+    maker,
     of_pair,
     of_row,
     rebased,
     root,
     roots_of,
-    struct_of,
     when,
 )
 from watersmeet.sql.text import SESSION
@@ -41,9 +39,8 @@ _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000,
 
 def milliseconds(query: SelectQuery, node: Tree) -> int:
     """The length of an interval."""
-    entries = node
-    if isinstance(entries, exp.Interval):
-        text = " ".join(part.name for part in (entries.this, entries.unit) if part is not None).split()
+    if isinstance(node, exp.Interval):
+        text = " ".join(part.name for part in (node.this, node.unit) if part is not None).split()
         pairs = list(zip(text[::2], text[1::2], strict=False))
         units = [unit.upper().removesuffix("S") for _, unit in pairs]
         if pairs and all(
@@ -128,15 +125,12 @@ def _joined(query: SelectQuery, left: Relation, join: Tree) -> Relation:
     if join.side not in ("", "LEFT") and not (join.side == "FULL" and right.is_stream):
         raise query.error(join, f"A stream has no {join.side} JOIN with a table.", "Take JOIN or LEFT JOIN.")
     conditions = query._on(join)
-    entries = query._pairs(left, right, conditions)
+    entries = query._checked_pairs(left, right, conditions)
     occupied = [condition for condition, _, _ in entries]
     remainder = [condition for condition in conditions if condition not in occupied]
     pairs = [(former, latter) for _, former, latter in entries]
-    query._check_pairs(left, right, conditions)
     if not pairs:
         raise query._no_equality(query._name(node), conditions)
-    wrong = never_compared(left, right, pairs)
-    assert wrong is None, "the pairs have been checked"
     if not left.is_stream:
         raise query.error(
             join, "A table is joined with a stream.", "Let the stream drive: FROM clicks JOIN users ON ..."
@@ -156,7 +150,9 @@ def _remaining_conditions(query: SelectQuery, rows: Relation, remainder: Sequenc
     for condition in remainder:
         if join.side:
             raise query.error(
-                condition.tree, "A left join of a stream takes equalities alone.", "Put it into WHERE, or into a view."
+                condition.tree,
+                "This condition is no equality, and a left join of a stream takes only equalities.",
+                "Put it into WHERE, or into a view.",
             )
         rows = rows.filtered(query._predicate(condition.tree, rows))
     return rows
@@ -186,7 +182,11 @@ def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any,
             "Join by equality with the whole key.",
         )
     if refers.beside:
-        raise query.error(join, "A stream meets a table by its key alone.", "Write the other equalities into WHERE.")
+        raise query.error(
+            join,
+            f"A join of a stream and a table compares the table's key, {', '.join(right.key.names)}, alone.",
+            "Write the other equalities into WHERE.",
+        )
     assert right.key.make is not None, "it refers"
     outcome = right.key.make(refers.trees)
     fields = Fields()
@@ -215,24 +215,16 @@ def _in_time(
 ) -> Relation:
     earlier_ms, later_ms = _bounds(query, left, right, remainder, join)
     grace = max(int(rows.facts.get("grace") or 0) for rows in (left, right))
-    windows = JoinWindows.of_time_difference_and_grace("0 ms", f"{grace} ms")
     widest = max(earlier_ms, later_ms, 0)
     windows = (
         JoinWindows.of_time_difference_and_grace(f"{widest} ms", f"{grace} ms")
         .before(f"{earlier_ms} ms")
         .after(f"{later_ms} ms")
     )
-    keys: tuple[dict[str, Tree], dict[str, Tree]] = ({}, {})
-    for number, (former, latter) in enumerate(pairs):
-        kinds = left.types([former])[0], right.types([latter])[0]
-        to = common_type(*kinds)
-        assert to is not None, "the pairs have been checked"
-        for side, tree, kind in ((0, former, kinds[0]), (1, latter, kinds[1])):
-            keys[side][f"k{number}"] = tree if kind == to else cast(tree, to)
-    sides = [
-        _rekeyed(rows, next(iter(key.values())) if len(key) == 1 else struct_of(key))
-        for rows, key in zip((left, right), keys, strict=True)
-    ]
+    keys = compared(left, right, pairs)
+    assert keys is not None, "the pairs have been checked"
+    make = maker([f"k{number}" for number in range(len(pairs))], single=len(pairs) == 1)
+    sides = [_rekeyed(rows, make(parts)) for rows, parts in zip((left, right), keys, strict=True)]
     fields = Fields()
     columns = _columns(sides[0], sides[1], ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
     call = {"": "join", "LEFT": "left_join", "FULL": "outer_join"}[join.side]
@@ -258,7 +250,9 @@ def _bounds(
             entries = _bound(query, part, left, right)
             if entries is None:
                 raise query.error(
-                    tree, "A join of streams takes equalities and a time condition alone.", "Put it into WHERE."
+                    tree,
+                    "This condition is no equality and no bound of time, and a join of streams takes only those.",
+                    "Put it into WHERE.",
                 )
             way, distance = entries
             if way == "lower":
@@ -298,8 +292,7 @@ def _bound(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> t
 
 def _time(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> tuple[str, int] | None:
     """(the side that has the time, the ms added to it)."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+    tree = tree.unnest()
     if isinstance(tree, exp.Add | exp.Sub) and isinstance(tree.expression, exp.Interval):
         inner = _time(query, tree.this, left, right)
         length = milliseconds(query, tree.expression)

@@ -282,10 +282,11 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
                     hint="Leave starting_version= out.",
                 )
             past = spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
-            snapshot = Snapshot(past, changes.key, value=changes.value, timestamp=_snapshot_time(changes))
+            snapshot = Snapshot(
+                past,
+                changes.key,
+                value=changes.value,
+                timestamp=None if callable(changes.timestamp) else changes.timestamp,
+            )
     reader = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options)
     return _rows(changes, reader.table(table)), snapshot
-
-
-def _snapshot_time(changes: Changes) -> Any:
-    return changes.timestamp if isinstance(changes.timestamp, str) or not callable(changes.timestamp) else None

@@ -432,13 +432,13 @@ def connected(sources: Sequence[SourceNode], kafka: Kafka | None) -> Kafka:
 def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folder | None, is_restart: bool) -> Scan:
     frame = rows_of(source.origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
-    if not source.origin.frame.isStreaming and checkpoint is None:
-        raise ConfigError(
-            "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
-            given=f"source {source.name!r}",
-            hint="Start the topology with checkpoint=...",
-        )
-    if checkpoint is not None and not source.origin.frame.isStreaming:
+    if not source.origin.frame.isStreaming:
+        if checkpoint is None:
+            raise ConfigError(
+                "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
+                given=f"source {source.name!r}",
+                hint="Start the topology with checkpoint=...",
+            )
         folder, at_once = checkpoint.below("watersmeet/static"), source.shape.kind == "global"
         frame = bootstrap.as_stream(frame, order, folder, source.name, at_once=at_once, is_restart=is_restart)
     return _in_one_task(frame, source, order, headers, changes=source.origin.is_feed)
