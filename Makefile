@@ -39,7 +39,7 @@ setup: ## .venv and .jars; quick when they are up to date
 jars: ## all jars, those of the benchmark too
 	@sh dev/setup.sh --all-jars
 
-test: setup ## tests of every kind, in ten to twelve minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
+test: setup ## tests of every kind, in about twenty minutes; ARGS="tests/engine/joins" for some, JOBS=1 for one process
 	@$(PYTEST) $(ARGS)
 
 test-all: setup ## all tests, the long ones of tests/long.txt too; ARGS="-m long" for these alone
