@@ -1,7 +1,8 @@
 """Hooks of the docs site (mkdocs.yml): pages that lie outside of docs/, and links as a checkout has them.
 
 Pages link to one another by their places in the repository, so that they can be read there. The site shows docs/, and
-beside it README, changelog, golden tables and examples; a link to any other file of the repository becomes plain text.
+beside it README, changelog, names of Kafka Streams, golden tables and examples; a link to any other file of the
+repository becomes plain text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from dev.docs import joins
+from dev.docs import joins, kafka_streams
 from dev.docs.llms import written
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ SINGLE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "dev/README.md": "development.md",
+    "dev/docs/kafka_streams.tsv": "kafka_streams_names.md",
 }
 FOLDERS = {"tests/golden": ("*.md", "golden"), "examples": ("*.py", "examples")}
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#|/)([^()\s#]+)(#[^()\s]*)?\)")
@@ -73,7 +75,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of docs/."""
     for path, page in outside().items():
         text = (ROOT / path).read_text()
-        files.append(File.generated(config, page, content=_example(text) if path.endswith(".py") else text))
+        made = {".py": _example, ".tsv": kafka_streams.page}.get(Path(path).suffix, str)
+        files.append(File.generated(config, page, content=made(text)))
     for folder, (_, pages) in FOLDERS.items():
         files.append(File.generated(config, f"{pages}/index.md", content=_index(folder, pages)))
     return files

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dev.docs import kafka_streams
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```.*?^```|^:::.*?$|^\|.*?$|^#.*?$|^!\[.*?$|^[*-] .*?$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -52,7 +54,8 @@ def _pages(entries: list[Any], sources: Mapping[str, str]) -> Iterator[tuple[str
 def _text(page: str, sources: Mapping[str, str]) -> str:
     """The Markdown of a page, or the source of a program; nothing for a list that the site makes."""
     file = ROOT / sources.get(page, f"docs/{page}")
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return kafka_streams.page(text) if file.suffix == ".tsv" else text
 
 
 def _title(text: str, page: str) -> str:

@@ -43,7 +43,7 @@ import org.apache.kafka.streams.state.Stores;
  * with what each step made under "expect". The kinds and their parameters are those of tests/recordings/README.md.
  */
 public final class Recorder {
-    private static final String VERSION = "4.3.0";
+    private static final String VERSION = "4.4.0";
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Serde<String> TEXT = Serdes.String();
     private static final Grouped<String, String> GROUPED = Grouped.with(TEXT, TEXT);

@@ -75,9 +75,14 @@ def test_links_of_a_checkout_lead_to_pages_of_the_site():
     assert hooks.page_of("src/watersmeet/session.py") is None
 
 
-def test_a_name_is_found_by_search_where_it_stands_in_code():
+def separator_of_the_search():
+    """What the site's search takes texts and questions apart by."""
     plugins = yaml_load((ROOT / "mkdocs.yml").read_text())["plugins"]
-    separator = next(each["search"]["separator"] for each in plugins if "search" in each)
+    return next(each["search"]["separator"] for each in plugins if "search" in each)
+
+
+def test_a_name_is_found_by_search_where_it_stands_in_code():
+    separator = separator_of_the_search()
     assert "read_state" in re.split(separator, 'wm.read_state(spark, "/data/orders")')
     assert re.split(separator, "Kafka 4.3 has KIP-213") == ["Kafka", "4.3", "has", "KIP", "213"]
 
