@@ -38,9 +38,34 @@ LOADED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"(https?
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 NOTES = "Engineering notes"
 """The section of the menu with proofs, measurements and decisions: the search ranks its pages behind all others."""
-LAST = {"boost": 0.01}
+LAST = {"boost": 0.0001}  # a word of a title counts a thousand times one of the text
 BEHIND = {"boost": 0.2}
-"""Whole programs and figures, in which most words stand: the search ranks them behind the pages of tasks."""
+"""Whole programs, figures and changes, in which most words stand: the search ranks them behind the pages of tasks."""
+LONG = ("examples/", "performance.md", "changelog.md")
+SOUGHT = {
+    "aggregates.md": ["top N", "count", "sum"],
+    "bad_records.md": ["dead letter", "late records", "null key"],
+    "change.md": ["add a column"],
+    "checkpoints.md": ["restart after a crash", "what may change: a column"],
+    "coming_from_pyspark.md": ["pandas", "Python UDF"],
+    "concepts.md": ["exactly once"],
+    "databases.md": ["Delta", "Iceberg"],
+    "deploy.md": ["Kubernetes"],
+    "files.md": ["pandas", "Parquet"],
+    "functions.md": ["Python UDF"],
+    "recipes.md": ["top N per hour", "sessions"],
+    "runbook.md": ["slow query, lag, memory", "restart after a crash"],
+    "secrets.md": ["password"],
+    "semantics/one_to_many.md": ["join two tables"],
+    "semantics/stream_stream.md": ["join two streams"],
+    "semantics/table_table.md": ["join two tables"],
+    "semantics/windows.md": ["session window", "tumbling window"],
+    "sql.md": ["SQL"],
+    "tune.md": ["slow query, lag, memory"],
+    "watch.md": ["metrics", "Prometheus", "lag"],
+    "why.md": ["why is this row"],
+}
+"""Words that readers type, beside those of a page's title: the search counts them like a title."""
 
 
 def outside() -> dict[str, str]:
@@ -87,8 +112,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if NOTES in [section.title for section in page.ancestors]:
         page.meta["search"] = LAST
     here = page.file.src_uri
-    if here.startswith("examples/") or here == "performance.md":
+    if here.startswith(LONG):
         page.meta["search"] = BEHIND
+    if here in SOUGHT:
+        page.meta["tags"] = SOUGHT[here]
     origin = next((path for path, name in outside().items() if name == here), f"docs/{here}")
 
     def linked(found: re.Match[str]) -> str:

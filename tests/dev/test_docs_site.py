@@ -105,6 +105,11 @@ def test_the_search_ranks_programs_behind_tasks_and_engineering_notes_behind_all
     assert page.meta.get("search") == rank
 
 
+def test_each_page_that_is_found_by_further_words_is_a_page_of_tasks():
+    assert [page for page in hooks.SOUGHT if not (ROOT / "docs" / page).is_file()] == []
+    assert [page for page in hooks.SOUGHT if page.startswith(hooks.LONG)] == []
+
+
 def test_pictures_of_pages_outside_of_docs_are_found_where_the_site_has_them():
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "index.md") == "![a](pictures/orders.svg)"
     assert hooks.with_pictures("![a](docs/pictures/orders.svg)", "golden/x.md") == "![a](../pictures/orders.svg)"
