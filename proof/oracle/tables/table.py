@@ -67,6 +67,76 @@ class Table(Node):
                 self.forward(Record(record.key, record.value, record.ts, old, record.latest))
 
 
+class TableStep(Table):
+    """Base of the tables that make each row of one row of another: in a store of their own, or at each lookup.
+
+    With a topology, records count for its time (row 21) where they are materialised here, dropped or not.
+    """
+
+    _suppresses = False
+    """Whether a change from nothing to nothing is silent, where old values are known."""
+
+    def __init__(self, parent: Table, *, materialized: bool, topology: Topology | None) -> None:
+        """Stand behind this parent."""
+        super().__init__()
+        self._topology = topology if materialized else None
+        self._parent = parent
+        self._store = PlainStore() if materialized else None
+        self.versioned = parent.versioned and not materialized
+        self.misleads = parent.misleads
+        parent.feed(self)
+
+    def changed(self, key: Key, value: Value) -> Value:
+        """The value of a row; none of none."""
+        raise NotImplementedError
+
+    def require_old(self, *, force: bool) -> bool:
+        """Known from the own store, else asked of the parent."""
+        if self._store is not None or self._parent.require_old(force=force):
+            self.send_old = True
+        return self.send_old
+
+    def require_lookup(self) -> None:
+        """The own store answers, else the parent's."""
+        if self._store is None:
+            self._parent.require_lookup()
+
+    def get(self, key: Key) -> Stored | None:
+        """The current value."""
+        return self._store.get(key) if self._store is not None else self._made(key, self._parent.get(key))
+
+    def get_as_of(self, key: Key, ts: int) -> Stored | None:
+        """The value of that time."""
+        return self._store.get(key) if self._store is not None else self._made(key, self._parent.get_as_of(key, ts))
+
+    def receive(self, record: Record, port: int) -> None:
+        """Make both halves of a change."""
+        if self._topology is not None:
+            self.advance_time(self._topology, record.ts, port)
+        new = self.changed(record.key, record.value)
+        old = self._old(record)
+        if self._suppresses and self.send_old and old is None and new is None:
+            return
+        if self._store is None:
+            self.forward(Record(record.key, new, record.ts, old, record.latest))
+            return
+        before = self._store.get(record.key)
+        self._store.put(record.key, new, record.ts)
+        self.emit(Record(record.key, new, record.ts, old), None if before is None else before.value)
+
+    def _old(self, record: Record) -> Value:
+        if not self.send_old:
+            return None
+        if self._store is None:
+            return self.changed(record.key, record.old)
+        stored = self._store.get(record.key)
+        return None if stored is None else stored.value
+
+    def _made(self, key: Key, stored: Stored | None) -> Stored | None:
+        value = None if stored is None else self.changed(key, stored.value)
+        return None if stored is None or value is None else Stored(value, stored.ts)
+
+
 class StandingResults(Table):
     """Base of the tables that keep what they have sent last of each key, whatever time has passed it."""
 
