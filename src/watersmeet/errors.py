@@ -7,7 +7,8 @@ it at night needs all three: the fault, the thing that was given, and a line tha
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from importlib.util import find_spec
@@ -52,6 +53,33 @@ class WatersmeetError(Exception):
         # The default rebuilds from `args`, the joined text: an error that crosses from a Spark worker
         # to the driver must keep its parts.
         return _rebuild, (type(self), self.message, self.given, self.hint)
+
+
+def did_you_mean(
+    name: str,
+    names: Iterable[str],
+    otherwise: str = "",
+    *,
+    form: Callable[[str], object] = str,
+    suffix: str = "",
+    cutoff: float = 0.6,
+) -> str:
+    """A hint that asks for the nearest of the names that there are.
+
+    Parameters
+    ----------
+    otherwise : the hint where none is near.
+    form : how a name stands in the question.
+    suffix : what follows in either case.
+    cutoff : how near it must be, of 1.
+
+    >>> did_you_mean("ordres", ["orders", "payments"], form=repr, suffix="There are two.")
+    "Did you mean 'orders'? There are two."
+    >>> did_you_mean("zebra", ["orders"], "There is orders.")
+    'There is orders.'
+    """
+    near = get_close_matches(name, list(names), n=1, cutoff=cutoff)
+    return " ".join(filter(None, (f"Did you mean {form(near[0])}?" if near else otherwise, suffix)))
 
 
 def passing(error: E) -> E:

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from watersmeet.errors import FunctionError, MissingName, WatersmeetError, WrongCall, on_own_lines
+from watersmeet.errors import FunctionError, MissingName, WatersmeetError, WrongCall, did_you_mean, on_own_lines
 
 _GROUPED = ("KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "SessionWindowedKStream")
 _BESIDE: dict[str, str] = {}
@@ -411,9 +411,8 @@ def missing(owner: str, has: Sequence[str], name: str) -> AttributeError:
             return MissingName(message, given=expression, hint=f"Here it is called {candidate}.")
         if candidate in answers:
             return MissingName(message, given=expression, hint=f"Here it is {answers[candidate]}.")
-    near = get_close_matches(snake, has, n=1, cutoff=0.75)
-    if near:
-        return MissingName(message, given=expression, hint=f"Did you mean {near[0]}?")
+    if meant := did_you_mean(snake, has, cutoff=0.75):
+        return MissingName(message, given=expression, hint=meant)
     names = has if len(has) <= _MOST_NAMES else [*get_close_matches(snake, has, n=5, cutoff=0), "others: dir() has all"]
     return MissingName(message, given=expression, hint=f"It has {', '.join(names)}.")
 
@@ -680,9 +679,8 @@ def _cure(call: _Call, name: str) -> str:
         if snake in cures:
             cure = cures[snake] if _has(call, cures[snake]) else OPTIONS[""]["store"]
             return f"{cure}{lacks}"
-    near = get_close_matches(snake, call.takes, n=1, cutoff=0.7)
-    if near:
-        return f"Did you mean {near[0]}=?{lacks}"
+    if meant := did_you_mean(snake, call.takes, form="{}=".format, cutoff=0.7):
+        return f"{meant}{lacks}"
     return f"It takes {_listed(call)}" + ("" if use is None else f". {use}")
 
 

@@ -9,10 +9,9 @@ import re
 import zoneinfo
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.errors import ConfigError, TopologyError, did_you_mean
 from watersmeet.hints import answered, answering, missing, public
 
 __all__ = [
@@ -261,11 +260,9 @@ def _zone(name: Any) -> str:
         return zoneinfo.ZoneInfo(name).key
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, AttributeError, OSError):
         zones = sorted(zoneinfo.available_timezones())
-        near = get_close_matches(str(name).replace(" ", "_"), zones, n=1)
-        raise TopologyError(
-            f"Unknown time zone: zone={name!r:.80}.",
-            hint=f"zone={near[0]!r}?" if near else "A name of the IANA database: zone='Europe/Berlin'.",
-        ) from None
+        usual = "A name of the IANA database: zone='Europe/Berlin'."
+        hint = did_you_mean(str(name).replace(" ", "_"), zones, usual, form="zone={!r}".format)
+        raise TopologyError(f"Unknown time zone: zone={name!r:.80}.", hint=hint) from None
 
 
 _OF_SIZE = "TimeWindows.of_size_and_grace('1 hour', '5 minutes')"

@@ -65,7 +65,7 @@ from watersmeet._worker.formats.arrow_types import arrow_type, spark_type
 from watersmeet._worker.formats.formats import check_writable, describe_format, format_for
 from watersmeet._worker.formats.json import nullable
 from watersmeet.aggregates.declaration import AnyAggregate
-from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, is_others, user_traces
+from watersmeet.errors import ConfigError, FunctionError, WatersmeetError, did_you_mean, is_others, user_traces
 from watersmeet.functions import Function, belonging, is_plain, names_of, unwrap
 from watersmeet.hints import answered
 from watersmeet.io.databases import TableTarget
@@ -713,8 +713,7 @@ def _unresolved(error: AnalysisException, parameters: Mapping[str, str], argumen
 
 def _no_field(error: AnalysisException, parameters: Mapping[str, str], arguments: Arguments) -> Refusal:
     name, fields = parameters.get("fieldName", "").strip("`"), re.findall(r"`([^`]+)`", parameters.get("fields", ""))
-    near = get_close_matches(name, fields, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(fields)}."
+    hint = did_you_mean(name, fields, f"The fields are {', '.join(fields)}.", form=repr)
     if name == "*":
         hint = "All fields and one more: value.withField('field', ...), or each by its name: F.struct(value['a'], ...)."
     return f"reads the field {name!r}, which is not there: there are {', '.join(fields)}", hint
@@ -742,8 +741,7 @@ def _routine(error: AnalysisException, parameters: Mapping[str, str], arguments:
     from pyspark.sql import functions as F
 
     name = parameters.get("routineName", "").strip("`")
-    near = get_close_matches(name, dir(F), n=1)
-    hint = f"Did you mean {near[0]}?" if near else "It takes functions that Spark has."
+    hint = did_you_mean(name, dir(F), "It takes functions that Spark has.")
     return f"calls {name!r}, which Spark does not have", hint
 
 
@@ -1009,7 +1007,6 @@ class ColumnFunctions(RecordFunctions):
         return kind
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:
-        """Types of the (key, value) pair of Columns that `function` returns."""
         key, value = self._analyse(function, arguments, role, count=2)
         _check_key(key, f"keys that the {role} gives")
         return key, value
@@ -1224,8 +1221,7 @@ def _drop_refusal(frame: DataFrame, columns: Sequence[Column]) -> Refusal | None
                 assert isinstance(change, Call)
                 name = str(change.option("name"))
                 if change.function == "DropField" and name.lower() not in names:
-                    near = get_close_matches(name, names, n=1)
-                    hint = f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(names)}."
+                    hint = did_you_mean(name, names, f"The fields are {', '.join(names)}.", form=repr)
                     return f"drops the field {name!r}, which is not there: there are {', '.join(names)}", hint
                 names = [field_name for field_name in names if field_name != name.lower()]
                 names += [name.lower()] if change.function == "WithField" else []
@@ -1246,7 +1242,6 @@ def _zones_wanted(role: str, function: Function) -> Iterator[None]:
 
 
 def _type_hint(declared: Any) -> str:
-    """The cure for what is no type of Spark's."""
     name = declared.__name__ if isinstance(declared, type) else str(declared).lower()
     meant = meant_type(name)
     return "Say it in Spark's words: " + ('"long", "array<string>".' if meant is None else f'did you mean "{meant}"?')

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from importlib.resources import files
@@ -22,8 +22,8 @@ from typing import Any
 import click
 
 from watersmeet._spark.checkpoint import lease as leases
-from watersmeet._spark.metrics.exporters import at
-from watersmeet._spark.metrics.metrics import drops_as_json, metrics_as_json, metrics_of_json
+from watersmeet._spark.metrics.metrics import drops_as_json, metrics_as_json
+from watersmeet._spark.metrics.texts import as_text, drop_lines, metric_lines, status_lines
 from watersmeet._spark.serving.client import TableServerAddress
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
@@ -36,10 +36,8 @@ from watersmeet.cli.topologies import (
     MASTER,
     check_named,
     check_started,
-    drop_lines,
     examples,
     made_topology,
-    metric_lines,
     numbers,
     of_served_query,
     span,
@@ -79,30 +77,6 @@ def init(name: str, sql: bool) -> None:
             text = text.replace("topology:topology", "views.sql").replace("topology.py", "views.sql")
         (folder / file).write_text(re.sub(r"\bNAME\b", folder.name, text), encoding="utf-8")
     click.echo(f"{name}: {', '.join(file_names)}\nNext: cd {name}, then python -m pytest, and read README.md.")
-
-
-# Output of the command `top`: the numbers of a running query, as its page shows them.
-
-
-def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of a status: how the query is, then the numbers that `watersmeet metrics` says, too."""
-    current = metrics_of_json(status)
-    state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
-    yield f"{status['query']}: {state}, {current.batches:,} batches, in {status['checkpoint']}"
-    if status["reason"] is not None:
-        yield f"reason: {status['reason']}"
-    parts = [f"{sum(partitions.values()):,} of {topic} to be read" for topic, partitions in current.lag.items()]
-    parts += [f"{source} {ms / 1_000:,.1f} s behind the clock" for source, ms in current.stream_time_lag_ms.items()]
-    parts += [] if current.batch is None else [f"{current.batch.rate:,.0f} records/s in the last batch"]
-    yield "; ".join(parts)
-    if current.restarts or current.last_error is not None:
-        error = current.last_error
-        last = "" if error is None else f"; last error at {at(error.at_ms)}: {error.error}: {error.reason}"
-        yield f"restarts: {current.restarts:,}{last}"
-    yield from metric_lines(current)
-    for letters in status["dead_letters"]:
-        records = "not counted" if letters["records"] is None else f"{letters['records']:,}"
-        yield f"dead letters in {letters['topic']}: {records}"
 
 
 # The command `dashboard`: what Grafana and Prometheus read to show the numbers of queries.
@@ -313,7 +287,7 @@ def metrics(checkpoint: str, master: str | None, as_json: bool) -> None:
     current, counted = numbers(checkpoint, master)
     if as_json:
         click.echo(json.dumps(counted | (metrics_as_json(current) if current else {}), indent=2))
-    for line in () if as_json else (span(counted), *(metric_lines(current) if current else ())):
+    for line in () if as_json else (span(counted), *as_text(metric_lines(current) if current else ())):
         click.echo(line)
 
 
@@ -328,7 +302,7 @@ def drops(checkpoint: str, master: str | None, as_json: bool) -> None:
     counts = current.drops if current else {}
     if as_json:
         click.echo(json.dumps(counted | {"drops": drops_as_json(counts)}, indent=2))
-    for line in () if as_json else (span(counted), *(drop_lines(counts) if counts else ["nothing was dropped"])):
+    for line in () if as_json else (span(counted), *(as_text(drop_lines(counts)) or ["nothing was dropped"])):
         click.echo(line)
 
 
@@ -345,7 +319,7 @@ def top(url: str, token: str | None, tls_roots: str | None, every: float, once: 
     with suppress(KeyboardInterrupt):
         while True:
             status = address.json("status")
-            text = json.dumps(status, indent=2) if as_json else "\n".join(status_lines(status))
+            text = json.dumps(status, indent=2) if as_json else "\n".join(as_text(status_lines(status)))
             if not once:
                 click.clear()
             click.echo(text)

@@ -11,7 +11,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import click
 from watersmeet._plan.reasons import REFUSALS
 from watersmeet._spark.machine import SessionConfig, checked_brokers, checks, configured_master
 from watersmeet._spark.metrics.metrics import Metrics, drops_as_json
+from watersmeet._spark.metrics.texts import as_text, drop_lines
 from watersmeet._spark.query.query import Query
 from watersmeet._spark.query.restarts import Restarts
 from watersmeet._spark.query.start import StartOptions
@@ -37,12 +37,11 @@ from watersmeet.cli.topologies import (
     check_connected,
     check_named,
     check_startable,
-    drop_lines,
     examples,
     made_topology,
     with_errors_as_text,
 )
-from watersmeet.errors import ConfigError, SourceError
+from watersmeet.errors import ConfigError, SourceError, did_you_mean
 from watersmeet.io.endpoints import DeadLetter, Policies, policies_of_run
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
@@ -209,9 +208,8 @@ def _check_names(path: Path, table: str, names: Iterable[str], options: Iterable
 
 def _unknown(path: Path, name: str, options: Iterable[str]) -> ConfigError:
     names, last = list(options), name.rpartition(".")[2]
-    near = get_close_matches(last.replace("-", "_"), names, n=1)
-    cure = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}."
-    return ConfigError(f"Unknown option {name} in {path}.", hint=cure)
+    hint = did_you_mean(last.replace("-", "_"), names, f"There are {', '.join(names)}.")
+    return ConfigError(f"Unknown option {name} in {path}.", hint=hint)
 
 
 def _check_kafka(path: Path, settings: Mapping[str, Any]) -> None:
@@ -220,7 +218,7 @@ def _check_kafka(path: Path, settings: Mapping[str, Any]) -> None:
         parameter for parameter in inspect.signature(Kafka.__init__).parameters if parameter not in ("self", "options")
     ]
     for name in settings:
-        if name not in options and get_close_matches(name.replace("-", "_"), options, n=1, cutoff=0.8):
+        if name not in options and did_you_mean(name.replace("-", "_"), options, cutoff=0.8):
             raise _unknown(path, f"kafka.{name}", options)
     for side in _SIDES:
         if not isinstance(settings.get(side, {}), dict):
@@ -384,7 +382,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **arguments: A
         return queries[0]
 
     drops = Restarts(options.restart).run(started)
-    for line in [json.dumps({"drops": drops_as_json(drops)})] if as_json else drop_lines(drops):
+    for line in [json.dumps({"drops": drops_as_json(drops)})] if as_json else as_text(drop_lines(drops)):
         click.echo(line)
     check_accepted(queries[0].metrics())
 

@@ -14,9 +14,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,11 @@ import click
 from watersmeet._spark.checkpoint.folders import Folder, on_this_machine
 from watersmeet._spark.checkpoint.record import not_started, started_in
 from watersmeet._spark.machine import default_settings
-from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.lifetime import read
-from watersmeet._spark.metrics.metrics import BatchMetrics, Metrics
+from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.session import path_on_this_machine
 from watersmeet.api.topology import Topology, checkpoint_folder
-from watersmeet.errors import ConfigError, WatersmeetError, is_others
+from watersmeet.errors import ConfigError, WatersmeetError, did_you_mean, is_others
 from watersmeet.io.endpoints import check_path
 from watersmeet.session import session
 from watersmeet.sql import sql
@@ -74,9 +72,8 @@ def check_named(reference: str) -> None:
     if bound is None:
         return
     if name not in bound:
-        near = get_close_matches(name.partition("(")[0], bound, n=1)
         has = ", ".join(candidate for candidate in bound if not candidate.startswith("_")) or "nothing"
-        raise _unknown(reference, f"the module {module!r} has no {name!r}", near[0] if near else None, has)
+        raise _unknown(reference, f"the module {module!r} has no {name!r}", bound, has)
     if bound[name] is not None:
         raise _no_topology(reference, str(bound[name]))
 
@@ -134,9 +131,8 @@ def made_topology(reference: str, spark: Any) -> Topology:
     namespace = _imported(reference, module)
     if not hasattr(namespace, name):
         has = ", ".join(variable for variable, of in vars(namespace).items() if isinstance(of, Topology)) or "none"
-        near = get_close_matches(name.partition("(")[0], vars(namespace), n=1)
         reason = f"the module {module!r} has no {name!r}; topologies in it: {has}"
-        raise _unknown(reference, reason, near[0] if near else None)
+        raise _unknown(reference, reason, vars(namespace))
     topology = getattr(namespace, name)
     if callable(topology):
         parameters = inspect.signature(topology).parameters.values()
@@ -270,14 +266,15 @@ def _assigned_names(node: ast.AST) -> Iterator[str]:
             yield child.id
 
 
-def _unknown(reference: str, reason: object, near: str | None = None, has: str | None = None) -> ConfigError:
+def _unknown(reference: str, reason: object, names: Iterable[str] = (), has: str | None = None) -> ConfigError:
     module, _, name = reference.partition(":")
-    meant = f" Did you mean {module}:{near}?" if near else ""
+    meant = did_you_mean(name.partition("(")[0], names, form=f"{module}:{{}}".format)
     if module.endswith(".py"):
         module = module.removesuffix(".py").replace(os.sep, ".")
-        meant = f" A module has no .py: {module}:{name or 'topology'}."
-    names = f" Names in it: {has:.200}." if has else ""
-    return ConfigError(f"Unknown topology {reference}: {reason}.", hint=f"{_HINT}{meant}{names}")
+        meant = f"A module has no .py: {module}:{name or 'topology'}."
+    listed = f"Names in it: {has:.200}." if has else ""
+    hint = " ".join(filter(None, (_HINT, meant, listed)))
+    return ConfigError(f"Unknown topology {reference}: {reason}.", hint=hint)
 
 
 def _no_topology(reference: str, kind: str) -> ConfigError:
@@ -343,8 +340,6 @@ def _must_be_here(checkpoint: str) -> bool:
 
 # Output of the commands `metrics` and `drops`: the numbers in a checkpoint, as lines.
 
-Drops = Mapping[tuple[str, str], int]
-
 
 def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[str, Any]]:
     """The numbers of a checkpoint, None before its first batch; and which batches they are of.
@@ -361,52 +356,6 @@ def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[s
         return None, {"first_batch": None, "last_batch": None, "batches": 0}
     totals, metrics = lifetime.totals, lifetime.totals.metrics(active=False, at_ms=lifetime.at_ms)
     return metrics, {"first_batch": totals.first, "last_batch": totals.last, "batches": totals.batches}
-
-
-def drop_lines(drops: Drops) -> Iterator[str]:
-    """A line for each operator and reason."""
-    for (node, reason), count in sorted(drops.items()):
-        yield f"dropped {count:,} at {node}: {reason}"
-
-
-def metric_lines(metrics: Metrics) -> Iterator[str]:
-    """A line for each source, operator, table and sink, then drops, the last batch and memory."""
-    for source, count in metrics.consumed.items():
-        lateness = metrics.record_lateness_max_ms.get(source, 0) / 1_000
-        time = metrics.stream_time_ms.get(source)
-        note = "" if time is None else f"; stream time {at(time)}, records at most {lateness:,.3f} s behind it"
-        yield f"source {source}: {count:,} records{note}"
-        yield from _latency_line(source, metrics)
-    for topic, partitions in metrics.lag.items():
-        yield f"lag of {topic}: " + ", ".join(f"{lag:,} in partition {part}" for part, lag in partitions.items())
-    for name, operator in metrics.operators.items():
-        pending = f"; {metrics.held[name]:,} held" if name in metrics.held else ""
-        yield f"operator {name}: {operator.processed:,} in, {operator.forwarded:,} out{pending}"
-    for name, table in metrics.tables.items():
-        yield f"table {name}: {table.rows:,} rows, {table.bytes:,} bytes"
-    for sink, written in metrics.produced.items():
-        yield f"sink {sink}: {written:,} records"
-    yield from drop_lines(metrics.drops)
-    if metrics.batch is not None:
-        yield _batch_line(metrics.batch)
-    if metrics.driver_bytes:
-        yield "driver: " + ", ".join(f"{size / 1e6:,.1f} MB {part}" for part, size in metrics.driver_bytes.items())
-    yield (
-        f"memory: {metrics.worker_bytes / 1e6:,.1f} MB of the largest worker, "
-        f"{metrics.state_bytes / 1e6:,.1f} MB of stores"
-    )
-
-
-def _latency_line(source: str, metrics: Metrics) -> Iterator[str]:
-    latency = metrics.latency.get(source)
-    half, most = (None, None) if latency is None else (latency.quantile(0.5), latency.quantile(0.99))
-    if half is not None and most is not None:
-        yield f"latency of {source}: half within {half:,.3f} s, 99 percent within {most:,.3f} s"
-
-
-def _batch_line(batch: BatchMetrics) -> str:
-    parts = ", ".join(f"{part} {seconds:.2f}" for part, seconds in (*batch.seconds.items(), *batch.writes.items()))
-    return f"batch {batch.number}: {batch.records:,} records, began {at(batch.started_ms)}, seconds: {parts}"
 
 
 def span(counts: Mapping[str, Any]) -> str:

@@ -7,11 +7,10 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.errors import ConfigError, TopologyError, did_you_mean
 from watersmeet.hints import answering
 from watersmeet.io.endpoints import KeyTexts, Names, SinkTarget
 from watersmeet.io.kafka import setting_in_error
@@ -297,8 +296,7 @@ def _check_parameters(parts: SplitResult) -> None:
     """Raise unless an address of Postgres has a host, and parameters that libpq knows; a value may be a secret."""
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in parameters.keys() - _PARAMETERS:
-        near = get_close_matches(name, _PARAMETERS, n=1)
-        hint = f"Did you mean {near[0]}?" if near else "Those of libpq are known: sslmode, connect_timeout, options."
+        hint = did_you_mean(name, _PARAMETERS, "Those of libpq are known: sslmode, connect_timeout, options.")
         raise ConfigError(f"The address of the database has an unknown parameter: {name!r:.80}.", hint=hint)
     if parameters.get("sslmode", "prefer") not in _OPEN_MODES:
         message = f"The address of the database has no valid sslmode={setting_in_error(parameters['sslmode'])}."

@@ -13,10 +13,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
-from watersmeet.errors import ConfigError, FunctionError, TopologyError
+from watersmeet.errors import ConfigError, FunctionError, TopologyError, did_you_mean
 from watersmeet.hints import answering, check_called
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.kafka import StartingOffsets, check_topic, setting_texts
@@ -823,20 +822,17 @@ def _check_file_options(format: str, options: Mapping[str, Any]) -> None:
     names = {name.lower(): name for name in (*_ALL_FILES, *_FILE_OPTIONS[format])}
     for name, value in options.items():
         if "." not in name and name.lower() not in names:
-            near = get_close_matches(name.lower(), names, n=1)
-            raise TopologyError(
-                f"wm.Writer({format!r}) has no option {name}={value!r:.80}.",
-                hint=f"Did you mean {names[near[0]]}=?" if near else f"It has {', '.join(names.values())}.",
-            )
+            usual = f"It has {', '.join(names.values())}."
+            hint = did_you_mean(name.lower(), names, usual, form=lambda near: f"{names[near]}=")
+            raise TopologyError(f"wm.Writer({format!r}) has no option {name}={value!r:.80}.", hint=hint)
         if name.lower() in ("compression", "codec"):
             _check_word(f"{name}=", str(value), _CODECS[format], f"wm.Writer({format!r})")
 
 
 def _check_word(option: str, word: str, words: Sequence[str], owner: str) -> None:
     if word.lower() not in words:
-        near = get_close_matches(word.lower(), words, n=1)
-        meant = f"Did you mean {near[0]!r}? " if near else ""
-        raise TopologyError(f"{owner} has no {option}{word!r:.80}.", hint=f"{meant}It has {', '.join(words)}.")
+        hint = did_you_mean(word.lower(), words, form=repr, suffix=f"It has {', '.join(words)}.")
+        raise TopologyError(f"{owner} has no {option}{word!r:.80}.", hint=hint)
 
 
 _WRITERS = (*sorted(FILES), "console", "memory", "noop", "delta", "iceberg")
@@ -846,9 +842,9 @@ def _check_writer(format: Any) -> None:
     if not isinstance(format, str) or not format:
         hint = 'wm.Writer("parquet", path="...")'
         raise TopologyError(f"wm.Writer needs a format: format={format!r:.80}.", hint=hint)
-    near = get_close_matches(format.lower(), _WRITERS, n=1, cutoff=0.8)
-    if near and near[0] != format:
-        hint = f"Did you mean wm.Writer({near[0]!r}, ...)?"
+    usual = format in _WRITERS
+    hint = "" if usual else did_you_mean(format.lower(), _WRITERS, form="wm.Writer({!r}, ...)".format, cutoff=0.8)
+    if hint:
         raise TopologyError(f"Unknown format {format!r} of wm.Writer: Spark does not have it.", hint=hint)
     if format == "kafka":
         raise TopologyError(

@@ -11,7 +11,7 @@ from dataclasses import field as own_field
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
-from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.errors import ConfigError, TopologyError, did_you_mean
 from watersmeet.hints import answered, answering
 from watersmeet.io.kafka import setting_in_error
 from watersmeet.windows import Duration, duration_ms
@@ -98,11 +98,6 @@ class Format:
         """Why no sink can write it; None: sinks can."""
         return None
 
-    @property
-    def placed_by(self) -> Format | None:
-        """Of keys, the format of what within them decides a record's partition; None: all of it does."""
-        return None
-
     def __str__(self) -> str:
         if self.schema is None:
             return self.kind
@@ -124,16 +119,6 @@ class WrappingFormat(Format):
     def field(self) -> str | None:
         """The field of its values that the format within writes; None: it is no struct of parts."""
         return None
-
-    @property
-    def gives_time(self) -> bool:
-        """Whether a record's event time is in its value, and not the time that Kafka has of it."""
-        return False
-
-    @property
-    def names_transactions(self) -> bool:
-        """Whether a value, read as JSON, names the transaction of a database that it belongs to."""
-        return False
 
     def of_topic(self, topic: str, part: str) -> Format:
         return replace(self, inner=self.inner.of_topic(topic, part))
@@ -379,10 +364,9 @@ def _check_registry_settings(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         option, is_number = name.replace(".", "_"), isinstance(value, int | float) and not isinstance(value, bool)
         if option not in names and not name.startswith("bearer.auth."):
-            near = get_close_matches(option, names, n=1, cutoff=0.55)
-            hint = f"username=..., password=..., {'=, '.join(names)}= and bearer_auth_...= are its settings."
+            usual = f"username=..., password=..., {'=, '.join(names)}= and bearer_auth_...= are its settings."
             message = f"wm.SchemaRegistry has no setting {option}=."
-            raise ConfigError(message, hint=f"Did you mean {near[0]}=?" if near else hint)
+            raise ConfigError(message, hint=did_you_mean(option, names, usual, form="{}=".format, cutoff=0.55))
         if not (is_number and value >= 0 if name in _NUMBERS else isinstance(value, str | bool) or callable(value)):
             kind = "a number, 0 or more: timeout=30 of seconds, retries_wait_ms=1000" if name in _NUMBERS else "a text"
             message = f"wm.SchemaRegistry takes no {option}={setting_in_error(str(value))}."
@@ -836,11 +820,6 @@ class WindowedFormat(WrappingFormat):
             raise TopologyError(message, given=str(self), hint='wm.time_windowed("long", size="5 minutes")')
         if self.size_ms is not None and self.size_ms < 1:
             raise TopologyError(f"size must be 1 ms or more: size={self.size_ms} ms.", hint=_SIZE_HINT)
-
-    @property
-    def placed_by(self) -> Format | None:
-        """As of each format: all windows of a key lie in one partition."""
-        return self.inner
 
     @property
     def field(self) -> str | None:

@@ -6,10 +6,9 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
-from watersmeet.errors import ConfigError, TopologyError
+from watersmeet.errors import ConfigError, TopologyError, did_you_mean
 from watersmeet.hints import answering
 from watersmeet.windows import Duration, duration_ms
 
@@ -309,9 +308,10 @@ def _check_settings(side: str, settings: Mapping[str, str], names: Collection[st
             text = setting_in_error(value)
             assigned = f"{name!r}: {text}" if side else f"{name.replace('.', '_')}={text}"
             by_word = {word.upper().replace("-", "_"): word for word in _WORDS.get(name, ())}
-            near = get_close_matches(value.upper().replace("-", "_"), by_word, n=1)
-            meant = f"Did you mean {by_word[near[0]]}? " if near else ""
-            raise ConfigError(f"{owner} takes no {assigned}.", hint=f"{meant}{name} is {kind}.")
+            hint = did_you_mean(
+                value.upper().replace("-", "_"), by_word, form=by_word.__getitem__, suffix=f"{name} is {kind}."
+            )
+            raise ConfigError(f"{owner} takes no {assigned}.", hint=hint)
 
 
 def setting_in_error(value: str) -> str:
@@ -325,15 +325,18 @@ def _check_unknown(side: str, owner: str, name: str, by_name: Mapping[str, str])
     """Raise if the cure of an unknown setting is known; warn where it would be passed over, and not be missed."""
     clients = {"consumer": _JAVA, "producer": _LIBRDKAFKA}
     client = next((client for client, names in clients.items() if name in names), None)
-    near = get_close_matches(name.lower(), by_name, n=1, cutoff=0.8)
+
+    def option(near: str) -> str:
+        return repr(by_name[near]) if side else f"{by_name[near].replace('.', '_')}="
+
+    meant = did_you_mean(name.lower(), by_name, form=option, cutoff=0.8)
     message = f"{owner} has no setting {name!r}{f': {_READERS[side]} does not know it' if side else ''}."
     if name in _ELSEWHERE:
         hint = f"{_ELSEWHERE[name]}."
     elif client is not None:
         hint = f"It is one of {_READERS[client]}: wm.Kafka(..., {client}={{{name!r}: ...}})."
-    elif near:
-        meant = by_name[near[0]]
-        hint = f"Did you mean {repr(meant) if side else meant.replace('.', '_') + '='}?"
+    elif meant:
+        hint = meant
     elif not side:
         hint = f"Settings of one client have a place of their own: consumer={{{name!r}: ...}}, or producer=."
     else:

@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql.types import DataType, StructField, StructType
 from sqlglot import exp
 
 from watersmeet.api.builder import StreamsBuilder
+from watersmeet.errors import did_you_mean
 from watersmeet.io import formats
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.endpoints import DeadLetter
@@ -135,9 +135,8 @@ def options_of(source: Source, tree: Tree, kinds: frozenset[str]) -> dict[str, A
             continue
         option = OPTIONS.get(name)
         if option is None or not option.of & kinds:
-            near = get_close_matches(name, [key for key, local in OPTIONS.items() if local.of & kinds], n=1)
-            listed = ", ".join(key for key, local in OPTIONS.items() if local.of & kinds)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {listed}."
+            options = [key for key, local in OPTIONS.items() if local.of & kinds]
+            hint = did_you_mean(name, options, f"There are {', '.join(options)}.")
             raise source.error(element, f"The option {name} in WITH is unknown here.", hint)
         text = _with_environment(source, element, value.name or value.sql())
         try:

@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from sqlglot import exp
 
-from watersmeet.errors import SqlError, WatersmeetError
+from watersmeet.errors import SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql import groups
 from watersmeet.sql.joins import How, Wanted, by_reference, joined, joint, never_compared, reference_to
 from watersmeet.sql.rows import (
@@ -37,7 +36,6 @@ from watersmeet.sql.text import Source
 
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
-_SUBQUERIES = (exp.Exists, exp.In, exp.Subquery)
 _REFUSED_CLAUSES = {
     "laterals": ("LATERAL VIEW", "Read the elements with a stream's flat_map_values, and name its handle in SQL."),
     "windows": ("WINDOW", "Write the window after OVER."),
@@ -174,10 +172,12 @@ class SelectQuery(ABC):
         """The error for a column that is not there."""
         written = node.sql()
         names = [f"{alias}.{column}" if alias else column for alias, column in rows.columns]
-        near = get_close_matches(node.name.lower(), [column.lower() for _, column in rows.columns], n=1)
-        listed = ", ".join(names[:12])
-        hint = f"Did you mean {near[0]}? " if near and near[0] != node.name.lower() else ""
-        return self.error(node, f"There is no column {written}.", f"{hint}The columns are {listed or 'none'}.")
+        columns = [column.lower() for _, column in rows.columns]
+        suffix = f"The columns are {', '.join(names[:12]) or 'none'}."
+        hint = did_you_mean(
+            node.name.lower(), [column for column in columns if column != node.name.lower()], suffix=suffix
+        )
+        return self.error(node, f"There is no column {written}.", hint)
 
     # -- FROM
 
@@ -198,13 +198,8 @@ class SelectQuery(ABC):
         name = node.name
         entries = self.names.get(name.lower())
         if entries is None:
-            near = get_close_matches(name.lower(), list(self.names), n=1)
-            hint = f"Did you mean {near[0]}? " if near else ""
-            raise self.error(
-                node,
-                f"There is no table, view or stream {name}.",
-                f"{hint}Declare it first: CREATE TABLE {name} (...).",
-            )
+            hint = did_you_mean(name.lower(), self.names, suffix=f"Declare it first: CREATE TABLE {name} (...).")
+            raise self.error(node, f"There is no table, view or stream {name}.", hint)
         return entries.under(node.alias or name)
 
     def _limits(self, node: Tree) -> dict[str, int]:

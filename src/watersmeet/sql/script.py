@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +14,7 @@ from sqlglot import exp
 
 from watersmeet.api.builder import StreamsBuilder
 from watersmeet.api.topology import Topology
-from watersmeet.errors import ConfigError, SqlError, WatersmeetError
+from watersmeet.errors import ConfigError, SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql.declarations import declared, output
 from watersmeet.sql.queries import SelectQuery
 from watersmeet.sql.rows import KEY, VALUE, Key, Relation, Tree, computed, is_large, maker, of_row, root, struct_of
@@ -278,8 +277,8 @@ class Views:
     def _rows(self, name: str) -> Relation:
         catalog = catalog_of(self.builder)
         if name.lower() not in catalog.rows:
-            near = get_close_matches(name.lower(), list(catalog.rows), n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(catalog.names.values()) or 'none'}."
+            listed = ", ".join(catalog.names.values()) or "none"
+            hint = did_you_mean(name.lower(), catalog.rows, f"There are {listed}.", form=repr)
             raise SqlError(f"There is no table, stream or view {name!r}.", hint=hint)
         return catalog.rows[name.lower()]
 

@@ -185,9 +185,9 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
     assert said.exit_code == 0
     assert said.output.splitlines() == [
         "q: running, 2 batches, in /cp",
-        "5 of clicks to be read; clicks 3.0 s behind the clock; 8 records/s in the last batch",
         "restarts: 2; last error at 1970-01-01T00:00:04.000+00:00: SinkError: Kafka does not answer.",
-        "source clicks: 10 records; stream time 1970-01-01T00:00:07.000+00:00, records at most 0.020 s behind it",
+        "source clicks: 10 records; stream time 1970-01-01T00:00:07.000+00:00, 3.0 s behind the clock; "
+        "records at most 0.020 s late",
         "latency of clicks: half within 0.490 s, 99 percent within 10.173 s",
         "lag of clicks: 5 in partition 0, 0 in partition 1",
         "operator count: 9 in, 6 out",
@@ -195,11 +195,11 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
         "sink output: 6 records",
         "sink clicks-dead-letters-sink: 1 records",
         "dropped 3 at count: null_key",
-        "batch 1: 4 records, began 1970-01-01T00:00:05.000+00:00, seconds: triggerExecution 0.50, "
-        "addBatch 0.40, offsets 0.01, state 0.20, transactions 0.05",
+        "batch 1: 4 in; 3 out; 3 dropped (count null_key 3); 0.50 s (addBatch 0.40, offsets 0.01, state 0.20, "
+        "transactions 0.05), began 1970-01-01T00:00:05.000+00:00, 8 records/s",
         "driver: 100.0 MB python, 600.0 MB jvm, 200.0 MB heap, 1,000.0 MB heap_limit",
         "memory: 1.0 MB of the largest worker, 2.0 MB of stores",
-        "dead letters in bad: 1",
+        "dead letters in bad: 1 records",
     ]
     as_json = CliRunner().invoke(main, ["top", servers.url, "--token", TOKEN, "--json"])
     assert json.loads(as_json.output) == ask(f"{servers.url}/status", TOKEN)[1]

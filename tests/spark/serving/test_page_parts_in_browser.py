@@ -19,9 +19,8 @@ from tests.spark.serving.standing import numbers, standing, status_of, topology
 from watersmeet._plan.pictures import nodes_picture, svg
 from watersmeet._spark.serving import widget as widget_script
 from watersmeet._spark.serving.access import Access
-from watersmeet._spark.serving.notebook import widget_of
 from watersmeet._spark.serving.page import QueryStatus, letter_of
-from watersmeet._spark.serving.servers import Servers
+from watersmeet._spark.serving.servers import Servers, widget_of
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 # a notebook's front end, as far as the script of a widget sees it

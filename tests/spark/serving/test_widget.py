@@ -16,9 +16,10 @@ import pytest
 from tests.spark.serving.kit import until
 from tests.spark.serving.standing import ask, served, standing, status_of
 from watersmeet import errors
+from watersmeet._spark.metrics.texts import as_html, as_text, status_lines
 from watersmeet._spark.serving import widget as notebook
-from watersmeet._spark.serving.notebook import as_html, widget_of
 from watersmeet._spark.serving.replica import Replica
+from watersmeet._spark.serving.servers import widget_of
 from watersmeet.errors import ConfigError
 
 
@@ -125,12 +126,12 @@ def test_the_script_of_a_widget_is_one_module_that_imports_nothing() -> None:
 
 
 def test_where_no_script_runs_a_notebook_shows_the_same_status_as_a_table() -> None:
-    text = as_html(status_of(ConfigError("No <b>page</b>.")).as_json())
-    cells = re.findall(r">([^<>]*)</td>", text)
-    assert cells == ["q", "active", "/cp", "1", "4", "3 null_key at count"]
-    ended = status_of(ConfigError("No <b>page</b>."))
-    said = {**ended.as_json(), "active": False}
-    assert "failed: No &lt;b&gt;page&lt;/b&gt;." in as_html(said)
+    status = status_of(ConfigError("No <b>page</b>.")).as_json()
+    text = as_html(status_lines(status))
+    cells = re.findall(r"<th [^>]*>([^<>]*)</th><td [^>]*>([^<>]*)</td>", text)
+    assert as_text(cells)[0] == "q: failed, 2 batches, in /cp"
+    assert as_text(cells)[2:] == as_text(status_lines(status))[2:]
+    assert cells[1] == ("reason", "No &lt;b&gt;page&lt;/b&gt;.")
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

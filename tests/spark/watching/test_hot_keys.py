@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import reader
 from watersmeet._engine.keys import hash_keys
-from watersmeet._spark.metrics.exporters import details, families, line
+from watersmeet._spark.metrics.exporters import families
 from watersmeet._spark.metrics.metrics import HotKey, Metrics, metrics_as_json, metrics_of_json, without_keys
+from watersmeet._spark.metrics.texts import as_text, log_line, metric_lines
 from watersmeet._worker.counts import HOT_ROWS, hottest, short_text
 
 
@@ -77,8 +78,8 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Metri
 def test_the_metrics_of_a_batch_name_the_key_with_its_records_and_share(told: Metrics) -> None:
     assert told.batch is not None
     assert told.batch.hot_keys == {"counted": HotKey("7", 20_000, 0.5)}
-    assert "; one key has 50% of the records of counted" in line(told)
-    assert details(told).endswith("; hot key of counted '7' with 20,000")
+    assert "; one key has 50% of the records of counted" in log_line(told)
+    assert "hot key of counted: '7' with 20,000" in as_text(metric_lines(told))
     again = metrics_of_json(json.loads(json.dumps(metrics_as_json(told))))
     assert again.batch is not None
     assert again.batch.hot_keys == told.batch.hot_keys

@@ -25,8 +25,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader
-from watersmeet._spark.metrics.exporters import details, line
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.texts import as_text, log_line, metric_lines
 from watersmeet._spark.query.start import StartOptions
 from watersmeet.errors import ConfigError
 
@@ -130,13 +130,14 @@ def check_lines(lines: list[str], now: Metrics) -> None:
     ]
     assert "; 1 dropped (left null_key 1); " in lines[0]
     assert re.search(r"; tables 69 rows, 0\.0 MB; largest worker \d+ MB$", lines[1])
-    assert line(replace(now, held={"closing": 5})).endswith(
+    assert log_line(replace(now, held={"closing": 5})).endswith(
         f"; 5 held back; largest worker {now.worker_bytes / 1e6:.0f} MB"
     )
     counts = now.operators["both"]
-    told = details(replace(now, held={"closing": 5}, lag={"left": {0: 3}}))
-    assert told.startswith(f"since the start: both {counts.processed} in, {counts.forwarded} out; both.left 34 rows, ")
-    assert told.endswith("; closing 5 held back; lag of left-0 3")
+    told = as_text(metric_lines(replace(now, held={"both": 5}, lag={"left": {0: 3}})))
+    assert f"operator both: {counts.processed} in, {counts.forwarded} out; 5 held" in told
+    assert "lag of left: 3 in partition 0" in told
+    assert any(each.startswith("table both.left: 34 rows, ") for each in told)
 
 
 def test_the_numbers_of_a_query_are_those_of_what_was_sent_and_written(

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any, TextIO
 
@@ -20,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.texts import WHOLE, in_order
 from watersmeet.errors import ConfigError, installing, missing
 
 Address = tuple[str, int]
@@ -240,11 +240,8 @@ _TEXT = {
 
 TELEMETRY_LOG = logging.getLogger("watersmeet.telemetry")
 SCOPE = "watersmeet"
-_TELEMETRY_PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
-"""Parts of a batch in the order in which Spark runs them."""
 _LAST_SECONDS = 2.0
 """For what is left to be sent at the end, all providers together."""
-_WHOLE = "triggerExecution"
 _UNITS = {"seconds": "s", "bytes": "By"}
 
 
@@ -307,7 +304,7 @@ class Telemetry:
             at += round(seconds * 1e9)
             span.end(end_time=at)
         # a whole that is rounded down ends with its last part
-        root.end(end_time=max(at, start + round(batch.seconds.get(_WHOLE, 0.0) * 1e9)))
+        root.end(end_time=max(at, start + round(batch.seconds.get(WHOLE, 0.0) * 1e9)))
 
     def close(self) -> None:
         """Send what is left, and no more behind it; again is no error."""
@@ -346,16 +343,6 @@ def _shut_down(provider: Any) -> None:
         provider.shutdown()
     except Exception as error:  # of whatever exporter
         TELEMETRY_LOG.warning("The last numbers were not sent to OpenTelemetry: %s: %s", type(error).__name__, error)
-
-
-def in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The parts of a batch in the order in which Spark runs them; those of other versions of Spark come last.
-
-    >>> in_order({"addBatch": 0.4, "other": 0.1, "triggerExecution": 0.6, "latestOffset": 0.05})
-    [('latestOffset', 0.05), ('addBatch', 0.4), ('other', 0.1)]
-    """
-    parts = [part for part in _TELEMETRY_PARTS if part in seconds]
-    return [(part, seconds[part]) for part in (*parts, *(seconds.keys() - {*parts, _WHOLE}))]
 
 
 def check_telemetry(*, with_exporters: bool) -> None:
@@ -508,97 +495,6 @@ def running_stages(spark: SparkSession) -> tuple[int, float]:
         if info is not None and info.numTasks:
             completed += info.numCompletedTasks / info.numTasks
     return total, completed
-
-
-# One line in the log for each batch: what came and went, what was dropped, how long it took, how far behind it is; and
-# one more, for debugging, with each operator, table and partition.
-
-LOG_LINE_LOG = logging.getLogger("watersmeet.batches")
-LOG_LINE_LOG.addHandler(logging.NullHandler())
-_LOG_LINE_PARTS = ("latestOffset", "queryPlanning", "addBatch")
-
-
-def is_wanted() -> bool:
-    """Whether somebody reads the lines."""
-    return LOG_LINE_LOG.isEnabledFor(logging.INFO)
-
-
-def are_details_wanted() -> bool:
-    """Whether somebody reads those too."""
-    return LOG_LINE_LOG.isEnabledFor(logging.DEBUG)
-
-
-def line(metrics: Metrics) -> str:
-    """The last batch of these numbers, and how far behind it leaves the query."""
-    batch = metrics.batch
-    if batch is None:
-        return "no batch yet"
-    segments = [f"batch {batch.number}: {batch.records:,} in{_log_line_by_name(batch.consumed)}"]
-    segments.append(
-        f"{sum(batch.produced.values()):,} out{_log_line_by_name(batch.produced)}"
-        if batch.produced
-        else "out: not counted"
-    )
-    if batch.drops:
-        breakdown = ", ".join(f"{node} {reason} {count:,}" for (node, reason), count in sorted(batch.drops.items()))
-        segments.append(f"{sum(batch.drops.values()):,} dropped ({breakdown})")
-    parts = ", ".join(f"{part} {batch.seconds[part]:.2f}" for part in _LOG_LINE_PARTS if part in batch.seconds)
-    segments.append(f"{batch.seconds.get('triggerExecution', 0.0):.2f} s ({parts}), {batch.rate:,.0f} records/s")
-    if metrics.stream_time_ms:
-        first = min(metrics.stream_time_ms.values())
-        segments.append(f"stream time {at(first)}, {(metrics.at_ms - first) / 1_000:,.1f} s behind")
-    if metrics.lag:
-        segments.append(f"lag {metrics.total_lag:,}")
-    rows, size = (sum(getattr(table, name) for table in metrics.tables.values()) for name in ("rows", "bytes"))
-    segments.append(f"tables {rows:,} rows, {size / 1e6:,.1f} MB")
-    if metrics.held:
-        segments.append(f"{sum(metrics.held.values()):,} held back")
-    if batch.hot_keys:
-        hot = sorted(batch.hot_keys.items())
-        segments.append(
-            "one key has " + ", ".join(f"{hot_key.share:.0%} of the records of {name}" for name, hot_key in hot)
-        )
-    if metrics.worker_bytes:
-        segments.append(f"largest worker {metrics.worker_bytes / 1e6:,.0f} MB")
-    return "; ".join(segments)
-
-
-def details(metrics: Metrics) -> str:
-    """The sums of the line, one by one: operators and tables since the start, lag by partition."""
-    segments = [
-        f"{name} {operator.processed:,} in, {operator.forwarded:,} out" for name, operator in metrics.operators.items()
-    ]
-    segments += [f"{name} {table.rows:,} rows, {table.bytes:,} bytes" for name, table in metrics.tables.items()]
-    segments += [f"{name} {rows:,} held back" for name, rows in metrics.held.items()]
-    segments += [
-        f"lag of {topic}-{part} {lag:,}" for topic, parts in metrics.lag.items() for part, lag in parts.items()
-    ]
-    hot = () if metrics.batch is None else metrics.batch.hot_keys.items()
-    segments += [f"hot key of {name} {hot_key.key!r} with {hot_key.records:,}" for name, hot_key in hot]
-    return "since the start: " + "; ".join(segments)
-
-
-def at(ms: int) -> str:
-    """A time in UTC, or the number where no calendar has it.
-
-    >>> at(0), at(2**62)
-    ('1970-01-01T00:00:00.000+00:00', '4611686018427387904 ms')
-    """
-    try:
-        return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-
-
-def _log_line_by_name(counts: Mapping[str, int]) -> str:
-    """Counts of each, where there are several.
-
-    >>> _log_line_by_name({"orders": 1200, "payments": 3}), _log_line_by_name({"orders": 3})
-    (' (orders 1,200, payments 3)', '')
-    """
-    if len(counts) < 2:
-        return ""
-    return f" ({', '.join(f'{name} {count:,}' for name, count in sorted(counts.items()))})"
 
 
 # Where a query's numbers are shown while it runs: to Prometheus, in a line of the terminal.

@@ -19,13 +19,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from watersmeet._spark.metrics import exporters
 from watersmeet._spark.metrics.lifetime import LifetimeTotals
 from watersmeet._spark.metrics.metrics import Metrics
+from watersmeet._spark.metrics.texts import as_text, log_line, metric_lines
 from watersmeet._spark.metrics.totals import Totals, ended_ms, is_of_batch
 from watersmeet._spark.session import warn
 
 LOG = logging.getLogger("watersmeet.progress")
+BATCH_LOG = logging.getLogger("watersmeet.batches")
+BATCH_LOG.addHandler(logging.NullHandler())
 SECONDS = 5.0
 """Between two looks."""
 
@@ -120,7 +122,7 @@ class BatchCounts:
                     self._last = number
                     self._lifetime.behind_commit(progress, counts)
                     self.reports.forget(number)
-                    if exporters.is_wanted():
+                    if BATCH_LOG.isEnabledFor(logging.INFO):
                         self._say(self._metrics(active=True))
                     self._tell_all()
             if progresses:
@@ -140,9 +142,9 @@ class BatchCounts:
                 LOG.warning("A batch was not sent: %s: %s", type(error).__name__, error)
 
     def _say(self, metrics: Metrics) -> None:
-        exporters.LOG_LINE_LOG.info(exporters.line(metrics))
-        if exporters.are_details_wanted():
-            exporters.LOG_LINE_LOG.debug(exporters.details(metrics))
+        BATCH_LOG.info(log_line(metrics))
+        if BATCH_LOG.isEnabledFor(logging.DEBUG):
+            BATCH_LOG.debug("since the start: %s", "; ".join(as_text(metric_lines(metrics))))
 
     def _metrics(self, *, active: bool) -> Metrics:
         return self._totals.metrics(active=active, at_ms=time.time_ns() // 1_000_000)

@@ -25,16 +25,16 @@ from watersmeet._spark.checkpoint.spark_logs import last_batches
 from watersmeet._spark.metrics.exporters import MetricsView, Telemetry
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
+from watersmeet._spark.metrics.texts import as_html, status_lines
 from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.query import failures
 from watersmeet._spark.query.failures import with_topics
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
-from watersmeet._spark.serving.notebook import as_html, widget_of
 from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.server import MAX_BYTES, TableServer, Tls, served
-from watersmeet._spark.serving.servers import Servers, check_packages
+from watersmeet._spark.serving.servers import Servers, check_packages, widget_of
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -280,7 +280,7 @@ class Query:
         return f"Query({self.streaming.name!r}, {state}, checkpoint={self._checkpoint!r})"
 
     def _repr_html_(self) -> str:
-        return as_html(self._status().as_json())
+        return as_html(status_lines(self._status().as_json()))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote
 
@@ -60,7 +59,7 @@ from watersmeet._spark.serving.replica import (
     keys_of,
     to_json,
 )
-from watersmeet.errors import ConfigError, SinkError, WatersmeetError
+from watersmeet.errors import ConfigError, SinkError, WatersmeetError, did_you_mean
 
 # Limits of one reader of the HTTP server: connections, time for a request's head and body, time to take an answer.
 #
@@ -583,10 +582,10 @@ def _options(request: Request, extra: set[str]) -> dict[str, Any]:
     unknown = set(request.query_params) - {*_OPTIONS, *extra}
     if unknown:
         options = sorted({*_OPTIONS, *extra})
-        near = get_close_matches(re.sub("[.-]", "_", sorted(unknown)[0]).lower(), options, n=1)
+        name, suffix = re.sub("[.-]", "_", sorted(unknown)[0]).lower(), f"Options: {', '.join(options)}."
         raise ConfigError(
             f"Unknown option of the address: {', '.join(sorted(unknown)):.200}.",
-            hint=(f"Did you mean {near[0]}? " if near else "") + f"Options: {', '.join(options)}.",
+            hint=did_you_mean(name, options, suffix=suffix),
         )
     return {
         name: parse(name, request.query_params[name])
@@ -651,9 +650,8 @@ _PLACES = ("tables", "read", "changes", "status", "metrics", "dead-letters", "he
 
 def _near_place(path: str) -> str:
     first, slash, suffix = path.lstrip("/").partition("/")
-    near = get_close_matches(first, _PLACES, n=1)
-    meant = f"Did you mean /{near[0]}{slash}{suffix:.100}? " if near else ""
-    return f"{meant}There are {', '.join(f'/{place}' for place in _PLACES)}."
+    suffix = f"There are {', '.join(f'/{place}' for place in _PLACES)}."
+    return did_you_mean(first, _PLACES, form=lambda near: f"/{near}{slash}{suffix:.100}", suffix=suffix)
 
 
 async def _too_large(request: Request, error: Exception) -> Response:

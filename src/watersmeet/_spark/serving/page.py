@@ -23,9 +23,9 @@ from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import letter_sources
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.pictures import Picture, levels_picture, nodes_picture, svg
-from watersmeet._spark.metrics.exporters import at
 from watersmeet._spark.metrics.metrics import Metrics, metrics_as_json, picture_counts, run_as_json, without_keys
 from watersmeet._spark.metrics.query_facts import reason_of
+from watersmeet._spark.metrics.texts import at
 from watersmeet._worker import kafka_client
 from watersmeet._worker.ended_rows import PREFIX
 from watersmeet.errors import ConfigError, SinkError

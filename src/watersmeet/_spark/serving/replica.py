@@ -73,7 +73,6 @@ class ServedStore:
 
     @classmethod
     def of(cls, facts: CheckpointFacts, name: str) -> ServedStore:
-        """A store of a checkpoint."""
         columns = servable_columns({store: StoreColumns.read(record) for store, record in facts.stores.items()}, name)
         labels = facts.addresses[columns.node][name]
         return cls(name, columns, tuple(labels[:1] if columns.whole else labels))
@@ -159,7 +158,6 @@ def to_json(value: Any) -> str:
 
 
 def json_rows(rows: pa.Table, kind: StructType) -> list[str]:
-    """The JSON text of each row, as topics have it."""
     structs = pa.StructArray.from_arrays([array(rows, name) for name in kind.names], fields=list(rows.schema))
     texts: list[bytes] = encoded(structs, kind).to_pylist()
     return [text.decode() for text in texts]

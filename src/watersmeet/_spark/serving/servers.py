@@ -1,4 +1,4 @@
-"""Servers before a replica: HTTP and Arrow Flight, in threads of their own."""
+"""What shows a replica: servers of HTTP and Arrow Flight, in threads of their own, and a notebook's widget."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from watersmeet._spark.serving.replica import Replica
 from watersmeet.errors import ConfigError, installing, missing
 
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
+_NEEDED_BY_WIDGETS = ("anywidget", "starlette", "uvicorn")
 
 
 class Servers:
@@ -72,6 +73,31 @@ def check_packages() -> None:
             f"Serving tables needs packages that are not installed: {', '.join(lacking)}.",
             hint=f"{installing('serve')}; or leave the address out and ask in this process.",
         )
+
+
+def widget_of(status: QueryStatus, replica: Replica | None, explain: Callable[[str, Any], Any] | None) -> Any:
+    """The page of a query as a widget.
+
+    Parameters
+    ----------
+    status : the query's.
+    replica : its served tables; None: none are served.
+    explain : its answers about rows; None: it keeps no journal.
+    """
+    lacking = missing(_NEEDED_BY_WIDGETS)
+    if lacking:
+        raise ConfigError(
+            f"query.widget() needs packages that are not installed: {', '.join(lacking)}.",
+            hint=f"{installing('notebook')}.",
+        )
+    # of packages that are extras
+    from watersmeet._spark.serving.http import HttpReplica, QueryView
+    from watersmeet._spark.serving.widget import QueryWidget
+
+    served = Replica([], 1) if replica is None else replica
+    view = QueryView(status, lambda: b"", 0, explain)
+    application = HttpReplica(served, Access.of("127.0.0.1:0", None, None, None), view).unguarded
+    return QueryWidget(application, status.is_active)
 
 
 def _config(app: Any, access: Access) -> Any:

@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -17,7 +16,7 @@ from pyspark.sql.types import DataType, LongType, TimestampType
 
 from watersmeet._spark.columns import analysed, flaw_of
 from watersmeet._spark.sources.topics import TopicRows
-from watersmeet.errors import TopologyError
+from watersmeet.errors import TopologyError, did_you_mean
 from watersmeet.functions import adapt
 from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes, Rows
 from watersmeet.io.topics import Snapshot
@@ -138,12 +137,9 @@ def _type(origin: Rows, column: Column, role: str) -> DataType:
     except AnalysisException as error:
         parameters: dict[str, str] = error.getMessageParameters() or {}
         name = parameters.get("objectName", str(column).removeprefix("Column<'").removesuffix("'>")).strip("`")
-        near = get_close_matches(name, origin.frame.columns, n=1)
-        meant = f"Did you mean {role}={near[0]!r}? " if near else ""
-        raise TopologyError(
-            f"The {role} is no column of the DataFrame: {role}={name!r}.",
-            hint=f"{meant}Name it: {role}=... {_columns_hint(origin.frame)}",
-        ) from None
+        suffix = f"Name it: {role}=... {_columns_hint(origin.frame)}"
+        hint = did_you_mean(name, origin.frame.columns, form=f"{role}={{!r}}".format, suffix=suffix)
+        raise TopologyError(f"The {role} is no column of the DataFrame: {role}={name!r}.", hint=hint) from None
 
 
 def _columns_hint(frame: DataFrame) -> str:

@@ -312,7 +312,6 @@ def _starts_of(
 
 
 def _dead_letters_of(group: Numbered, letters: _Letters) -> _Letters:
-    """The dead letters of the group's sources."""
     names = {source.name for _, source in group}
     return {place: letter for place, letter in letters.items() if place[0] in names}
 

@@ -230,7 +230,6 @@ def base(schema: Schema, names: Mapping[str, Any]) -> Schema:
 
 
 def kind_of(schema: Schema) -> str:
-    """Its type: of a union "union"."""
     return "union" if isinstance(schema, list) else schema if isinstance(schema, str) else schema["type"]
 
 

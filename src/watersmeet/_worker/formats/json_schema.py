@@ -195,7 +195,6 @@ class SchemaNode:
 
 @lru_cache(maxsize=256)
 def node_of(text: str) -> SchemaNode:
-    """A whole schema."""
     return _node(json.loads(text), "value")
 
 
@@ -847,7 +846,6 @@ class JsonSchema(Language):
         return JsonSchemaWriter(text, kind, header, what, validate)
 
     def name_of(self, text: str) -> str | None:
-        """As of each language: its title."""
         title = json.loads(text).get("title")
         return title if isinstance(title, str) and title else None
 

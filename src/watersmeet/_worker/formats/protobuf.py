@@ -97,7 +97,6 @@ def message_of(text: str) -> Descriptor:
 
 
 def type_of_message(message: Descriptor) -> DataType:
-    """The Spark type of a message."""
     if _fields(message, (), {}) > SCHEMA_FIELDS:
         raise BadSchema(f"{message.full_name} has more than {SCHEMA_FIELDS} fields")
     return _types_struct(message, ())

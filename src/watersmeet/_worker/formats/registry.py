@@ -13,7 +13,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
@@ -22,7 +21,7 @@ from pyspark.sql.types import DataType
 
 from watersmeet._worker.formats.limits import ANSWER_BYTES, SCHEMA_REFERENCES
 from watersmeet._worker.process import REGISTRIES, TookTooLong, call_with_timeout, received
-from watersmeet.errors import ConfigError, SourceError, WatersmeetError, installing
+from watersmeet.errors import ConfigError, SourceError, WatersmeetError, did_you_mean, installing
 
 # Libraries of formats, which only those need who use the formats.
 
@@ -341,9 +340,8 @@ def unknown_type(name: str, types: Sequence[str], message: str) -> BadSchema:
     words = {"int": "integer", "long": "integer", "double": "number", "float": "number", "bool": "boolean"}
     words |= {"text": "string", "str": "string", "varchar": "string", "list": "array", "map": "object"}
     words |= {"integer": "int", "bigint": "long", "number": "double", "timestamp": "long", "object": "record"}
-    near = [words[name]] if words.get(name) in types else get_close_matches(name, types, n=1)
     error = BadSchema(message)
-    error.meant = f"Did you mean {near[0]!r}? " if near else ""
+    error.meant = did_you_mean(words[name] if words.get(name) in types else name, types, form=repr)
     return error
 
 

@@ -82,7 +82,7 @@ def refused(error: BadSchema, form: SchemaFormat, text: str) -> TopologyError:
     return TopologyError(
         f"{whose} has no type of Spark: {error}.",
         given=language.display_text(text)[:300],
-        hint=f"{error.meant}{language.hint}",
+        hint=f"{error.meant} {language.hint}".strip(),
     )
 
 
@@ -257,7 +257,6 @@ class SchemaSerde:
         return Decoded(values, bad)
 
     def fault(self, raw: bytes) -> str:
-        """Why they are none."""
         assert self.reader is not None
         return self.reader.decode(pa.array([raw], pa.binary()))[1][0]
 

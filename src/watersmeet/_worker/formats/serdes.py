@@ -109,7 +109,6 @@ class BooleanSerde:
     """One byte: 1 for true, 0 for false, as Kafka's BooleanSerializer has it (KIP-907)."""
 
     def read(self, raw: pa.Array) -> Decoded:
-        """Booleans of one byte that is 0 or 1."""
         data = raw.cast(pa.binary())
         values = pc.if_else(pc.equal(data, b"\x01"), True, pc.if_else(pc.equal(data, b"\x00"), False, None))
         return Decoded(values, _lost(raw, values))
@@ -193,7 +192,6 @@ class JsonSerde:
         return NOT_TEXT if bad[0] else decoded(self.kind, documents, missing=self.missing)[1][0]
 
     def write(self, values: pa.Array) -> pa.Array:
-        """Their text (`json.encoded`)."""
         return encoded(values, self.kind)
 
 
@@ -342,7 +340,6 @@ class CombinedSerde:
     suffix: Serde
 
     def read(self, raw: pa.Array) -> Decoded:
-        """Nothing reads them."""
         raise NotImplementedError
 
     def fault(self, raw: bytes) -> str:
