@@ -34,7 +34,7 @@ LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # time `api/handle.py` makes a handle by its kind, so that here, too, imports go one way.
 NAME_EACH_OTHER = "watersmeet.api."
 WITH_PYSPARK = frozenset({"_worker", "_spark", "api", "session", "sql", "prepare", "provenance"})
-WITH_PYSPARK_TOO = frozenset(f"watersmeet.testing.{name}" for name in ("driver", "runs", "stores"))
+WITH_PYSPARK_TOO = frozenset(f"watersmeet.testing.{name}" for name in ("driver", "stores"))
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
 # both ways (law 8); and what a start does with files elsewhere, which says so where it cannot: those of a changed

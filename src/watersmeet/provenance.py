@@ -36,6 +36,21 @@ from watersmeet._spark.checkpoint.pattern_topics import KnownTopics
 from watersmeet._spark.checkpoint.record import Checkpoint, started_in
 from watersmeet._spark.dataflow.level import LevelProcessor
 from watersmeet._spark.journal import Journal
+from watersmeet._spark.local import (
+    Collected,
+    Inlet,
+    Local,
+    LocalRun,
+    NotInProcess,
+    Piped,
+    PipedFrame,
+    StoredTable,
+    arrow_rows,
+    by_label,
+    headers_of,
+    local,
+    python_rows,
+)
 from watersmeet._spark.session import check_session
 from watersmeet._spark.stores.read import read_state
 from watersmeet._worker.counts import Counts
@@ -48,19 +63,6 @@ from watersmeet._worker.formats.json import encoded
 from watersmeet._worker.wire import WireRow
 from watersmeet.errors import ConfigError
 from watersmeet.hints import answering_as, refusing
-from watersmeet.testing.runs import (
-    Collected,
-    Inlet,
-    Local,
-    LocalRun,
-    NotInProcess,
-    Piped,
-    PipedFrame,
-    by_label,
-    headers_of,
-    local,
-)
-from watersmeet.testing.stores import StoredTable, arrow_rows, python_rows
 
 # The records of a journal's file as the frame that a replay takes, a column at a time.
 #
@@ -565,7 +567,7 @@ def keeps_key(physical: Physical, edge: Edge) -> bool:
     """Whether rows come to an operator with the key that the operator before, or none, has given them."""
     above = operator_above(physical, edge)
     return steps_keep_key(physical, edge) and (
-        above is None or not (above.declaration.subscribes or above.declaration.fans_out)
+        above is None or not (above.declaration.messages == "received" or above.declaration.fans_out)
     )
 
 
@@ -1114,10 +1116,8 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
         return True
     if operator.declaration.mixes_keys or any(table.everywhere for table in operator.tables):
         return False
-    if operator.declaration.subscribes and not operator.declaration.gets_references:
-        return False
     group.append(operator.id)
-    if operator.declaration.gets_references:
+    if operator.declaration.messages == "received":
         # the asked table may be one of the operator's own: then the group is that of the keys that are referred to
         return _refers(physical, operator, group, ways)
     return all(_follows(physical, edge, above, group, ways) for edge, above in edges_above(physical, operator))
@@ -1126,12 +1126,12 @@ def _goes_up(physical: Physical, operator: Operator, group: list[int], ways: _Op
 def _follows(physical: Physical, edge: Edge, above: Operator | None, group: list[int], ways: _OperatorsAbove) -> bool:
     if above is None or keeps_key(physical, edge):
         return above is None or _goes_up(physical, above, group, ways)
-    if not above.declaration.gets_references or not steps_keep_key(physical, edge):
+    if above.declaration.messages != "received" or not steps_keep_key(physical, edge):
         return False
     referred: list[int] = []
     ways.referred.append(referred)
     upstream = (operator for _, operator in edges_above(physical, above) if operator is not None)
-    sends = [operator for operator in upstream if operator.declaration.sends_references]
+    sends = [operator for operator in upstream if operator.declaration.messages == "sent"]
     # its results have the keys of the rows that refer
     return all(_goes_up(physical, send, group, ways) for send in sends) and _goes_up(physical, above, referred, ways)
 
@@ -1140,7 +1140,7 @@ def _refers(physical: Physical, operator: Operator, group: list[int], ways: _Ope
     """The operators above the rows that are referred to; those of the rows that refer are noted by their results."""
     is_asked = group is ways.by_key
     edges = edges_above(physical, operator)
-    edges = ((edge, above) for edge, above in edges if above is None or not above.declaration.sends_references)
+    edges = ((edge, above) for edge, above in edges if above is None or above.declaration.messages != "sent")
     return not is_asked and all(_follows(physical, edge, above, group, ways) for edge, above in edges)
 
 

@@ -80,8 +80,8 @@ def test_a_join_takes_its_own_options_and_names_the_one_that_it_refuses(
     given |= {} if option is None else {option: OPTIONS[option]}
     if left == "stream" and method == "outer_join":
         given["windows"] = OPTIONS["windows"]  # without which it cannot be called
-    has_form = method.removesuffix("_join").replace("join", "inner") in kind.forms
-    fits = has_form and set(given) <= {*kind.needs, *kind.takes} and not (method == "outer_join" and option == "shift")
+    has_type = method.removesuffix("_join").replace("join", "inner") in kind.hows
+    fits = has_type and set(given) <= {*kind.needs, *kind.takes} and not (method == "outer_join" and option == "shift")
 
     def call() -> Any:
         other = (
@@ -96,7 +96,7 @@ def test_a_join_takes_its_own_options_and_names_the_one_that_it_refuses(
         return
     with pytest.raises(TopologyError) as error:
         call()
-    if not has_form:
+    if not has_type:
         assert f"with the {CALLED[right]}" in error.value.message
     else:
         assert f"{option}={'' if callable(OPTIONS[str(option)]) else repr(OPTIONS[str(option)])}" in error.value.message

@@ -96,7 +96,7 @@ BAD = [
     ("watersmeet._plan.pictures", "shown = {'Rows': 'DataFrame'}[type(place).__name__]"),
     ("watersmeet.api.handle", "if issubclass(kind, TableTarget):\n    pass"),
     ("watersmeet.api.tables", "if type(target).__name__ == 'DatabaseTable':\n    pass"),
-    ("watersmeet.testing.runs", "keeps = isinstance(origin, Topic)"),
+    ("watersmeet._spark.local", "keeps = isinstance(origin, Topic)"),
     ("proof.arrow", "if not isinstance(origin, Topic):\n    pass"),
 ]
 GOOD = [

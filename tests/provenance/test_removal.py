@@ -17,9 +17,9 @@ import watersmeet as wm
 from proof.oracle import Semantics, build
 from proof.oracle.records import Windowed
 from watersmeet._engine.rows import Int64s
+from watersmeet._spark.local import Local, NotInProcess, PipedFrame, local
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet.provenance import AskedRow, InputRecord, JournaledRecord, causes_of, inlets_of, selected
-from watersmeet.testing.runs import Local, NotInProcess, PipedFrame, local
 
 KEYS = ("a", "b", "c")
 Step = tuple[str, str, str | None, int]

@@ -58,7 +58,6 @@ class ShardCounts:
     few: Mapping[int, int] = field(default_factory=dict)  # of those that have fewer, by their numbers
 
     def of(self, target: int) -> int:
-        """How many shards the target has."""
         return self.few.get(target, self.usual)
 
     def of_case(self, target: int, case: int) -> range:

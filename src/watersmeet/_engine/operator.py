@@ -300,7 +300,6 @@ def stored_time(rows: pa.Table) -> str:
 
 
 def operator_table(context: OperatorContext, state: State, number: int = 0) -> Table:
-    """The operator's table of this number."""
     return state.table(context.kept[number])
 
 

@@ -466,7 +466,6 @@ class BatchTimes:
         return time
 
     def index(self, domains: Int64s) -> Int64s:
-        """Where these domains stand in `domains`."""
         return np.searchsorted(self.domains, domains)
 
     def number(self, row_index: Int64s) -> Int64s:

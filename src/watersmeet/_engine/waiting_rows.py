@@ -162,7 +162,6 @@ class WaitingRows:
     turn: Int64s  # which comes first of those of one moment, before their keys decide
 
     def where(self, mask: Bools) -> WaitingRows:
-        """Some of them."""
         return WaitingRows(self.batch, self.rows[mask], self.mover[mask], self.time[mask], self.turn[mask])
 
     def keys(self, mask: Bools) -> pa.Array:

@@ -277,8 +277,12 @@ class OperatorDeclaration:
     stem: ClassVar[str]
     operator_stem: ClassVar[str] = ""
     """The operator's stem, where it is another than that of its node."""
-    first: ClassVar[bool] = False
-    """Whether it reads an input of a node that another operator ends, and sends that one messages."""
+    messages: ClassVar[Literal["", "sent", "received"]] = ""
+    """Of a node with several operators: whether it sends the rows of an input, as messages that put or remove them, to
+    the last one, or is that one.
+
+    The results of the last one have another key than they are sharded by, and its `own_rows` depend on its parameters.
+    """
     target_side: ClassVar[int] = 0
     """The side by which the operator that it sends to gets its rows."""
     in_place: ClassVar[bool] = False
@@ -301,15 +305,6 @@ class OperatorDeclaration:
     """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
     replaceable: ClassVar[bool] = False
     """Whether it has each row that its results have, so that they can be compared with others."""
-    subscribes: ClassVar[bool] = False
-    """Whether the rows of its first side come as messages that put them, or remove them.
-
-    Then results have another key than they are sharded by, and its `own_rows` depend on its parameters.
-    """
-    sends_references: ClassVar[bool] = False
-    """Whether it sends its rows to the keys that they refer to."""
-    gets_references: ClassVar[bool] = False
-    """Whether such rows come to it, by the keys that are referred to."""
     shared_side: ClassVar[int | None] = None
     """The side of its only table, if several operators may read one store of it; None: it owns its stores."""
 

@@ -683,7 +683,7 @@ class _Search:
         old = self._old_operators.get(self.place(operator))
         if old is None or self._rows_are_others(operator, side):
             return False
-        if operator.declaration.subscribes and difference(old, self._new_operators[self.place(operator)]):
+        if operator.declaration.messages == "received" and difference(old, self._new_operators[self.place(operator)]):
             return False
         if operator.declaration.replaceable:
             return self._is_same(operator.node)

@@ -70,7 +70,6 @@ class NamedFold:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> NamedFold:
-        """What `recorded` gives, as it was."""
         fields = tuple((name, AGGREGATES[stem].read(arguments)) for name, stem, arguments in record["fields"])
         return cls(**{**record, "fields": fields})
 

@@ -55,9 +55,6 @@ class Node:
     stem: ClassVar[str] = "node"
     fans_out: ClassVar[bool] = False
     """Whether one record becomes many, which opens a path slot."""
-    is_view: ClassVar[bool] = False
-    """Whether it keeps and gives nothing, but is resolved where it is looked up."""
-    is_sink: ClassVar[bool] = False
     same_records: ClassVar[bool] = False
     """Whether its records are those of its input, as they are."""
     makes_headers: ClassVar[bool] = False
@@ -107,6 +104,15 @@ class Node:
     def place(self) -> Any:
         """Its topic, table or frame outside of the topology; None for an inner node."""
         return None
+
+    @property
+    def is_sink(self) -> bool:
+        return self.place is not None and bool(self.inputs)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it keeps and gives nothing, but is resolved where it is looked up."""
+        return self.shape.kind == "global" and bool(self.inputs)
 
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         """Its users' functions that give Columns, by the shapes of its inputs; of one branch of a split, its own."""
@@ -171,7 +177,7 @@ class Node:
     @property
     def begins_table(self) -> bool:
         """Whether a table begins here: its old value is known only from a store."""
-        return False
+        return self.shape.kind == "table" and self.old_values in ("stored", "remembered")
 
     @property
     def takes_old(self) -> bool:
@@ -220,10 +226,6 @@ class SourceNode(Node):
 
     stem = "source"
     old_values = "stored"
-
-    @property
-    def begins_table(self) -> bool:
-        return self.shape.kind == "table"
 
     @property
     def place(self) -> Any:
@@ -329,10 +331,6 @@ class SelectKeyNode(Node):
     def keyed_by(self) -> tuple[str, ...]:
         return ()
 
-    @property
-    def begins_table(self) -> bool:
-        return self.shape.kind == "table"
-
     def functions(self, above: tuple[Shape, ...]) -> tuple[UserFunction, ...]:
         return (of_key_and_value("selector", self.selector, *above),)
 
@@ -414,10 +412,6 @@ class ToTableNode(Node):
     stem = "to_table"
     old_values = "stored"
 
-    @property
-    def begins_table(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
 class ToStreamNode(Node):
@@ -435,7 +429,6 @@ class SinkNode(Node):
     target: Any = field(kw_only=True, compare=False, repr=False)
 
     stem = "sink"
-    is_sink = True
 
     @property
     def place(self) -> Any:

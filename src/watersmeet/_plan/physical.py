@@ -264,7 +264,6 @@ class Physical:
         return self.sinks.index(self.sink_edges[port - len(self.edges)][1])
 
     def sink_port(self, index: int) -> int:
-        """Port of the rows of `sink_edges[index]`."""
         return len(self.edges) + index
 
     @cached_property

@@ -223,7 +223,8 @@ class _Rewrite:
         """One above the inputs that come in here and the operators of the node before it."""
         sides = [side for side in range(len(node.inputs)) if declaration.side_of(side) is not None]
         above = [s for side in sides for s in self._reach(node.inputs[side])]
-        levels = [op.level for (name, _), op in self._operators.items() if name == node.name and not declaration.first]
+        is_last = declaration.messages != "sent"
+        levels = [op.level for (name, _), op in self._operators.items() if name == node.name and is_last]
         return 1 + max(above + levels, default=0)
 
     def _add_operator(self, node: Node, declaration: OperatorDeclaration, *, last: bool) -> None:
@@ -278,8 +279,8 @@ class _Rewrite:
         self._flows.append(flow)
         operators = [self._operator(node, declaration) for declaration in self._declarations(node)]
         pending = [candidate for candidate in operators if operator is None or candidate.id > operator.id]
-        if operator is not None and operator.declaration.first:
-            pending = [candidate for candidate in pending if not candidate.declaration.first]
+        if operator is not None and operator.declaration.messages == "sent":
+            pending = [candidate for candidate in pending if candidate.declaration.messages != "sent"]
         if pending:
             side = 0 if operator is None else operator.declaration.target_side
             self._enter(flow, flow.path, pending[0], side)
@@ -449,4 +450,4 @@ class _Rewrite:
                 return True
             flow = self._flows[flow.parent]
         operators = self._operators.values()
-        return any(op.id == flow.operator and op.declaration.subscribes for op in operators)
+        return any(op.id == flow.operator and op.declaration.messages == "received" for op in operators)

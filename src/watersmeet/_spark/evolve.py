@@ -646,7 +646,6 @@ class Handover:
 
     @cached_property
     def _topology(self) -> Physical:
-        """The new topology with its stores."""
         return with_recorded_stores(self.physical, self.place.facts.addresses)
 
     def _labels(self, transfer: TakenTable) -> Iterator[tuple[int, int]]:

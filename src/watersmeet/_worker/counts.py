@@ -234,7 +234,6 @@ class Counts:
         return counts
 
     def of_nodes(self, kind: str) -> dict[str, int]:
-        """The sums of a kind, by node."""
         return {measure.node: count for measure, count in self.sums.items() if measure.kind == kind}
 
     def latencies(self) -> dict[str, dict[int, int]]:
@@ -282,7 +281,6 @@ class Measures:
 
     @classmethod
     def of(cls, physical: Physical) -> Measures:
-        """Those of a plan."""
         ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
         copies = frozenset((edge.target, edge.side) for edge in physical.edges if edge.reads.broadcast)
         return cls(ports, copies)

@@ -128,7 +128,6 @@ def check_writer(mark: Mark | None, target: TableTarget, identity: str) -> Mark:
 
 
 def has_batch(mark: Mark, target: TableTarget, batch: int, plan: BatchPlan) -> bool:
-    """Whether a table has a batch, made of this plan."""
     return is_in(Marker.of(mark.batch, mark.plan), batch, plan, repr(target))
 
 

@@ -710,7 +710,6 @@ class RetriedTransaction:
             self._sent.close()
 
     def abandon(self) -> None:
-        """Give it up."""
         self._sent.close()
         self._out.abandon()
 

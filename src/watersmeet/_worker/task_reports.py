@@ -41,7 +41,6 @@ class BatchRequest:
 
     @classmethod
     def of_task(cls) -> BatchRequest:
-        """The request to this task."""
         return _request(job_property(PROPERTY) or "{}")
 
     def to_json(self) -> str:

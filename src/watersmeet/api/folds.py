@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
@@ -498,6 +498,12 @@ def _in_order(function: Function, parameters: tuple[str, str, str], role: str) -
 # Grouped: what all grouped streams and tables share.
 
 
+class AggregateOptions(handle.StoreOptions, total=False):
+    """Names of an aggregate and of its table, and for how long that remembers its past."""
+
+    history: Duration | None
+
+
 @answering
 class Grouped(NoValue):
     """Base of grouped handles: their input, and how tables are made of it."""
@@ -539,21 +545,20 @@ class Grouped(NoValue):
         self,
         make: Callable[..., AggregatedNode],
         folding: Folding,
-        name: str | None,
         stem: str,
-        store: str | None,
-        history: Duration | None = None,
+        **options: Unpack[AggregateOptions],
     ) -> KTable:
         """The table of the aggregates, attached."""
-        return handle.table(self._group.construction, self._node(make, folding, name, stem, store, history))
+        return handle.table(self._group.construction, self._node(make, folding, stem, **options))
 
     def _node(
         self,
         make: Callable[..., AggregatedNode],
         folding: Folding,
-        name: str | None,
         stem: str,
-        store: str | None,
+        *,
+        name: str | None = None,
+        store: str | None = None,
         history: Duration | None = None,
     ) -> Node:
         """Its node, attached."""

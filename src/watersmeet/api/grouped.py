@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from watersmeet._plan.nodes import SelectKeyNode, Shape, type_text
 from watersmeet._plan.operators.aggregates import (
@@ -24,6 +24,7 @@ from watersmeet._plan.operators.aggregates import (
 from watersmeet.aggregates.declaration import AnyAggregate
 from watersmeet.api import handle
 from watersmeet.api.folds import (
+    AggregateOptions,
     FoldFunction,
     Folding,
     Group,
@@ -36,7 +37,7 @@ from watersmeet.api.folds import (
     naming,
     reducing,
 )
-from watersmeet.api.handle import Side, same_type
+from watersmeet.api.handle import Side, StoreOptions, same_type
 from watersmeet.api.processing import Processing, stepped
 from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, adapt, types_for
@@ -106,9 +107,9 @@ class Windowing(Grouped):
         clone._emit = strategy
         return clone
 
-    def _windowed(self, folding: Folding, name: str | None, stem: str, store: str | None) -> WTable:
+    def _windowed(self, folding: Folding, stem: str, **options: Unpack[StoreOptions]) -> WTable:
         make = partial(NODES[type(self._windows)], windows=self._windows, on_close=self._emit.on_close)
-        node = self._node(make, folding, name, stem, store)
+        node = self._node(make, folding, stem, **options)
         return handle.wtable(self._group.construction, node, self._windows, wait_of(self._windows))
 
     def _result_key(self) -> Any:
@@ -122,7 +123,7 @@ class Windowing(Grouped):
 class WindowedStream(Windowing):
     """Base of both kinds of windowed streams."""
 
-    def count(self, *, name: str | None = None, store: str | None = None) -> WTable:
+    def count(self, **options: Unpack[StoreOptions]) -> WTable:
         """How many records there are of each key and window: a long.
 
         Parameters
@@ -134,7 +135,7 @@ class WindowedStream(Windowing):
         >>> results(by_customer.windowed_by(hours).count().to_stream(key="key"))
         [('ann', 1), ('bob', 1), ('ann', 1)]
         """
-        return self._windowed(counting(self._group), name, "count", store)
+        return self._windowed(counting(self._group), "count", **options)
 
     def agg(self, *, name: str | None = None, store: str | None = None, **aggregates: AnyAggregate) -> WTable:
         """Aggregates by name of each key and window, side by side; see `KGroupedStream.agg`.
@@ -147,14 +148,14 @@ class WindowedStream(Windowing):
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         merges = isinstance(self._windows, SessionWindows)
-        return self._windowed(naming(self._group, aggregates, name, merges=merges), name, "agg", store)
+        return self._windowed(naming(self._group, aggregates, name, merges=merges), "agg", name=name, store=store)
 
 
 @answering
 class TimeWindowedKStream(WindowedStream):
     """Records by key and by tumbling, hopping, sliding, calendar or unlimited windows."""
 
-    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
+    def reduce(self, reducer: FoldFunction, **options: Unpack[StoreOptions]) -> WTable:
         """The records of each key and window made into one; see `KGroupedStream.reduce`.
 
         Examples
@@ -163,15 +164,10 @@ class TimeWindowedKStream(WindowedStream):
         >>> results(sums.to_stream(key="key"))
         [(1, 30.0), (7, 8.0)]
         """
-        return self._windowed(reducing(self._group, reducer), name, "reduce", store)
+        return self._windowed(reducing(self._group, reducer), "reduce", **options)
 
     def aggregate(
-        self,
-        initializer: Callable[[], Any],
-        aggregator: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
+        self, initializer: Callable[[], Any], aggregator: FoldFunction, **options: Unpack[StoreOptions]
     ) -> WTable:
         """The records of each key and window, folded one after the other; see `KGroupedStream.aggregate`.
 
@@ -181,14 +177,14 @@ class TimeWindowedKStream(WindowedStream):
         >>> results(by_customer.windowed_by(hours).aggregate(lambda: F.lit(0.0), adding).to_stream(key="key"))
         [('ann', 30.0), ('bob', 5.0), ('ann', 12.0)]
         """
-        return self._windowed(aggregating(self._group, initializer, aggregator), name, "aggregate", store)
+        return self._windowed(aggregating(self._group, initializer, aggregator), "aggregate", **options)
 
 
 @answering
 class SessionWindowedKStream(WindowedStream):
     """Records by key and session."""
 
-    def reduce(self, reducer: FoldFunction, *, name: str | None = None, store: str | None = None) -> WTable:
+    def reduce(self, reducer: FoldFunction, **options: Unpack[StoreOptions]) -> WTable:
         """The records of each session made into one; sessions that grow together are reduced with one another.
 
         Parameters
@@ -203,16 +199,14 @@ class SessionWindowedKStream(WindowedStream):
         >>> results(sums.to_stream(key="key"))
         [(1, 30.0), (7, 8.0)]
         """
-        return self._windowed(reducing(self._group, reducer, merges=True), name, "reduce", store)
+        return self._windowed(reducing(self._group, reducer, merges=True), "reduce", **options)
 
     def aggregate(
         self,
         initializer: Callable[[], Any],
         aggregator: FoldFunction,
         merger: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
+        **options: Unpack[StoreOptions],
     ) -> WTable:
         """The records of each session, folded.
 
@@ -231,7 +225,7 @@ class SessionWindowedKStream(WindowedStream):
         [('ann', 1), ('bob', 1), ('ann', None), ('ann', 2)]
         """
         folding = aggregating(self._group, initializer, aggregator, merger=merger)
-        return self._windowed(folding, name, "aggregate", store)
+        return self._windowed(folding, "aggregate", **options)
 
 
 @answering
@@ -247,7 +241,7 @@ class CogroupedWindowing(Windowing):
 class TimeWindowedCogroupedKStream(CogroupedWindowing):
     """Cogrouped records by key and by tumbling, hopping, sliding, calendar or unlimited windows."""
 
-    def aggregate(self, initializer: Callable[[], Any], *, name: str | None = None, store: str | None = None) -> WTable:
+    def aggregate(self, initializer: Callable[[], Any], **options: Unpack[StoreOptions]) -> WTable:
         """The records of each key and window, folded; see `CogroupedKStream.aggregate`.
 
         Examples
@@ -256,7 +250,7 @@ class TimeWindowedCogroupedKStream(CogroupedWindowing):
         >>> results(counted.windowed_by(hours).aggregate(lambda: F.lit(0)).to_stream(key="key"))
         [(1, 1), (7, 1)]
         """
-        return self._windowed(cogrouping(self._parts, initializer), name, "cogroup", store)
+        return self._windowed(cogrouping(self._parts, initializer), "cogroup", **options)
 
 
 @answering
@@ -264,12 +258,7 @@ class SessionWindowedCogroupedKStream(CogroupedWindowing):
     """Cogrouped records by key and session."""
 
     def aggregate(
-        self,
-        initializer: Callable[[], Any],
-        merger: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
+        self, initializer: Callable[[], Any], merger: FoldFunction, **options: Unpack[StoreOptions]
     ) -> WTable:
         """The records of each session, folded; `merger` as for `SessionWindowedKStream.aggregate`.
 
@@ -280,7 +269,7 @@ class SessionWindowedCogroupedKStream(CogroupedWindowing):
         >>> results(sessions.aggregate(lambda: F.lit(0), lambda one, other: one + other).to_stream(key="key"))
         [(1, 1), (7, 1)]
         """
-        return self._windowed(cogrouping(self._parts, initializer, merger), name, "cogroup", store)
+        return self._windowed(cogrouping(self._parts, initializer, merger), "cogroup", **options)
 
 
 def cogrouped_windows(
@@ -370,14 +359,7 @@ class CogroupedKStream(Grouped):
         """
         return cogrouped_windows(self._parts, windows)
 
-    def aggregate(
-        self,
-        initializer: Callable[[], Any],
-        *,
-        name: str | None = None,
-        store: str | None = None,
-        history: Duration | None = None,
-    ) -> KTable:
+    def aggregate(self, initializer: Callable[[], Any], **options: Unpack[AggregateOptions]) -> KTable:
         """The records of each key, of all streams in their order, folded by the aggregator of each one's stream.
 
         Parameters
@@ -393,7 +375,7 @@ class CogroupedKStream(Grouped):
         >>> results(counted.aggregate(lambda: F.lit(0.0)))
         [(1, 30.0), (7, 8.0)]
         """
-        return self._add(StreamAggregateNode, cogrouping(self._parts, initializer), name, "cogroup", store, history)
+        return self._add(StreamAggregateNode, cogrouping(self._parts, initializer), "cogroup", **options)
 
 
 # KGroupedStream: records by key, on the way to a table of aggregates. Handle layer.
@@ -493,7 +475,7 @@ class KGroupedStream(Grouped):
         """
         return windowed(self._group, windows)
 
-    def count(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+    def count(self, **options: Unpack[AggregateOptions]) -> KTable:
         """How many records each key has had: a long. Records without key or value are left out, counted.
 
         Parameters
@@ -506,16 +488,9 @@ class KGroupedStream(Grouped):
         >>> results(by_customer.count())
         [('ann', 1), ('bob', 1), ('ann', 2)]
         """
-        return self._add(StreamAggregateNode, counting(self._group), name, "count", store, history)
+        return self._add(StreamAggregateNode, counting(self._group), "count", **options)
 
-    def reduce(
-        self,
-        reducer: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
-        history: Duration | None = None,
-    ) -> KTable:
+    def reduce(self, reducer: FoldFunction, **options: Unpack[AggregateOptions]) -> KTable:
         """The records of each key made into one, two at a time.
 
         Parameters
@@ -531,16 +506,10 @@ class KGroupedStream(Grouped):
         >>> results(payments.group_by_key().reduce(lambda total, amount: total + amount))
         [(1, 30.0), (7, 8.0)]
         """
-        return self._add(StreamAggregateNode, reducing(self._group, reducer), name, "reduce", store, history)
+        return self._add(StreamAggregateNode, reducing(self._group, reducer), "reduce", **options)
 
     def aggregate(
-        self,
-        initializer: Callable[[], Any],
-        aggregator: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
-        history: Duration | None = None,
+        self, initializer: Callable[[], Any], aggregator: FoldFunction, **options: Unpack[AggregateOptions]
     ) -> KTable:
         """The records of each key, folded one after the other.
 
@@ -558,7 +527,7 @@ class KGroupedStream(Grouped):
         [('ann', 30.0), ('bob', 5.0), ('ann', 42.0)]
         """
         folding = aggregating(self._group, initializer, aggregator)
-        return self._add(StreamAggregateNode, folding, name, "aggregate", store, history)
+        return self._add(StreamAggregateNode, folding, "aggregate", **options)
 
     def agg(
         self,
@@ -584,7 +553,7 @@ class KGroupedStream(Grouped):
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name)
-        return self._add(StreamAggregateNode, folding, name, "agg", store, history)
+        return self._add(StreamAggregateNode, folding, "agg", name=name, store=store, history=history)
 
 
 # KGroupedTable: rows by group, on the way to a table of aggregates. Handle layer.
@@ -606,7 +575,7 @@ def regrouped(table: Side, selector: Function, name: str | None) -> KGroupedTabl
 class KGroupedTable(Grouped):
     """A table by group: what `KTable.group_by` returns. A changed row leaves its group before it comes into one."""
 
-    def count(self, *, name: str | None = None, store: str | None = None, history: Duration | None = None) -> KTable:
+    def count(self, **options: Unpack[AggregateOptions]) -> KTable:
         """How many rows each group has: a long, which stays at 0 where all have left.
 
         Parameters
@@ -620,17 +589,9 @@ class KGroupedTable(Grouped):
         >>> results(by_country.count())
         [('FR', 1), ('DE', 1), ('FR', 0), ('DE', 2)]
         """
-        return self._add(TableAggregateNode, counting(self._group), name, "count", store, history)
+        return self._add(TableAggregateNode, counting(self._group), "count", **options)
 
-    def reduce(
-        self,
-        adder: FoldFunction,
-        subtractor: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
-        history: Duration | None = None,
-    ) -> KTable:
+    def reduce(self, adder: FoldFunction, subtractor: FoldFunction, **options: Unpack[AggregateOptions]) -> KTable:
         """The rows of each group made into one.
 
         Parameters
@@ -647,17 +608,14 @@ class KGroupedTable(Grouped):
         >>> results(together.reduce(lambda total, new: total + new, lambda total, old: total - old))
         [('all', 20), ('all', 25)]
         """
-        return self._add(TableAggregateNode, reducing(self._group, adder, subtractor), name, "reduce", store, history)
+        return self._add(TableAggregateNode, reducing(self._group, adder, subtractor), "reduce", **options)
 
     def aggregate(
         self,
         initializer: Callable[[], Any],
         adder: FoldFunction,
         subtractor: FoldFunction,
-        *,
-        name: str | None = None,
-        store: str | None = None,
-        history: Duration | None = None,
+        **options: Unpack[AggregateOptions],
     ) -> KTable:
         """The rows of each group, folded.
 
@@ -678,14 +636,8 @@ class KGroupedTable(Grouped):
         >>> results(together.aggregate(lambda: F.lit(100), adding, taking))
         [('all', 120), ('all', 125)]
         """
-        return self._add(
-            TableAggregateNode,
-            aggregating(self._group, initializer, adder, subtractor),
-            name,
-            "aggregate",
-            store,
-            history,
-        )
+        folding = aggregating(self._group, initializer, adder, subtractor)
+        return self._add(TableAggregateNode, folding, "aggregate", **options)
 
     def agg(
         self,
@@ -712,4 +664,4 @@ class KGroupedTable(Grouped):
         """
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)
-        return self._add(TableAggregateNode, folding, name, "agg", store, history)
+        return self._add(TableAggregateNode, folding, "agg", name=name, store=store, history=history)

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 import pyarrow as pa
 
@@ -48,6 +48,13 @@ CALLED: dict[HandleKind, str] = {
     "wtable": "table by key and window",
 }
 """What each kind of handle is called in errors."""
+
+
+class StoreOptions(TypedDict, total=False):
+    """Names of an operator and of its queryable table."""
+
+    name: str | None
+    store: str | None
 
 
 @dataclass(frozen=True)

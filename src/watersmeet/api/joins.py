@@ -36,6 +36,7 @@ from watersmeet.api.handle import (
     Handle,
     HandleKind,
     Side,
+    StoreOptions,
     parameters_of,
     require_same_builder,
     require_same_key,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from watersmeet.api.tables import GlobalKTable, KTable, WTable
 
 
-# A join as it is written down, and a kind of join: which options it takes, which forms it has, how it is attached.
+# A join as it is written down, and a kind of join: which options and types it may have, how it is attached.
 #
 # Handle layer.
 
@@ -126,20 +127,20 @@ class JoinKind:
     Parameters
     ----------
     attach : makes the node of (left, right, join), and attaches it.
-    forms : those it has.
-    instead : what to write where the form that is wanted is none of them.
+    hows : the types that it may have.
+    instead : what to write where the type that is wanted is none of them.
     needs : the options that it cannot do without: (what each is, how it is given).
     takes : the options that may be given besides.
     """
 
     attach: Callable[[Side, Side, Join], Node]
-    forms: tuple[How, ...] = ("inner", "left")
+    hows: tuple[How, ...] = ("inner", "left")
     instead: str | None = None
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     takes: tuple[str, ...] = ()
 
     def check(self, left: Side, right: Side, join: Join, elsewhere: Callable[[str], str]) -> None:
-        """Raise unless it has the form, and the options are those of this kind.
+        """Raise unless it has the type, and the options are those of this kind.
 
         Parameters
         ----------
@@ -150,7 +151,7 @@ class JoinKind:
         TopologyError : it has not, or they are not.
         """
         subject = f"A join of a {CALLED[left.kind]} with {right.called}"
-        if join.how not in self.forms:
+        if join.how not in self.hows:
             raise TopologyError(f"{subject} has no {join.how} form.", hint=self.instead)
         foreign = {name: value for name, value in join.options.items() if name not in (*self.needs, *self.takes)}
         if foreign:
@@ -741,7 +742,7 @@ def _grace_ms(grace: Duration, table: Side, history: int | None) -> int:
 # A method of a handle makes one `Join` of what it is given; `joined` finds its kind, checks it, attaches the node, and
 # gives the handle of it, which is of the kind of the left side.
 
-ALL_FORMS: tuple[How, ...] = ("inner", "left", "outer")
+ALL_TYPES: tuple[How, ...] = ("inner", "left", "outer")
 SAY_KEY = "Give it: join(table, joiner, {}=lambda value: value['country'])."
 NEEDS_WINDOW = {
     "window_of": (
@@ -801,7 +802,7 @@ JOINS: dict[HandleKind, Joins] = {
         {
             "stream": JoinKind(
                 attach_stream_stream,
-                ALL_FORMS,
+                ALL_TYPES,
                 needs={"windows": ("windows, which are JoinWindows", SAY_WINDOWS)},
                 takes=("generation", "match"),
             ),
@@ -822,7 +823,7 @@ JOINS: dict[HandleKind, Joins] = {
     "table": Joins(
         "A table joins with a table, a global table or a table by key and window",
         {
-            "table": JoinKind(attach_tables, ALL_FORMS, takes=("foreign_key", "on", "result_key")),
+            "table": JoinKind(attach_tables, ALL_TYPES, takes=("foreign_key", "on", "result_key")),
             "global": _global("foreign_key"),
             "wtable": POINTING,
         },
@@ -839,7 +840,7 @@ JOINS: dict[HandleKind, Joins] = {
                 instead="Use wtable.left_join(table, joiner).",
                 takes=("keep",),
             ),
-            "wtable": JoinKind(attach_windows, ALL_FORMS, takes=("shift", "keep")),
+            "wtable": JoinKind(attach_windows, ALL_TYPES, takes=("shift", "keep")),
         },
         lambda _: (
             "wtable.left_join(table, joiner) or wtable.join(wtable, joiner, shift=...); of a stream make a "
@@ -967,17 +968,9 @@ def _hows(how: Any, count: int) -> tuple[How, ...]:
             f"A join of several tables has a type for each of the others: how={how!r} has {len(hows)} for {count}.",
             hint='For example how=["inner", "left"], or how="left" for all of them.',
         )
-    for form in hows:
-        if form not in ALL_FORMS:
-            raise TopologyError(f"Unknown type of join: how={how!r:.80}.", hint='Use "inner", "left" or "outer".')
+    if any(element not in ALL_TYPES for element in hows):
+        raise TopologyError(f"Unknown type of join: how={how!r:.80}.", hint='Use "inner", "left" or "outer".')
     return hows
-
-
-class StoreOptions(TypedDict, total=False):
-    """Names of a join of tables and of its queryable table."""
-
-    name: str | None
-    store: str | None
 
 
 class EqualJoinOptions(StoreOptions, total=False):
@@ -1299,8 +1292,8 @@ class StreamJoins(Handle):
         """
         return self._join("outer", other, joiner, windows=windows, generation=generation, name=name)
 
-    def _join(self, form: How, right: Any, joiner: Function, *, match: str = "all", **options: Any) -> KStream:
-        join = Join(form, joiner, match=None if match == "all" else match, **options)
+    def _join(self, join_type: How, right: Any, joiner: Function, *, match: str = "all", **options: Any) -> KStream:
+        join = Join(join_type, joiner, match=None if match == "all" else match, **options)
         result: KStream = joined(self._side, right, join)
         return result
 

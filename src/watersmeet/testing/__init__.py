@@ -1,7 +1,4 @@
-"""Testing a topology without a broker: `from watersmeet.testing import TopologyTestDriver`.
-
-Beside it stands the runner of topologies in this process, which also answers why a result is as it is.
-"""
+"""Testing a topology without a broker: `from watersmeet.testing import TopologyTestDriver`."""
 
 from __future__ import annotations
 

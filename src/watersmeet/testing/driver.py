@@ -42,13 +42,13 @@ from watersmeet._engine.rows import TOPICS
 from watersmeet._plan.logical import Plan, dropped_source, invalid_timestamp_source, raised_source, undecodable_source
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.functions import session
+from watersmeet._spark.local import BoundedRun, Entry, Header, Inlet, LocalRun, NotInProcess, Piped, local
 from watersmeet._spark.session import check_session
 from watersmeet._worker.pack import YEAR_3000
 from watersmeet.api.topology import Topology, check_topology
 from watersmeet.errors import TopologyError
 from watersmeet.hints import ByName, ByPlace, answering
-from watersmeet.testing.runs import BoundedRun, Header, Inlet, LocalRun, NotInProcess, Piped, local
-from watersmeet.testing.stores import Entry, EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
+from watersmeet.testing.stores import EntryStore, KeyValueStore, VersionedKeyValueStore, WindowStore, entries_of
 from watersmeet.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 from watersmeet.windows import Duration, duration_ms
 

@@ -23,8 +23,8 @@ from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._engine.rows import array
 from watersmeet._spark.dataflow.fusion import NotFused, program_of
 from watersmeet._spark.dataflow.stage import Stage, columns_of, outlets_of, peeks_of
+from watersmeet._spark.local import Piped, PipedFrame
 from watersmeet.testing.driver import TopologyTestDriver
-from watersmeet.testing.runs import Piped, PipedFrame
 
 VALUES = [0.0, 1.0, 2.0, -1.0, 3e10, 1e300, None]
 Function = Callable[..., Any]

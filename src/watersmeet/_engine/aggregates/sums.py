@@ -281,7 +281,6 @@ def filled_terms(values: pa.Array, kind: pa.DataType) -> np.ndarray:
 
 
 def present(values: pa.Array) -> tuple[np.ndarray, Bools]:
-    """(doubles, which of them are there)."""
     return filled_terms(values, pa.float64()), valid(values)
 
 

@@ -63,7 +63,6 @@ class _KeyChanges:
 
 
 def run_foreign_key_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `operators.run_operator`."""
     yield from _send(context, inputs, state, _messages)
 
 
@@ -711,7 +710,6 @@ PUTS = 1 << 40
 
 
 def run_many_to_many_send(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `operators.run_operator`."""
     yield from _send(context, inputs, state, _pair_messages)
 
 

@@ -419,7 +419,6 @@ class Member:
         self._prepared = _attributes(self.processor)
 
     def close(self) -> None:
-        """End."""
         self._refuse_changes()
         self.calls.at(None, None, None)
         self.called("close")

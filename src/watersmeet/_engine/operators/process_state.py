@@ -409,7 +409,6 @@ class List(StoreEntries):
         self._put(0 if last is None else last + 1, value)
 
     def put(self, values: list[Any]) -> None:
-        """Other elements."""
         self.delete()
         for value in values:
             self.append(value)

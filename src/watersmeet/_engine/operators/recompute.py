@@ -61,7 +61,7 @@ def _own_rows(context: OperatorContext, side: int, state: State) -> pa.Table:
     columns["offset"] = pa.array(np.arange(count, dtype=np.int64))
     if context.headers:
         columns["headers"] = pa.nulls(count, HEADERS)
-    if side == 0 and context.operator.declaration.subscribes:
+    if side == 0 and context.operator.declaration.messages == "received":
         columns["verb"] = _puts(context, count)
     return pa.table(columns)
 

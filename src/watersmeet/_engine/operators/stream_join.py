@@ -77,7 +77,6 @@ class NumberedRows:
         return matches
 
     def and_of(self, rows: NumberedRows) -> NumberedRows:
-        """These, and the others."""
         return NumberedRows(*(np.concatenate([getattr(part, n) for part in (self, rows)]) for n in ("hash", "number")))
 
     def _pairs(self, mask: Bools) -> npt.NDArray[np.void]:

@@ -87,7 +87,6 @@ class Entries:
 
     @classmethod
     def of(cls, group: Int64s, judges: EntryDomains, due: Int64s, order: Int64s) -> Entries:
-        """Those of events, in this order."""
         by_judge = {judge: moment[order] for judge, moment in judges.moments.items()}
         return cls(group[order], by_judge, judges.of_row[order], due[order])
 
@@ -559,7 +558,6 @@ class _LimitedEntries:
 
     @classmethod
     def of(cls, filled: Sequence[_Filled]) -> _LimitedEntries:
-        """Those of all domains."""
         parts = [cls._of_one(part) for part in filled]
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -64,7 +64,6 @@ class Clocks:
         return times
 
     def one_at(self, domain: int, event: int) -> int:
-        """The same of one."""
         return int((self.own if domain == self.of_event[event] else self._of(domain))[event])
 
     def _of(self, domain: int) -> Int64s:
@@ -299,7 +298,6 @@ class LazyColumn:
     column: str
 
     def values(self, rows: Int64s) -> pa.ChunkedArray:
-        """Those of these rows."""
         return self.found.take([self.column], rows).column(self.column)
 
 
@@ -376,7 +374,6 @@ class WindowResults:
     ts: Int64s  # its timestamp
 
     def where(self, selection: Bools | Int64s) -> WindowResults:
-        """Some of them."""
         return WindowResults(*(getattr(self, member.name)[selection] for member in fields(self)))
 
     @staticmethod

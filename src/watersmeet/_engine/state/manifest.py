@@ -171,7 +171,6 @@ class RunLayer:
 
     @property
     def merging(self) -> bool:
-        """Whether a merge is under way."""
         return len(self.layers) > 1 or bool(self.done)
 
     @property

@@ -101,10 +101,6 @@ class AggregatedNode(OperatorNode):
     cacheable = True
     widens = False
 
-    @property
-    def begins_table(self) -> bool:
-        return True
-
     def details(self) -> tuple[tuple[str, str], ...]:
         return (("fold", self.fold.text),)
 

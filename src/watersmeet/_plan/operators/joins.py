@@ -197,10 +197,6 @@ class MultiJoinNode(OperatorNode):
     def looks_up(self) -> tuple[int, ...]:
         return tuple(range(len(self.inputs)))
 
-    @property
-    def begins_table(self) -> bool:
-        return True
-
     def details(self) -> tuple[tuple[str, str], ...]:
         return (("type", ", ".join(self.hows)), ("generation", self.generation.value))
 
@@ -552,16 +548,11 @@ class ReferenceNode(JoinNode):
     fans_out = True
     cacheable = True
     recomputable = True
-    subscribes = True
-    gets_references = True
+    messages = "received"
 
     @property
     def operators(self) -> tuple[OperatorDeclaration, ...]:
         return ForeignKeySend(self), self
-
-    @property
-    def begins_table(self) -> bool:
-        return True
 
     @property
     def needs_old(self) -> tuple[str, ...]:
@@ -582,7 +573,6 @@ class ReferenceNode(JoinNode):
 
     @property
     def referred_side(self) -> int:
-        """The input that is referred to."""
         return 1 - self.referring_side
 
     @property
@@ -671,8 +661,7 @@ class ForeignKeySend(OperatorDeclaration):
     node: ReferenceNode
 
     stem = "foreign_key_send"
-    sends_references = True
-    first = True
+    messages = "sent"
     by_key = True
     recomputable = True
     cacheable = True
@@ -724,7 +713,9 @@ class ManyToManyNode(JoinNode):
     in_step = False
     by_key = True
     fans_out = True
-    subscribes = True
+    messages = "received"
+    # a key's results follow from rows under all values that its rows have had
+    mixes_keys = True
     sees_lookups = False
 
     def __post_init__(self) -> None:
@@ -738,10 +729,6 @@ class ManyToManyNode(JoinNode):
     @property
     def keyed_by(self) -> tuple[str, ...]:
         return ()
-
-    @property
-    def begins_table(self) -> bool:
-        return True
 
     @property
     def needs_old(self) -> tuple[str, ...]:
@@ -781,7 +768,7 @@ class ManyToManySend(OperatorDeclaration):
     node: ManyToManyNode
 
     stem = "many_to_many_send"
-    first = True
+    messages = "sent"
     by_key = True
 
     def side_of(self, input: int) -> int | None:
@@ -833,7 +820,6 @@ class GlobalViewNode(Node):
     joiner: Function = field(kw_only=True, compare=False, repr=False)  # function of key, left and right
 
     stem = "global_view"
-    is_view = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -992,10 +978,6 @@ class GlobalTableLookupNode(GlobalLookupNode):
     old_values = "remembered"
     cacheable = True
 
-    @property
-    def begins_table(self) -> bool:
-        return True
-
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The same, and the keys with a present result."""
         materialized = TableSchema(f"{self.name}.materialized", (("key", plan.shape(self, 0).key),))
@@ -1047,10 +1029,6 @@ class WTableJoinNode(JoinNode):
     @property
     def keyed_by(self) -> tuple[str, ...]:
         return self.inputs[:1]
-
-    @property
-    def begins_table(self) -> bool:
-        return self.shape.kind == "table"
 
     def details(self) -> tuple[tuple[str, str], ...]:
         left, right = ("for ever" if live is None else f"{live} ms" for live in self.lives)

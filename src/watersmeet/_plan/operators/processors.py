@@ -97,12 +97,10 @@ class ProcessParams(Params):
 
     @property
     def timers(self) -> bool:
-        """Whether any of them has timers, of either clock."""
         return any(member.clocks for member in self.members)
 
     @property
     def by_wall(self) -> bool:
-        """Whether any of them goes by the wall clock."""
         return any("wall" in member.clocks for member in self.members)
 
     def typed(self, convert: Callable[[Any], Any]) -> ProcessParams:

@@ -929,7 +929,6 @@ class QuerySources:
 
     @staticmethod
     def check(version: str) -> None:
-        """Raise where the sources of this version of Spark are not known."""
         if not version.startswith(tuple(f"{number}." for number in KNOWN_SPARKS)):
             raise _unknown(f"Spark {version}")
 

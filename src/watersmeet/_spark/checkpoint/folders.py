@@ -329,7 +329,6 @@ class HadoopFiles(Folder):
         files.delete(place, True)
 
     def kind(self) -> str:
-        """The class of the file system."""
         return str(self._at("")[0].getClass().getName())
 
     def is_conditional(self, name: str = "") -> bool:

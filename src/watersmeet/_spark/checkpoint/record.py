@@ -770,7 +770,6 @@ class Plans:
 
     @staticmethod
     def of(place: Checkpoint, lease: HasEpoch | None) -> Plans:
-        """Those of a start with its lease."""
         return Plans(place.place, of_topology(asdict(place.facts)), lease)
 
     def __call__(self, batch: int) -> BatchPlan:

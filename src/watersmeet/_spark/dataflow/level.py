@@ -140,7 +140,6 @@ class LevelProcessor(StatefulProcessor):
 
     @property
     def counts(self) -> Counts:
-        """All that the task has counted."""
         return self._report.counts
 
     def ran(self, label: int, blobs: Iterator[tuple[int, bytes]], state_of: Callable[[], State]) -> Iterator[WireRow]:

@@ -15,11 +15,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 from pyspark.sql.types import BinaryType, ByteType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from watersmeet._engine import row_sizes
+from watersmeet._engine.aggregates.registry import fold_of
 from watersmeet._engine.exchange import PARTITION, Clock, ShardCounts, clock_batches
+from watersmeet._engine.keys import encode_keys
+from watersmeet._engine.operator import OperatorContext
+from watersmeet._engine.operators.process_state import lasting
 from watersmeet._engine.rows import (
     AT_FIRST,
     HELD_KEY,
@@ -35,8 +41,13 @@ from watersmeet._engine.rows import (
     stacked,
 )
 from watersmeet._engine.state.runs import MemoryChunkStore, State, StoreSnapshot
+from watersmeet._engine.time import REACH
+from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.logical import WITHIN
 from watersmeet._plan.nodes import SourceNode
+from watersmeet._plan.operators.aggregates import AggregateParams
+from watersmeet._plan.operators.joins import AsOfParams
+from watersmeet._plan.operators.tables import VersionedParams
 from watersmeet._plan.physical import Physical
 from watersmeet._plan.reasons import IGNORED, NEGATIVE_TIMESTAMP, UNDECODABLE
 from watersmeet._spark import session
@@ -60,6 +71,7 @@ from watersmeet._worker.ended_rows import (
     outliving,
 )
 from watersmeet._worker.formats import guard
+from watersmeet._worker.formats.arrow_types import arrow_schema, spark_type
 from watersmeet._worker.formats.connect import AbsentColumns
 from watersmeet._worker.formats.decode import Deserializer
 from watersmeet._worker.formats.formats import serde_of
@@ -67,7 +79,171 @@ from watersmeet._worker.pack import Extraction, Pack, wire_rows
 from watersmeet._worker.task_reports import PROPERTY, BatchRequest
 from watersmeet._worker.wire import Exits, Labels, WireRow, WireSettings, encodings_of, target_count
 from watersmeet.errors import SourceError, TopologyError
-from watersmeet.testing.stores import Entry, StoredTable, arrow_rows, python_rows, stores_of
+
+# Python values as Arrow's columns and back, as Spark takes and collects them.
+
+Columns = Sequence[tuple[str, DataType]]
+"""Names and types."""
+
+
+def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
+    """The rows as columns, of the types of the workers."""
+    schema = _schema(columns)
+    return LocalDataToArrowConversion.convert(rows, schema, False).cast(arrow_schema(schema))
+
+
+def python_rows(rows: pa.Table, columns: Columns) -> list[tuple[Any, ...]]:
+    """The columns' values as Spark collects them, row by row."""
+    schema = _schema(columns)
+    table = rows.select(schema.names).cast(arrow_schema(schema))
+    return [tuple(row) for row in ArrowTableToRowsConversion.convert(table, schema)]
+
+
+def _schema(columns: Columns) -> StructType:
+    return StructType([StructField(name, kind, True) for name, kind in columns])
+
+
+_KINDS = {
+    ("key",): (),
+    ("key", "start"): ("start",),
+    ("key", "end"): ("start", "end"),
+    ("key", "ts"): ("ts",),
+    ("key", "until", "domain"): (),
+    ("key", "entry"): ("entry",),
+    ("key", "entry", "until", "domain"): ("entry",),
+}
+"""Columns that tell a key's rows apart, by the identity of tables that are stores: times, or entries of a processor."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a store.
+
+    Parameters
+    ----------
+    order : its key as bytes, then its times.
+    key, value : as Spark collects them.
+    times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none; of
+        a processor's map or list the entry.
+    known_from : of versions, the time from which on the past is known.
+    """
+
+    order: tuple[Any, ...]
+    key: Any
+    times: tuple[Any, ...]
+    value: Any
+    known_from: int = 0
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table that is a store.
+
+    Parameters
+    ----------
+    name : under which it is found.
+    context : of the operator that keeps the table.
+    schema : the table, as its store has it.
+    """
+
+    name: str
+    context: OperatorContext
+    schema: TableSchema
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns with its rows' times."""
+        return _KINDS[self.schema.identity]
+
+    @property
+    def key(self) -> DataType:
+        """Type of its keys."""
+        return spark_type(dict(self.schema.columns)["key"])
+
+    @property
+    def of_entries(self) -> bool:
+        """Whether a key has entries, which are no times: in a processor's map or list."""
+        return "entry" in self.times
+
+    @property
+    def versioned(self) -> bool:
+        """Whether it has the past of its keys, too."""
+        return "ts" in self.times
+
+    def _known_from(self, states: Iterable[State]) -> int:
+        params = self.context.operator.params
+        if not isinstance(params, VersionedParams | AsOfParams):
+            return 0
+        reached = (reach for state in states for reach in state.get_scalar(REACH, [{}])[-1].values())
+        return max(reached, default=0) - params.history_ms
+
+    def entries(self, cases: Sequence[Iterable[State]], only: bytes | None = None) -> list[list[Entry]]:
+        """The rows of each of several cases, in order.
+
+        Parameters
+        ----------
+        cases : of each the states of its shards.
+        only : the bytes of a key; None: the rows of all keys.
+        """
+        shards = [list(states)[: 1 if self.schema.everywhere else None] for states in cases]
+        pairs = [(case, state) for case, states in enumerate(shards) for state in states]
+        parts = [(case, lasting(state, part)) for case, state in pairs for part in state.table(self.schema).scan()]
+        entries: list[list[Entry]] = [[] for _ in shards]
+        if not parts:
+            return entries
+        table = stacked([part for _, part in parts]).combine_chunks()
+        orders = encode_keys(table.column("key")).cast(pa.binary())
+        numbers = np.repeat([case for case, _ in parts], [len(part) for _, part in parts])
+        if only is not None:
+            mask = pc.equal(orders, only)
+            table, orders, numbers = (
+                table.filter(mask).combine_chunks(),
+                orders.filter(mask),
+                numbers[mask.to_numpy(False)],
+            )
+        if not len(table):
+            return entries
+        values, params = table.column("value"), self.context.operator.params
+        if isinstance(params, AggregateParams):
+            values = fold_of(params.fold).finish(values.combine_chunks())
+        rows = python_rows(
+            pa.table({"key": table.column("key"), "value": values}),
+            (("key", self.key), ("value", spark_type(values.type))),
+        )
+        times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(rows)
+        known_from = [self._known_from(states) for states in shards]
+        for case, at, when, (key, value) in zip(numbers.tolist(), orders.to_pylist(), times, rows, strict=True):
+            entries[case].append(Entry((at, *when), key, when, value, known_from[case]))
+        return [sorted(of_case, key=lambda entry: entry.order) for of_case in entries]
+
+    def order_of(self, key: Any) -> bytes:
+        """The bytes of a key that was given.
+
+        Raises
+        ------
+        TopologyError : it is not of the keys' type.
+        """
+        try:
+            value = fitted(key, self.key, "key", nullable=False)
+        except Unfit as error:
+            raise TopologyError(
+                f"A key of the store {self.name!r} has another type.",
+                given=error.fault,
+                hint=f"Its keys are of the type {self.key.simpleString():.200}.",
+            ) from None
+        column = arrow_rows([(value,)], (("key", self.key),)).column("key")
+        return bytes(encode_keys(column)[0].as_py())
+
+
+def stores_of(physical: Physical, contexts: Mapping[int, OperatorContext]) -> dict[str, StoredTable]:
+    """The stores of a topology, by name."""
+    stores: dict[str, StoredTable] = {}
+    for number, context in contexts.items():
+        for (name, _), schema in zip(physical.stores_of(number), context.kept, strict=True):
+            if schema.shown and schema.identity in _KINDS and "value" in dict(schema.columns):
+                stores.setdefault(name, StoredTable(name, context, schema))
+    return stores
+
 
 # Records that are piped into a test driver: looked at, and decoded where they are bytes, before they are kept.
 #
