@@ -79,6 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    lengths.configure(config)
     # of several processes the first alone has the reports of all
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(lengths.Lengths(config))

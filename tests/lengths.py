@@ -27,6 +27,8 @@ SLOWEST = 60
 """Files that are shown at the end of a run."""
 UNKNOWN = 5.0
 """Seconds that a file counts as long as none were recorded."""
+FEWER = 3
+"""Of the examples that Hypothesis draws for a test, `make test` takes one of so many, `make test-all` all of them."""
 BUDGET = 20.0
 """Seconds that a file may take in `make test`."""
 BUDGET_OF_ALL = 1_300.0
@@ -101,6 +103,20 @@ def stale(of: Iterable[Line], tests: Iterable[str]) -> list[str]:
             empty = [kept for kept in line.kept if not any(fnmatchcase(params, kept) for params in named)]
             found += [f"{line.place} but {kept}" for kept in empty] if named else [line.place]
     return found
+
+
+_takes_all = False
+
+
+def examples(count: int) -> int:
+    """How many examples Hypothesis draws for a test that takes so many in `make test-all`."""
+    return count if _takes_all else count // FEWER
+
+
+def configure(config: pytest.Config) -> None:
+    """Note what is asked for, before tests are imported, in each process of a run."""
+    global _takes_all
+    _takes_all = config.getoption("--long") or config.getoption("--proof")
 
 
 def add_options(parser: pytest.Parser) -> None:

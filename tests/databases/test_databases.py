@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from tests.databases.kit import Place, all_rows
+from tests.lengths import examples
 from watersmeet._engine import row_sizes
 from watersmeet._engine.database_rows import columns_of, last_changes
 from watersmeet._worker.databases import DIALECTS, Database, LastChanges, Mark
@@ -96,7 +97,7 @@ def test_an_address_is_taken_apart_and_its_secrets_are_not_shown() -> None:
     assert wm.DatabaseTable("sqlite:////data/../x.db", table="t").file == "/x.db"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.text("ab", max_size=1)), max_size=20)), st.booleans())
 def test_the_last_changes_are_those_of_a_dictionary(pieces: list[list[tuple[int, str]]], many: bool) -> None:
     times = 3_000 if many else 1

@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructField, Struc
 from pyspark.sql.types import DayTimeIntervalType as IntervalType
 
 from tests.formats import avro_kit
+from tests.lengths import examples
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.avro import WriterSchema, check, names_of, schema_of, type_of_schema, written_schema
@@ -58,7 +59,7 @@ def plainly(schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_what_is_written_by_a_schema_is_read_by_it_to_the_last_digit(data: st.DataObject) -> None:
     schema = data.draw(avro_kit.schemas(nullable=False))
@@ -70,7 +71,7 @@ def test_what_is_written_by_a_schema_is_read_by_it_to_the_last_digit(data: st.Da
     assert made.equals(given_)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_broken_bytes_have_a_reason_or_are_to_the_letter_a_value(data: st.DataObject) -> None:
     schema = data.draw(avro_kit.schemas(nullable=False))

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from tests.formats.avro_kit import EPOCH, MICROS
+from tests.lengths import examples
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import serde_of, type_of
@@ -136,7 +137,7 @@ def values(kind: DataType) -> st.SearchStrategy[Any]:
     return LEAVES[kind]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data())
 def test_a_type_makes_a_schema_that_takes_what_is_written_and_reads_it_to_the_last_digit(data: st.DataObject) -> None:
     kind = data.draw(kinds())
@@ -154,7 +155,7 @@ def test_a_type_makes_a_schema_that_takes_what_is_written_and_reads_it_to_the_la
         assert each is None or Draft7Validator(json.loads(text)).is_valid(json.loads(each))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_what_is_read_without_a_reason_is_what_the_validator_takes_but_for_optional_nulls(data: st.DataObject) -> None:
     anything = st.sampled_from(

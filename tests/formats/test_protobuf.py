@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dev.registry import SchemaRegistryServer
+from tests.lengths import examples
 from watersmeet._plan.nodes import Shape, SinkNode
 from watersmeet._spark import formats
 from watersmeet._worker.formats import schemas
@@ -130,7 +131,7 @@ def read(one: SchemaFormat, *raw: bytes | None) -> tuple[pa.Array, dict[int, str
     return schemas.reader(one).decode(pa.array(raw, pa.binary()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ROWS | st.none(), max_size=3))
 def test_what_is_written_is_read_to_the_last_digit(rows: list[Any]) -> None:
     made, flaws = read(form(), *written(rows).to_pylist())
@@ -138,7 +139,7 @@ def test_what_is_written_is_read_to_the_last_digit(rows: list[Any]) -> None:
     assert made.equals(rows_of(ORDER, rows))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(max_size=20))
 def test_noise_has_a_reason_or_is_a_message_by_protobufs_own_word(raw: bytes) -> None:
     made, flaws = read(form(), raw)

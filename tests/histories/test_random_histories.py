@@ -21,6 +21,7 @@ from proof.histories.kinds.registry import is_limited
 from proof.histories.report import page
 from proof.histories.soak import run_chunk
 from proof.histories.spark import bundle_of, check_bundle
+from tests.lengths import examples
 
 SEED = 1
 COUNT = 2_000
@@ -51,7 +52,9 @@ class Drawn:
         return self.number(0, 99) >= 100 - percent
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(
+    max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
 @given(st.data())
 def test_histories_that_hypothesis_draws_are_what_the_oracle_says(data: st.DataObject) -> None:
     choices = Drawn(data)

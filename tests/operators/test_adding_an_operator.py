@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from proof.arrow import arrow_builder
 from proof.engine import EngineDriver
+from tests.lengths import examples
 from tests.operators.distinct import engine
 from tests.operators.distinct.declaration import Distinct
 from tests.operators.distinct.handle import distinct
@@ -59,7 +60,7 @@ def one_at_a_time(records: list[Record]) -> tuple[list[tuple[int, str, str]], in
     return given, repeated
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=RECORDS, cuts=st.sets(st.integers(0, 30)), shards=st.sampled_from([1, 2, 5]))
 def test_it_gives_what_one_record_at_a_time_gives_whatever_the_batches_and_shards(
     records: list[Record], cuts: set[int], shards: int

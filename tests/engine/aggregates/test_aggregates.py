@@ -20,6 +20,7 @@ from proof.oracle.tables.table import TableSource
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, REF, by_step, driver_of, run
+from tests.lengths import examples
 from watersmeet._engine.aggregates import contributions as operator
 from watersmeet._engine.aggregates.folds import ROUNDS, ArrayFold, Work, in_rounds
 from watersmeet._engine.expressions.program import Evaluated
@@ -65,7 +66,7 @@ def oracle_steps(topology: Topology, steps: list[Any]) -> list[list[tuple[Any, A
     return [[(r.key, r.value, r.ts) for r in topology.pipe(*step)] for step in steps]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), name=st.sampled_from(["count", "reduce", "log", "reset"])
 )
@@ -79,7 +80,7 @@ def test_a_stream_gives_what_one_record_at_a_time_gives(steps: Any, cuts: Any, s
     assert by_step(driver, steps, cuts) == oracle_steps(topology, steps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), name=st.sampled_from(["count", "reduce", "log", "set"]))
 def test_a_table_gives_what_one_change_at_a_time_gives(steps: Any, cuts: Any, shards: int, name: str) -> None:
     topology = Topology(Semantics(faithful=False))
@@ -97,7 +98,7 @@ def test_a_table_gives_what_one_change_at_a_time_gives(steps: Any, cuts: Any, sh
     assert by_step(driver, steps, cuts) == oracle_steps(topology, steps)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=STEPS, cuts=CUTS)
 def test_functions_of_arrays_give_what_plain_ones_give(steps: Any, cuts: Any) -> None:
     def said(columns: bool) -> Any:
@@ -188,7 +189,7 @@ def test_a_plain_function_that_gives_another_type_says_so() -> None:
         driver.run_batch()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["one", "two"]), KEYS, VALUES, st.integers(0, 9)), max_size=25),
     cuts=CUTS,

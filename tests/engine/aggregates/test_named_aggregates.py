@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import watersmeet.aggregates as wm
 from proof.arrow import arrow_builder
 from tests.engine.kit import LIBRARY, by_step, driver_of
+from tests.lengths import examples
 from watersmeet._engine.aggregates.folds import ROUNDS, Groups
 from watersmeet._engine.aggregates.kernel import AggregateKernel, KernelTypes
 from watersmeet._engine.aggregates.registry import NamedFoldKernel, part_of
@@ -125,7 +126,7 @@ def same(got: dict[str, Any], wanted: dict[str, Any], *, taken_back: int = 0) ->
     return near and {**got, "spread": 0} == {**wanted, "spread": 0}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=STEPS, cuts=CUTS)
 def test_of_a_stream_they_are_what_python_makes_of_the_values(steps: Any, cuts: Any) -> None:
     def build(builder: Any) -> Any:
@@ -139,7 +140,7 @@ def test_of_a_stream_they_are_what_python_makes_of_the_values(steps: Any, cuts: 
             assert same(said[0][1], expected(rows[key], of_table=False))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(steps=[("in", "a", 2**40, 0), ("in", "b", 2, 0), ("in", "c", 3, 0), ("in", "a", None, 0)], cuts=frozenset())
 @given(steps=STEPS, cuts=CUTS)
 def test_of_a_table_they_are_what_python_makes_of_the_rows_that_are_left(steps: Any, cuts: Any) -> None:
@@ -167,7 +168,7 @@ def test_of_a_table_they_are_what_python_makes_of_the_rows_that_are_left(steps: 
         assert all(same(result, wanted[group], taken_back=largest) for group, result, _ in said)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data(), takes_back=st.booleans())
 def test_two_states_as_one_are_the_state_of_all_values(data: Any, takes_back: bool) -> None:
     values = st.lists(st.sampled_from([None, 1, 2, 5]), max_size=5)

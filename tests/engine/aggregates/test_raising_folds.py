@@ -24,6 +24,7 @@ from proof.oracle.windows.aggregate import StreamAggregate
 from proof.oracle.windows.aggregation import Aggregator
 from proof.runners.library import as_written
 from tests.engine.kit import by_step
+from tests.lengths import examples
 from watersmeet._engine.aggregates import contributions
 from watersmeet._engine.aggregates.folds import ROUNDS, ArrayFold, Work, in_rounds
 from watersmeet._engine.expressions.program import Evaluated
@@ -130,7 +131,7 @@ def under_windows(rows: Any) -> Any:
     return [[(Windowed(**k) if isinstance(k, dict) else k, value, ts) for k, value, ts in step] for step in rows]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     steps=STEPS,
     cuts=CUTS,

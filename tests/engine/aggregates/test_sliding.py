@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lengths import examples
 from watersmeet._engine.operators import sliding_aggregate
 from watersmeet._engine.operators.sliding_aggregate import (
     SlidingChanges,
@@ -77,7 +78,7 @@ def ordered(standing: StoredWindows) -> StoredWindows:
     return StoredWindows(standing.key[order], standing.start[order], standing.ts[order], np.arange(len(order)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     batches=st.lists(STEPS, min_size=1, max_size=3),
     length=st.sampled_from([1, 3, 7]),

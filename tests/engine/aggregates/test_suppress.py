@@ -18,6 +18,7 @@ from proof.oracle.tables.table import TableSource
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.oracle.windows.suppress import Room, Suppress
 from tests.engine.kit import LIBRARY, PLUS, by_step, driver_of, oracle_says, run, tables
+from tests.lengths import examples
 from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError, WatersmeetError
 from watersmeet.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
@@ -49,7 +50,7 @@ def unwindowed(said: Any) -> Any:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(steps=STEPS, cuts=CUTS, shards=st.sampled_from([1, 3]), wait=st.sampled_from([0, 1, 7, 20]), last=st.booleans())
 def test_a_table_is_held_back_as_one_record_at_a_time_says(
     steps: Any, cuts: Any, shards: int, wait: int, last: bool
@@ -69,7 +70,7 @@ def test_a_table_is_held_back_as_one_record_at_a_time_says(
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     steps=STEPS,
     cuts=CUTS,
@@ -151,7 +152,7 @@ BUFFERS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=STEPS,
     cuts=CUTS,
@@ -185,7 +186,7 @@ def test_a_full_buffer_sends_the_oldest_early_as_one_record_at_a_time_says(
     assert unwindowed(by_step(driver, steps, cuts)) == oracle_says(topology, steps)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(steps=STEPS, cuts=CUTS, buffer=st.sampled_from(BUFFERS))
 def test_what_a_full_buffer_sends_does_not_depend_on_batches(steps: Any, cuts: Any, buffer: BufferConfig) -> None:
     def driver() -> EngineDriver:

@@ -16,6 +16,7 @@ from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import PLUS, Said, by_step, driver_of, oracle_says, run
+from tests.lengths import examples
 from watersmeet.aggregates.user_defined import python
 
 RESET, SET = AGGREGATORS["reset"], AGGREGATORS["set"]
@@ -31,7 +32,7 @@ def resetting(builder: Any, history: int) -> Any:
     return stream.group_by_key().aggregate(RESET.initial, folded(RESET.add), history=f"{history} ms", name="sums")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(

@@ -16,6 +16,7 @@ from proof.oracle.parts import window_aggregate
 from proof.oracle.records import Windowed
 from proof.oracle.windows.aggregation import AGGREGATORS, Aggregator
 from tests.engine.kit import PLUS, by_step, driver_of, run
+from tests.lengths import examples
 from watersmeet._engine.aggregates import contributions
 from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError
@@ -58,7 +59,7 @@ def windowed(rows: Any) -> Any:
     return [[(Windowed(**key), value, ts) for key, value, ts in step] for step in rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=STEPS,
     cuts=CUTS,

@@ -33,6 +33,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from tests.lengths import examples
 from watersmeet._engine.operators import foreign_key_join as subscriptions
 from watersmeet.errors import TopologyError
 
@@ -199,7 +200,7 @@ HOW = st.sampled_from(["inner", "left"])
 SHARDS = st.sampled_from([1, 2, 5])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(history=histories(("left", "right")), how=HOW, shards=SHARDS)
 def test_two_tables_are_joined_as_the_oracle_joins_them(
     history: tuple[list[Step], set[int]], how: str, shards: int
@@ -210,7 +211,7 @@ def test_two_tables_are_joined_as_the_oracle_joins_them(
     assert by_step(foreign(how, shards), steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left", "right", "third")), how=HOW, then=HOW, shards=SHARDS, first=st.booleans())
 def test_chains_are_joined_as_the_oracle_joins_them(
     history: tuple[list[Step], set[int]], how: str, then: str, shards: int, *, first: bool
@@ -234,7 +235,7 @@ def test_chains_are_joined_as_the_oracle_joins_them(
     assert by_step(driver_of(build, shards=shards), steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left",)), how=HOW, shards=SHARDS)
 def test_a_table_that_refers_to_itself_tells_each_row_once(
     history: tuple[list[Step], set[int]], how: str, shards: int
@@ -251,7 +252,7 @@ def test_a_table_that_refers_to_itself_tells_each_row_once(
     assert per_key(said) == per_key(oracle_says(topology, steps))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left", "right")), how=HOW, then=HOW, shards=SHARDS)
 def test_a_right_side_made_of_the_left_one_tells_no_stale_row(
     history: tuple[list[Step], set[int]], how: str, then: str, shards: int
@@ -275,7 +276,7 @@ def final(said: list[Any]) -> dict[Any, Any]:
     return {key: value for key, value in rows.items() if value is not None}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left", "right")), how=HOW, then=HOW, shards=SHARDS, again=st.booleans())
 def test_a_result_joined_with_its_own_side_ends_right(
     history: tuple[list[Step], set[int]], how: str, then: str, shards: int, *, again: bool

@@ -29,6 +29,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from tests.lengths import examples
 from watersmeet._engine.exchange import Clock, Outlet, stamp_sources
 from watersmeet.errors import TopologyError
 
@@ -173,7 +174,7 @@ def test_a_snapshot_stands_behind_global_tables_and_before_all_records_and_moves
 # -- beside the oracle ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left", "global")), how=HOW, shards=SHARDS, null_keys=st.sets(st.integers(0, 29)))
 def test_a_stream_is_joined_as_the_oracle_joins_it(
     history: tuple[list[Step], set[int]], how: str, shards: int, null_keys: set[int]
@@ -188,7 +189,7 @@ def test_a_stream_is_joined_as_the_oracle_joins_it(
     assert by_step(looked_up(how, shards), steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("left", "global")), how=HOW, shards=SHARDS)
 def test_a_table_is_joined_as_the_oracle_joins_it(history: tuple[list[Step], set[int]], how: str, shards: int) -> None:
     steps, cuts = history

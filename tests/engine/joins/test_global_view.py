@@ -33,6 +33,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from tests.lengths import examples
 from watersmeet.errors import TopologyError
 
 GLOBALS = ("one", "two", "three")
@@ -185,7 +186,7 @@ def test_what_does_not_fit_is_refused() -> None:
 # -- beside the oracle ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     history=histories(("left", "left", *GLOBALS)),
     hows=st.lists(HOW, min_size=2, max_size=3).map(tuple),

@@ -15,6 +15,7 @@ from proof.oracle.tables.many_to_many import ManyToManyJoin
 from tests.engine.joins.test_foreign_key import SHARDS, histories
 from tests.engine.joins.test_one_to_many import plain, standing
 from tests.engine.kit import LIBRARY, PLUS, REF, Step, by_step, driver_of, oracle_says, oracle_tables, run, tables
+from tests.lengths import examples
 from watersmeet.errors import TopologyError
 
 HOWS = st.sampled_from(["inner", "left", "outer"])
@@ -65,7 +66,7 @@ def test_a_row_that_meets_its_first_one_stands_alone_no_longer() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(history=histories(("left", "right")), how=HOWS, shards=SHARDS)
 def test_two_tables_are_joined_as_the_oracle_joins_them(
     history: tuple[list[Step], set[int]], how: str, shards: int
@@ -76,7 +77,7 @@ def test_two_tables_are_joined_as_the_oracle_joins_them(
     assert plain(by_step(many_to_many(how, shards), steps, cuts)) == plain(oracle_says(topology, steps))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(history=histories(("left", "right")), how=HOWS, shards=SHARDS)
 def test_what_stands_is_the_join_of_the_latest_rows(
     history: tuple[list[Step], set[int]], how: str, shards: int
@@ -86,7 +87,7 @@ def test_what_stands_is_the_join_of_the_latest_rows(
     assert said == joined(rows_of(steps, "left"), rows_of(steps, "right"), how)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(history=histories(("own",)), how=HOWS, shards=SHARDS)
 def test_a_table_that_is_joined_with_itself_ends_right_behind_each_record(
     history: tuple[list[Step], set[int]], how: str, shards: int

@@ -14,6 +14,7 @@ from proof.oracle import functions as text
 from proof.oracle.tables.multi_join import MultiJoin
 from tests.engine.joins.test_foreign_key import SHARDS, histories
 from tests.engine.kit import LIBRARY, PLUS, Step, by_step, driver_of, oracle_says, oracle_tables, per_key, run, tables
+from tests.lengths import examples
 from watersmeet.errors import FunctionError, TopologyError
 
 ALL = LIBRARY.lift(text.all_plus, "string")
@@ -99,7 +100,7 @@ def test_deletes_leave_no_rows_behind() -> None:
     assert driver.rows_in_stores() == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(history=histories(THREE), shards=SHARDS, hows=HOWS)
 def test_tables_are_joined_as_the_oracle_joins_them(
     history: tuple[list[Step], set[int]], shards: int, hows: list[str]
@@ -110,7 +111,7 @@ def test_tables_are_joined_as_the_oracle_joins_them(
     assert per_key(by_step(several(hows, shards), steps, cuts)) == per_key(oracle_says(topology, steps))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(history=histories(THREE), shards=SHARDS, hows=HOWS)
 def test_in_the_end_there_is_the_table_of_the_chain_of_joins_of_two(
     history: tuple[list[Step], set[int]], shards: int, hows: list[str]

@@ -27,6 +27,7 @@ from tests.engine.kit import (
     run,
     tables,
 )
+from tests.lengths import examples
 from watersmeet.errors import TopologyError
 
 
@@ -121,7 +122,7 @@ def test_deletes_leave_no_rows_behind() -> None:
     assert driver.rows_in_stores() == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(history=histories(("many", "one")), shards=SHARDS)
 def test_a_left_join_also_has_the_rows_to_which_none_refers(history: tuple[list[Step], set[int]], shards: int) -> None:
     steps, cuts = history
@@ -153,7 +154,7 @@ def standing(said: list[Any]) -> dict[Any, Any]:
     return {key: value for key, value in rows.items() if value is not None}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(history=histories(("many", "one")), shards=SHARDS)
 def test_two_tables_are_joined_as_the_oracle_joins_them(history: tuple[list[Step], set[int]], shards: int) -> None:
     steps, cuts = history
@@ -162,7 +163,7 @@ def test_two_tables_are_joined_as_the_oracle_joins_them(history: tuple[list[Step
     assert plain(by_step(one_to_many(shards), steps, cuts)) == plain(oracle_says(topology, steps))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(history=histories(("many", "one")), shards=SHARDS)
 def test_grouped_by_its_suffix_it_is_the_inner_foreign_key_join(
     history: tuple[list[Step], set[int]], shards: int
@@ -175,7 +176,7 @@ def test_grouped_by_its_suffix_it_is_the_inner_foreign_key_join(
     assert {suffix: value for (_, suffix), value in combined.items()} == foreign
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(history=histories(("table",)), shards=SHARDS)
 def test_a_table_that_refers_to_itself_ends_right(history: tuple[list[Step], set[int]], shards: int) -> None:
     steps, cuts = history

@@ -21,6 +21,7 @@ from proof.oracle.topologies import join_spec
 from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, PLUS, histories, history_of, joined, repaired, run, steps_of
+from tests.lengths import examples
 from watersmeet.windows import JoinWindows
 
 # 0.10.2 differs by the timestamp of results alone (section A row 19): see below.
@@ -111,7 +112,7 @@ RECORDS = st.lists(
 WINDOWS = st.tuples(st.integers(-6, 12), st.integers(-6, 12), st.integers(0, 8)).filter(lambda w: w[0] + w[1] >= 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(RECORDS, WINDOWS, st.sampled_from(list(METHOD)), st.booleans(), st.integers(1, 40), st.integers(1, 4))
 def test_any_window_gives_what_the_oracle_says(
     records: Any, window: tuple[int, int, int], how: str, eager: bool, size: int, shards: int
@@ -120,7 +121,7 @@ def test_any_window_gives_what_the_oracle_says(
     assert EngineRunner(shards=shards, cuts=size).run(history) == repaired(history)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(RECORDS, WINDOWS, st.sampled_from(list(METHOD)), st.integers(1, 40))
 def test_a_self_join_gives_what_two_stores_would(
     records: Any, window: tuple[int, int, int], how: str, size: int
@@ -150,7 +151,7 @@ CHAINED = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     CHAINED,
     WINDOWS,

@@ -14,6 +14,7 @@ from proof.oracle import functions as text
 from tests.engine.joins.test_foreign_key import SHARDS, histories
 from tests.engine.joins.test_many_to_many import rows_of
 from tests.engine.kit import LIBRARY, REF, Said, Step, by_step, driver_of, run, tables
+from tests.lengths import examples
 from watersmeet.errors import TopologyError
 
 Rows = dict[str, str]
@@ -49,7 +50,7 @@ def expected(method: str, way: str, left: Rows, right: Rows) -> Rows:
     return {key: value for key, value in left.items() if (met[key] is not None and met[key] in others) == exists}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(history=histories(("left", "right")), method=METHODS, way=st.sampled_from(list(WAYS)), shards=SHARDS)
 def test_what_stands_behind_each_record_is_what_sql_gives_of_the_latest_rows(
     history: tuple[list[Step], set[int]], method: str, way: str, shards: int
@@ -62,7 +63,7 @@ def test_what_stands_behind_each_record_is_what_sql_gives_of_the_latest_rows(
         assert standing(said[:count]) == expected(method, way, left, right)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(history=histories(("own",)), method=METHODS, way=st.sampled_from(list(WAYS)), shards=SHARDS)
 def test_a_table_and_itself_are_right_behind_each_record(
     history: tuple[list[Step], set[int]], method: str, way: str, shards: int

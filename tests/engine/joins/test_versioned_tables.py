@@ -22,6 +22,7 @@ from proof.oracle.tables.table_table import TableTableJoin
 from proof.oracle.windows.aggregate import GroupTable, StreamAggregate, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
 from tests.engine.kit import LIBRARY, PLUS, REF, by_step, driver_of, oracle_says, run
+from tests.lengths import examples
 from watersmeet._plan.explain import functions_in_state
 from watersmeet.aggregates.user_defined import python
 from watersmeet.errors import TopologyError
@@ -58,7 +59,7 @@ def derived_node(table: Table, derive: str) -> Table:
     return TableMapValues(table, text.mapped) if derive == "map_values" else table
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=steps("s", "t"),
     cuts=CUTS,
@@ -88,7 +89,7 @@ def test_a_stream_finds_what_was_valid_at_its_own_time_as_one_record_at_a_time_s
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=steps("s", "t"),
     cuts=CUTS,
@@ -115,7 +116,7 @@ def test_records_are_held_back_for_the_grace_as_one_record_at_a_time_says(
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     steps=steps("l", "r"),
     cuts=CUTS,
@@ -143,7 +144,7 @@ def test_joins_of_tables_leave_out_what_is_not_the_latest_of_a_versioned_side(
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     steps=steps("l", "r"),
     cuts=CUTS,
@@ -170,7 +171,7 @@ def test_foreign_key_joins_leave_out_what_is_not_the_latest_of_a_versioned_side(
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(steps=steps("t"), cuts=CUTS, shards=st.sampled_from([1, 3]), history=st.sampled_from([0, 20, 200]))
 def test_groups_of_a_versioned_table_leave_out_what_is_not_the_latest(
     steps: Any, cuts: Any, shards: int, history: int
@@ -189,7 +190,7 @@ def test_groups_of_a_versioned_table_leave_out_what_is_not_the_latest(
     assert by_step(driver, steps, cuts) == oracle_says(topology, steps)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=steps("s", "t"),
     cuts=CUTS,

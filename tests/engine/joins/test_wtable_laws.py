@@ -25,6 +25,7 @@ from proof.oracle.windows.wtable import Window, WindowedSide
 from proof.oracle.windows.wtable_joins import TableWTableJoin, WTableTableJoin
 from proof.runners.library import as_written
 from tests.engine.kit import LIBRARY, PLUS, by_step, run
+from tests.lengths import examples
 from watersmeet.aggregates.user_defined import python
 from watersmeet.windows import TimeWindows, previous
 
@@ -114,7 +115,7 @@ JOINS: dict[str, tuple[tuple[str, str], tuple[str, ...], Mapping[str, Any], Meet
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(data=st.data(), steps=STEPS, cuts=CUTS, shards=SHARDS)
 def test_the_join_materialized_is_the_join_of_what_is_materialized(
     data: st.DataObject, steps: Any, cuts: set[int], shards: int
@@ -135,7 +136,7 @@ def test_the_join_materialized_is_the_join_of_what_is_materialized(
     assert standing(joined(shapes, how, **options), steps, cuts, shards) == by_rows(*sides, how, meets)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(data=st.data(), steps=STEPS, cuts=CUTS, shards=SHARDS)
 def test_a_left_join_is_the_inner_join_and_what_is_unmatched(
     data: st.DataObject, steps: Any, cuts: set[int], shards: int
@@ -145,7 +146,7 @@ def test_a_left_join_is_the_inner_join_and_what_is_unmatched(
     assert inner == {key: value for key, value in left.items() if not value.endswith("+null")}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(how=st.sampled_from(["inner", "left"]), steps=STEPS, cuts=CUTS, shards=SHARDS)
 def test_a_shift_that_leaves_windows_as_they_are_is_none(how: str, steps: Any, cuts: set[int], shards: int) -> None:
     def same(window: pa.Array) -> pa.Array:
@@ -161,7 +162,7 @@ def pointing(_: Any, value: Any) -> Window | None:
     return None if found is None else Window(*found)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(kind=st.sampled_from(["table_wtable", "wtable_table"]), steps=STEPS, cuts=CUTS, shards=SHARDS)
 def test_what_is_not_the_latest_of_a_versioned_table_joins_no_windows(
     kind: str, steps: Any, cuts: set[int], shards: int

@@ -17,6 +17,7 @@ from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.table import TableSource
 from tests.engine.headers_kit import Told, one_header
 from tests.engine.kit import PLUS
+from tests.lengths import examples
 from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.rows import HEADERS
 from watersmeet._engine.state.carry import CarriedTables, carry
@@ -51,7 +52,7 @@ def told(step: int) -> list[dict[str, Any]]:
     return both[: step % 3]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from("sst"), st.sampled_from("abc"), st.booleans(), st.integers(0, 80)), max_size=30

@@ -26,6 +26,7 @@ from tests.engine.state.state_kit import (
     stored_rows,
     write,
 )
+from tests.lengths import examples
 from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.merge import Policy
@@ -61,7 +62,7 @@ def test_random_histories_end_like_a_dictionary(seed: int, hasher: Hasher, polic
     assert stored_rows(state) == len(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from("abcdefgh"), st.one_of(st.none(), st.integers(1, 9)), max_size=8),

@@ -21,6 +21,7 @@ from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.table_table import TableTableJoin
 from proof.runners.library import as_written
 from tests.engine.kit import PLUS, REF, Step, oracle_tables, tables
+from tests.lengths import examples
 from watersmeet._engine.exchange import SNAPSHOT, Clock
 from watersmeet._engine.rows import ints
 
@@ -87,7 +88,7 @@ ROW = st.tuples(KEYS, VALUES, st.integers(0, 500))
 
 
 @pytest.mark.parametrize("build", [stream_table, table_table, foreign_key])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     left=st.lists(ROW, max_size=4),
     right=st.lists(ROW, max_size=4),

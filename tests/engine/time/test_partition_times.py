@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lengths import examples
 from watersmeet._engine import row_sizes
 from watersmeet._engine.time import TimeUpdates, time_moves
 
@@ -25,7 +26,7 @@ def frame(rows: list[tuple[int, int]]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ROWS, st.integers(1, 5))
 def test_the_first_record_of_each_time_of_each_partition_is_told_in_order_of_position(
     rows: list[tuple[int, int]], chunk: int
@@ -45,7 +46,7 @@ def test_the_first_record_of_each_time_of_each_partition_is_told_in_order_of_pos
     assert first == moves
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ROWS, st.tuples(st.integers(0, 40), st.integers(0, 2), st.integers(0, 30)), st.integers(-1, 50))
 def test_the_time_around_a_place_is_that_of_the_records_before_it_and_with_it(
     rows: list[tuple[int, int]], place: tuple[int, int, int], start: int

@@ -14,6 +14,7 @@ from proof.engine import EngineDriver
 from proof.recordings import RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import METHOD, history_of, joined, repaired, run, steps_of
+from tests.lengths import examples
 from watersmeet._engine import row_sizes
 from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.rows import LET_GO, Int64s
@@ -44,7 +45,7 @@ def told(rows: pa.Table) -> pa.Table:
 NUMBERS = st.one_of(st.integers(-3, 3), st.integers(0, 400), st.integers(-(2**63), 2**63 - 1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2**40), st.sampled_from([0, 7]), NUMBERS, st.booleans()), min_size=1))
 def test_what_is_told_reads_back_as_it_was(rows: list[tuple[int, int, int, bool]]) -> None:
     ts, srcpart, path, gone = (list(column) for column in zip(*rows, strict=True))
@@ -102,7 +103,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(RECORDS, SECONDS, st.sampled_from(list(METHOD)), st.integers(1, 30), st.integers(1, 4))
 def test_windows_of_seconds_are_exact_to_the_millisecond(
     records: Any, window: tuple[int, int, int], how: str, size: int, shards: int
