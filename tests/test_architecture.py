@@ -27,13 +27,13 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"_engine"}),
     frozenset({"_worker"}),
     frozenset({"_spark"}),
-    frozenset({"api", "session", "sql", "prepare", "testing", "provenance", "cli", "__init__", "__main__"}),
+    frozenset({"api", "session", "sql", "prepare", "testing", "provenance", "replay", "cli", "__init__", "__main__"}),
 )
 LAYER_OF = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 # Streams become tables and tables streams, and each method says so by its type, as Kafka Streams' interfaces do. At run
 # time `api/handle.py` makes a handle by its kind, so that here, too, imports go one way.
 NAME_EACH_OTHER = "watersmeet.api."
-WITH_PYSPARK = frozenset({"_worker", "_spark", "api", "session", "sql", "prepare", "provenance"})
+WITH_PYSPARK = frozenset({"_worker", "_spark", "api", "session", "sql", "prepare", "provenance", "replay"})
 WITH_PYSPARK_TOO = frozenset(f"watersmeet.testing.{name}" for name in ("driver", "stores"))
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested

@@ -439,7 +439,7 @@ def outcomes_of(topology: Local, target: AskedRow, frame: pa.Table, cases: Seque
     """
     for batch in _batch_cases(cases):
         run = CasesRun(topology)
-        run.take(frame, batch)
+        run.take_cases(frame, batch)
         yield from (Outcome(row, run.drops_by_case[case]) for case, row in enumerate(target.of(run, len(batch))))
 
 
@@ -503,7 +503,7 @@ class CasesRun(QuietRun):
         super().__init__(topology)
         self.drops_by_case: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
 
-    def take(self, frame: pa.Table, cases: Sequence[Int64s]) -> None:
+    def take_cases(self, frame: pa.Table, cases: Sequence[Int64s]) -> None:
         """Run the histories; see `outcomes_of`."""
         lengths = [len(case) for case in cases]
         rows = frame.take(pa.array(np.concatenate(cases)))
@@ -526,12 +526,6 @@ class WatchedRun(QuietRun):
         super().__init__(topology)
         self._arrived: dict[int, list[Arrivals]] = defaultdict(list)
         self._edges = {edge.id for edge in topology.physical.edges}
-
-    def take(self, frame: pa.Table) -> None:
-        """Run the records of a frame, all at once."""
-        if len(frame):
-            self._advance(partial(self._packed, frame), [0])
-        self._ran = [len(frame)]
 
     def take_directly(self, frame: pa.Table) -> None:
         """Note the rows that come to operators from the sources, and run no operator."""
@@ -1210,8 +1204,12 @@ def _asked(
     return store, AskedRow(store, store.order_of(key)), history, ready
 
 
-def replayable(spark: SparkSession, physical: Physical) -> Local:
+def replayable(spark: SparkSession, physical: Physical, cure: str = "Leave explain= out") -> Local:
     """The topology, ready for a replay.
+
+    Parameters
+    ----------
+    cure : what a hint says first.
 
     Raises
     ------
@@ -1221,7 +1219,7 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     if physical.by_wall:
         raise ConfigError(
             "A topology with timers of the wall clock cannot be explained: a replay has another clock.",
-            hint="Leave explain= out, or use timers by event time.",
+            hint=f"{cure}, or use timers by event time.",
         )
     # each operator gets all its rows, as what is asked goes by the operators above a table
     places = {(o.node, table.name): o.id for o in physical.operators for table in o.tables}
@@ -1230,7 +1228,7 @@ def replayable(spark: SparkSession, physical: Physical) -> Local:
     if isinstance(ready, NotInProcess):
         raise ConfigError(
             f"The topology cannot be explained: it does not run in this process, since {ready.why}.",
-            hint="Leave explain= out. docs/functions.md says which functions run without Spark.",
+            hint=f"{cure}. docs/functions.md says which functions run without Spark.",
         )
     return ready
 

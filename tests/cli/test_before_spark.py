@@ -52,6 +52,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*RUN, "--on-undecodable", "ignore"], 'Take "fail", "skip" or "dead-letter:TOPIC".'),
     (["run", "--config", "gone.toml"], "--config='gone.toml' cannot be read"),
     (["diff", "cp", "shop:usual"], "No topology of watersmeet has been started with this checkpoint."),
+    (["diff", "cp", "shop:usual", "--previous", "shop:usual"], "--previous shop:usual belongs to --replay."),
     (["diff", "pack", "shop:usual"], "No topology of watersmeet has been started with this checkpoint."),
     (["stores", "cp"], "No topology of watersmeet has been started with this checkpoint."),
     (["state", "pack", "store"], "No topology of watersmeet has been started with this checkpoint."),

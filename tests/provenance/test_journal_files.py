@@ -43,7 +43,7 @@ def numbers(journal: Path) -> list[int]:
 
 def begun(journal: Path, keep_ms: int | None, guard: Any = lambda: None) -> BatchGate:
     barrier = BatchGate()
-    JournalWriter(journal, keep_ms, guard).join(barrier)
+    JournalWriter(journal, keep_ms, guard, ("orders",)).join(barrier)
     return barrier
 
 
@@ -124,9 +124,9 @@ def test_a_journal_and_patterns_need_threads_of_their_own(tmp_path: Path, monkey
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
     nothing: Any = None
     place = local_folder(tmp_path)
-    JournalWriter.joining(place, False, BatchGate(), lambda: None)
+    JournalWriter.joining(place, False, BatchGate(), lambda: None, [])
     with pytest.raises(ConfigError, match="explain='1 day' does not work with PYSPARK_PIN_THREAD=false"):
-        JournalWriter.joining(place, "1 day", BatchGate(), lambda: None)
+        JournalWriter.joining(place, "1 day", BatchGate(), lambda: None, [])
     with pytest.raises(ConfigError, match=r"wm\.TopicPattern\(\.\.\.\) does not work with PYSPARK_PIN_THREAD=false"):
         TopicNumbers(nothing, [], nothing, nothing, allow_recreated=False)
 

@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.session import check_threads
@@ -65,6 +66,11 @@ def ended_ms(folder: Path) -> int | None:
         return None
 
 
+def journaled_name(source: SourceNode) -> str:
+    """The name of an input in a journal, by which a changed topology finds it: its topics, else its own name."""
+    return source.origin.topic or source.origin.pattern or source.name
+
+
 @dataclass(frozen=True)
 class JournalWriter:
     """Brackets each batch of a query."""
@@ -72,11 +78,17 @@ class JournalWriter:
     folder: Path  # the journal's
     keep_ms: int | None  # how long batches are kept; None: for ever
     guard: Callable[[], None]  # raises where the checkpoint is another query's
+    sources: tuple[str, ...]  # the names of its sources, by their numbers in the rows
     _batches: deque[tuple[int, Path]] = field(default_factory=deque)
 
     @classmethod
     def joining(
-        cls, place: Folder, explain: bool | Duration, barrier: BatchGate, guard: Callable[[], None]
+        cls,
+        place: Folder,
+        explain: bool | Duration,
+        barrier: BatchGate,
+        guard: Callable[[], None],
+        sources: Sequence[SourceNode],
     ) -> Callable[[], None]:
         """The function that has a barrier call the journal's writer; it does nothing where the option asks for none."""
         if explain is False:
@@ -95,7 +107,7 @@ class JournalWriter:
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
         keep_ms = None if explain is True else duration_ms(explain, "explain")
-        return partial(cls(folder, keep_ms, guard).join, barrier)
+        return partial(cls(folder, keep_ms, guard, tuple(map(journaled_name, sources))).join, barrier)
 
     def join(self, barrier: BatchGate) -> None:
         """Have the barrier call this object before and after each batch, and remove what is too old."""
@@ -118,7 +130,9 @@ class JournalWriter:
     def _end(self, batch: int) -> None:
         folder = self.folder / str(batch)
         beside = folder / f".{WHOLE}.new"
-        beside.write_text(json.dumps({"ended_ms": time.time_ns() // 1_000_000}), encoding="utf-8")
+        beside.write_text(
+            json.dumps({"ended_ms": time.time_ns() // 1_000_000, "sources": self.sources}), encoding="utf-8"
+        )
         beside.replace(folder / WHOLE)
         self._batches.append((batch, folder))
 
@@ -150,6 +164,13 @@ class JournalBatch:
     number: int  # the batch's
     folder: Path  # where its files lie
     ended_ms: int  # when it was written, in ms since 1970
+
+    def sources(self) -> tuple[str, ...]:
+        """The names of its sources, by their numbers in the rows; see `journaled_name`."""
+        try:
+            return tuple(json.loads((self.folder / WHOLE).read_text(encoding="utf-8"))["sources"])
+        except FileNotFoundError:
+            raise self._removed() from None
 
     def frames(self) -> Iterator[tuple[pa.Table, bool]]:
         """The rows of each task, and whether they are a table's snapshot."""

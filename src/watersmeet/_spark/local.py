@@ -623,6 +623,19 @@ class LocalRun:
         self._ran = [len(records) for records in cases]
         return self._results
 
+    def take(self, frame: pa.Table) -> dict[tuple[int, str], list[Collected]]:
+        """All results so far by (case, sink name), when the records of a frame have run behind those before.
+
+        Parameters
+        ----------
+        frame : records of one case, as `PipedFrame` has them, with their steps as offsets.
+        """
+        ran = [sum(self._ran)]
+        if len(frame):
+            self._advance(partial(self._packed, frame), ran)
+        self._ran = [ran[0] + len(frame)]
+        return self._results
+
     def show_wall_clock(self, wall: int) -> dict[tuple[int, str], list[Collected]]:
         """All results so far, when the wall clock has come to show this."""
         previous, self._wall = self._wall, wall

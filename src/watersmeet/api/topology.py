@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from watersmeet._spark.query.query import Query
     from watersmeet._spark.query.start import StartOptions
     from watersmeet.provenance import Why
+    from watersmeet.replay import Replay, Trace
 
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -237,6 +238,75 @@ class Topology:
         from watersmeet import provenance
 
         return provenance.why(spark, checkpoint_folder(checkpoint), self.physical, table, key)
+
+    def replay(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str],
+        previous: Topology | None = None,
+        shown: int = 20,
+    ) -> Replay:
+        """A replay of a query's input records through this topology; the query was started with `explain=`.
+
+        The records of its journal run once more, in this process: functions are called again, nothing is written, and
+        the query may run meanwhile. Stores are compared with those of the checkpoint; with `previous=`, stores and
+        outputs are compared with those that the previous topology gives over the same records.
+
+        Parameters
+        ----------
+        spark : the session that reads.
+        checkpoint : the folder that the query was started with.
+        previous : the topology that the query was started with; None: the checkpoint's stores alone are compared.
+        shown : number of rows that are listed of each store and output; all are counted.
+
+        Returns
+        -------
+        Replay : a comparison for each store and each output, and what could not be compared; it prints as text.
+
+        Raises
+        ------
+        ConfigError : there is no journal, or a topology cannot be replayed in this process.
+
+        Examples
+        --------
+        >>> print(changed.replay(spark, checkpoint="/data/orders", previous=topology))  # doctest: +SKIP
+        """
+        from watersmeet import replay
+
+        if previous is not None:
+            check_topology(previous, "topology.replay(spark, checkpoint=..., previous={})")
+        physical = None if previous is None else previous.physical
+        return replay.replay(spark, checkpoint_folder(checkpoint), self.physical, physical, shown)
+
+    def trace(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], record: str) -> Trace:
+        """The way of one input record through this topology, operator by operator, with each store before and after.
+
+        The query was started with `explain=`, and may run meanwhile. The records of its journal up to this one run once
+        more, in this process.
+
+        Parameters
+        ----------
+        spark : the session that reads.
+        checkpoint : the folder that the query was started with.
+        record : the record's place, as `why` shows it: "orders-0@812".
+
+        Returns
+        -------
+        Trace : the operators to which it came, and the results that it caused; it prints as text, and `to_test` makes
+            a test of it.
+
+        Raises
+        ------
+        ConfigError : there is no journal, the record is not in it, or the topology cannot be replayed in this process.
+
+        Examples
+        --------
+        >>> print(topology.trace(spark, checkpoint="/data/orders", record="orders-0@812"))  # doctest: +SKIP
+        """
+        from watersmeet import replay
+
+        return replay.trace(spark, checkpoint_folder(checkpoint), self.physical, record)
 
     def _place(self, checkpoint: Any) -> str:
         """The checkpoint's folder, if there is anything to start."""

@@ -169,6 +169,8 @@ def draw(topology: str, form: str, output: Any, levels: bool, master: str | None
     metavar="STORE",
     help="As in run: count the rows of this stored table that would differ.",
 )
+@click.option("--replay", "replays", is_flag=True, help="Run the journal through TOPOLOGY: which rows would differ.")
+@click.option("--previous", metavar="TOPOLOGY", help="With --replay: the topology so far, to compare outputs too.")
 @MASTER
 @AS_JSON
 @with_errors_as_text
@@ -180,14 +182,20 @@ def diff(
     tasks: int | None,
     allow_changed_functions: bool,
     replace: tuple[str, ...],
+    replays: bool,
+    previous: str | None,
     master: str | None,
     as_json: bool,
 ) -> None:
     """Say what TOPOLOGY, started with evolve=True, would do to CHECKPOINT. Exit code 1: it would be refused."""
     connection = None if kafka is None else Kafka(kafka)
+    if previous is not None and not replays:
+        raise ConfigError(f"--previous {previous} belongs to --replay.", hint="Add --replay, or leave --previous out.")
     check_started(checkpoint)
-    check_named(topology)
-    loaded_topology = made_topology(topology, session(master=master))
+    for reference in filter(None, (topology, previous)):
+        check_named(reference)
+    spark = session(master=master)
+    loaded_topology = made_topology(topology, spark)
     change = plan_change(
         checkpoint,
         loaded_topology,
@@ -197,9 +205,30 @@ def diff(
         allow_changed_functions=allow_changed_functions,
         replace=replace,
     )
-    click.echo(json.dumps(change.as_dict(), indent=2) if as_json else str(change))
+    answers: list[Any] = [change]
+    if replays:
+        previous_topology = None if previous is None else made_topology(previous, spark)
+        answers.append(loaded_topology.replay(spark, checkpoint=checkpoint, previous=previous_topology))
+    document = change.as_dict() | ({"replay": answers[-1].as_dict()} if replays else {})
+    click.echo(json.dumps(document, indent=2, default=str) if as_json else "\n".join(map(str, answers)))
     if not change.possible:
         raise click.exceptions.Exit(1)
+
+
+@main.command(epilog=examples("watersmeet trace /data/orders shop.topologies:orders --record orders-0@812"))
+@click.argument("checkpoint")
+@click.argument("topology")
+@click.option("--record", required=True, help="Its place, as why shows it: orders-0@812.")
+@click.option("--test", "as_test", is_flag=True, help="Print a test for pytest that repeats it.")
+@MASTER
+@with_errors_as_text
+def trace(checkpoint: str, topology: str, record: str, as_test: bool, master: str | None) -> None:
+    """Show the way of an input record through TOPOLOGY, each store before and after; CHECKPOINT has a journal."""
+    check_started(checkpoint)
+    check_named(topology)
+    spark = session(master=master)
+    way = made_topology(topology, spark).trace(spark, checkpoint=checkpoint, record=record)
+    click.echo(way.to_test(topology) if as_test else str(way))
 
 
 @main.command(epilog=examples("watersmeet stores /data/orders"))

@@ -579,7 +579,7 @@ class _Start:
                     plans=Plans.of(place, lease),
                     secure=partial(self._secure, lease, files, place),
                 )
-            join_journal = JournalWriter.joining(place.place, self.options.explain, barrier, lease.check)
+            join_journal = self._journal(place, barrier, lease)
             self._secure(lease, files, place)  # a single writer of Spark's has not asked for the lease
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
@@ -589,6 +589,10 @@ class _Start:
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
                 return lease.begun(writer.start()), lifetime
+
+    def _journal(self, place: Checkpoint, barrier: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
+        options = (self.options.explain, barrier, lease.check, self.topology.plan.sources)
+        return JournalWriter.joining(place.place, *options)
 
     def _barrier(
         self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
