@@ -149,6 +149,7 @@ PLAIN = frozenset(
         "corrupt",
         "dead",
         "encoding",
+        "history",
         "info",
         "latest",
         "letter",

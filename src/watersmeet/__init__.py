@@ -72,7 +72,7 @@ from watersmeet.errors import (
     WrongCall,
 )
 from watersmeet.hints import missing
-from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.databases import CatalogTable, DatabaseTable, History
 from watersmeet.io.endpoints import BatchInfo, Changes, DeadLetter, ForeachBatch, Output, Rows, Writer
 from watersmeet.io.formats import (
     Format,
@@ -127,6 +127,7 @@ __all__ = [
     "FunctionError",
     "Generation",
     "GlobalKTable",
+    "History",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",

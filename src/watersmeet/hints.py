@@ -808,10 +808,17 @@ def _fits(value: Any, kind: Any, option: str) -> bool:
     if origin is Any or not isinstance(origin, type) or getattr(origin, "_is_protocol", False):
         return True
     is_text = isinstance(value, str | bytes) and origin is not bytes and issubclass(origin, Collection)
-    if is_text or not isinstance(value, origin):
+    if is_text or not (isinstance(value, origin) or _is_of_connect(value, origin)):
         return False
     of_each = isinstance(value, Sequence) and (len(parts) == 1 or parts[1:] == (...,))
     return not of_each or all(_fits(each, parts[0], option) for each in cast("Sequence[Any]", value))
+
+
+def _is_of_connect(value: Any, kind: type) -> bool:
+    """Whether a value is of the class that Spark Connect has in place of one of PySpark: no subclass, but its name."""
+    return any(
+        cls.__name__ == kind.__name__ and "pyspark.sql.connect." in cls.__module__ for cls in type(value).__mro__
+    )
 
 
 def _kind_text(kind: Any, value: Any = None) -> str:

@@ -188,7 +188,7 @@ class JournaledRecord:
     piped: Piped
 
 
-class History(Protocol):
+class RecordHistory(Protocol):
     """Records in order; the number of a record is its step."""
 
     def __len__(self) -> int: ...
@@ -225,14 +225,14 @@ class JournaledRows:
         return len(self.order[0])
 
     def ts(self) -> Int64s:
-        """See `History`."""
+        """See `RecordHistory`."""
         starts = np.cumsum([0, *(len(frame.piped) for frame in self.frames)])[:-1]
         times = [np.where(ints(f.piped, "reason") == 0, ints(f.piped, "ts"), _NO_TIME) for f in self.frames]
         at: Int64s = starts[self.order[0]] + self.order[1] if len(self) else self.order[1]
         return np.concatenate(times)[at] if times else np.zeros(0, dtype=np.int64)
 
     def frame(self, steps: Int64s) -> pa.Table:
-        """See `History`."""
+        """See `RecordHistory`."""
         parts, places = list[pa.Table](), list[Int64s]()
         for number in np.unique(self.order[0][steps]).tolist():
             subset = steps[self.order[0][steps] == number]
@@ -245,7 +245,7 @@ class JournaledRows:
         return numbered_steps(table, np.sort(at))
 
     def records(self, steps: Sequence[int]) -> list[JournaledRecord]:
-        """See `History`."""
+        """See `RecordHistory`."""
         return [self._record(step) for step in steps]
 
     def _record(self, step: int) -> JournaledRecord:
@@ -637,7 +637,7 @@ class Explanation:
     tried: int
 
 
-def causes_of(topology: Local, target: AskedRow, history: History, steps: Int64s | None = None) -> Explanation:
+def causes_of(topology: Local, target: AskedRow, history: RecordHistory, steps: Int64s | None = None) -> Explanation:
     """The records that a row comes from.
 
     Parameters
@@ -1049,7 +1049,7 @@ MOST_SELECTED = 20_000
 """Records; where more are found, the whole journal is replayed."""
 
 
-def selected(topology: Local, target: AskedRow, history: History) -> Int64s | None:
+def selected(topology: Local, target: AskedRow, history: RecordHistory) -> Int64s | None:
     """The steps of the records that can have a part in a row, in order; None: all may.
 
     Time is left out: who has moved it when one of these came may have a part in the row, too.

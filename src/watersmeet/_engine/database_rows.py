@@ -16,7 +16,7 @@ import pyarrow.types as pt
 from watersmeet.errors import TopologyError
 from watersmeet.io.databases import TableTarget, check_name
 
-KEY, VALUE = "key", "value"
+KEY, VALUE, VERSION = "key", "value", "version"
 _PLAIN: tuple[Callable[[pa.DataType], bool], ...] = (
     *(pt.is_boolean, pt.is_signed_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_large_string),
     *(pt.is_binary, pt.is_large_binary, pt.is_date32, pt.is_timestamp),
@@ -28,7 +28,7 @@ class DatabaseColumn:
     """A column, and where its values come from."""
 
     name: str  # as the database calls it
-    part: str  # "key" or "value"
+    part: str  # "key", "value" or, of a table with all versions of a row, "version"
     path: tuple[str, ...]  # fields, one within the other; none: the whole part
     kind: pa.DataType  # type of the values; what holds others is kept as JSON
 
@@ -49,9 +49,15 @@ class DatabaseColumn:
         return column
 
 
+_TIME = pa.timestamp("us", "UTC")
+VALID_FROM, VALID_TO = (DatabaseColumn(name, VERSION, (), _TIME) for name in ("valid_from", "valid_to"))
+CURRENT = DatabaseColumn("current", VERSION, (), pa.bool_())
+
+
 def columns_of(target: TableTarget, key: pa.DataType, value: pa.DataType) -> tuple[DatabaseColumn, ...]:
-    """The columns, those of the key first."""
+    """The columns: those of the key, those of the value, those of a version."""
     columns = (*_key_columns(target, tuple(_leaves(KEY, (), key))), *_values(target, value))
+    columns += (VALID_FROM, VALID_TO, CURRENT) if target.keeps_versions else ()
     for column in columns:
         check_name(column.name, target.dialect)
         _check_type(column)

@@ -70,6 +70,10 @@ def fix_schemas(
     return {name: entries for name, entries in (("reads", reads), ("writes", writes)) if entries}
 
 
+def read_registry(sources: Sequence[SourceNode]) -> bool:
+    return any(form.registry is not None for _, form, _ in _forms(_origins(sources)))
+
+
 def _origins(sources: Sequence[SourceNode]) -> list[tuple[SourceNode, Any]]:
     return [(source, source.origin) for source in sources]
 

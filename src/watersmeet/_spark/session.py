@@ -31,7 +31,7 @@ from xml.sax.saxutils import quoteattr
 
 import pyspark
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkRuntimeError
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from watersmeet._spark.machine import (
@@ -218,6 +218,27 @@ def query_settings(
             yield
 
 
+def keep_settings(spark: SparkSession, tasks: int) -> None:
+    """Give the session what a topology's query needs, for a query that the user starts himself.
+
+    Raises
+    ------
+    ConfigError : settings cannot be changed here, as within the function of a pipeline.
+    """
+    settings = {**AT_START, "spark.sql.shuffle.partitions": str(tasks)}
+    missing = {name: value for name, value in settings.items() if str(spark.conf.get(name, None)) != value}
+    with _starting:
+        try:
+            _set(spark, missing)
+        except PySparkException as refusal:
+            raise ConfigError(
+                f"The session lacks settings that the topology's query needs: {', '.join(sorted(missing)):.200}.",
+                given=str(refusal).partition("\n")[0],
+                hint="Give them where the session is configured: "
+                + ", ".join(f"{name}: {value!r}" for name, value in sorted(missing.items())),
+            ) from None
+
+
 def effects(spark: SparkSession) -> dict[str, str]:
     """The session's own settings on which the results of functions depend."""
     with _starting:
@@ -246,11 +267,13 @@ def path_on_this_machine(checkpoint: str) -> str | None:
 def overridden(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """While it lasts, the session has these settings; None: it does not have it."""
     previous = {name: spark.conf.get(name, None) for name in settings}
+    # within the function of a pipeline nothing may be set, not even to what it is
+    changed = {name: value for name, value in settings.items() if value != previous[name]}
     try:
-        _set(spark, settings)
+        _set(spark, changed)
         yield
     finally:
-        _set(spark, previous)
+        _set(spark, {name: previous[name] for name in changed})
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
@@ -516,12 +539,13 @@ def _write(target: int, data: bytes) -> None:
 # The session that a user gives: whether it is one, and whether it still runs.
 
 
-def check_session(spark: Any, call: str) -> None:
+def check_session(spark: Any, call: str, *, takes_connect: bool = False) -> None:
     """Raise unless it is a Spark session that runs.
 
     Parameters
     ----------
     call : how what gets the session is called, for the hint.
+    takes_connect : whether it may be one of Spark Connect.
     """
     if not (hasattr(spark, "conf") and hasattr(spark, "createDataFrame")):
         raise ConfigError(
@@ -529,6 +553,8 @@ def check_session(spark: Any, call: str) -> None:
             hint=f"Make one, spark = wm.session('app'), and call {call}.",
         )
     if is_connect(spark):
+        if takes_connect:
+            return
         raise of_connect(f"{type(spark).__module__}.{type(spark).__name__}", call)
     if _has_stopped(spark):
         raise ConfigError(
@@ -540,6 +566,13 @@ def check_session(spark: Any, call: str) -> None:
 def is_connect(spark: Any) -> bool:
     """Whether a session is one of Spark Connect, which has no JVM beside it (serverless compute gives such ones)."""
     return any(cls.__module__.startswith("pyspark.sql.connect.") for cls in type(spark).__mro__)
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks run at a time; over Spark Connect, which does not say it, those of an exchange."""
+    if is_connect(spark):
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return spark.sparkContext.defaultParallelism
 
 
 def of_connect(subject: str, call: str) -> ConfigError:

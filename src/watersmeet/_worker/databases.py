@@ -159,8 +159,8 @@ MERGED = "watersmeet_changes"
 class SqlDialect:
     """How a database writes SQL.
 
-    The texts of statements have {table}, {lines}, {columns}, {keys}, {values}, {same} and {update}; those of a column
-    {name}, {place} and {type}.
+    The texts of statements have {table}, {lines}, {columns}, {keys}, {values}, {same}, {update} and {valid_to}; those
+    of a column {name}, {place} and {type}.
     """
 
     title: str
@@ -177,6 +177,7 @@ class SqlDialect:
     assignment: str  # a column in {sets}
     same: str  # a column of the key in {same}
     deletion: str = ""
+    version: str = ""  # closes the rows of keys, and adds their versions
     parameter: str = "?"
     locking: str = ""  # ends a query for a row, so that nobody else reads it for writing
     opening: str = ""  # begins a transaction
@@ -212,6 +213,8 @@ class SqlDialect:
             values=", ".join(column_texts(self.value)),
             same=" AND ".join(column_texts(self.same, values=False)),
             update=self.update.format(sets=sets) if sets else self.no_update,
+            # of a table with versions
+            valid_to=place(len(columns) - 2),
         )
 
 
@@ -399,6 +402,9 @@ DIALECTS: Mapping[Dialect, SqlDialect] = {
         f" WHEN NOT MATCHED AND NOT c.{DELETED} THEN INSERT ({{columns}}) VALUES ({{values}})",
         update=" WHEN MATCHED THEN UPDATE SET {sets}",
         no_update="",
+        version=f"MERGE INTO {{table}} t USING {MERGED} c ON c.{DELETED} AND t.`current` AND {{same}} WHEN MATCHED "
+        f"THEN UPDATE SET t.`valid_to` = c.{{valid_to}}, t.`current` = false WHEN NOT MATCHED AND NOT c.{DELETED} THEN "
+        "INSERT ({columns}) VALUES ({values})",
         value="c.{place}",
         assignment="t.{name} = c.{place}",
         # a field of a key may be null

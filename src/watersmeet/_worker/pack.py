@@ -331,6 +331,7 @@ class Pack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Wire rows of one task."""
         freeze_imports()
+        self.common.check_tasks()
         BatchRequest.of_task().take_topics()
         drops, counts, clock = DeadLetterWriter(self.common.dead_letters), Counts(), Clock()
         journal = JournalFile.begun(self.stage.roots, snapshot=self.snapshot) if self.sources else None

@@ -29,9 +29,9 @@ from watersmeet._worker.ended_rows import DeadLetterRoutes, DeadLetterWriter
 from watersmeet._worker.formats.formats import check_writable, format_for, refuses, serde_of
 from watersmeet._worker.formats.json import readable
 from watersmeet._worker.formats.serdes import Serde
-from watersmeet._worker.process import batch_number
+from watersmeet._worker.process import batch_number, job_property
 from watersmeet._worker.task_reports import Reports
-from watersmeet.errors import EncodingError
+from watersmeet.errors import ConfigError, EncodingError
 from watersmeet.io.formats import Format, FormatName
 
 WIRE = StructType(
@@ -448,3 +448,13 @@ class WireSettings:
     reports: Reports | None = None  # takes what tasks report to the driver; None: nobody does
     dead_letters: DeadLetterRoutes | None = None  # routes of the dead letters of rows that end; None: there are none
     encodings: Encodings = field(default_factory=dict)  # what is written of outputs before they have the rows
+    tasks: int | None = None  # how many tasks an exchange has to have, where the user starts the query
+
+    def check_tasks(self) -> None:
+        """Raise where exchanges have another number of tasks than the labels are for; tasks know Spark's settings."""
+        actual = None if self.tasks is None else job_property("spark.sql.shuffle.partitions")
+        if actual is not None and actual != str(self.tasks):
+            raise ConfigError(
+                f"A frame for {self.tasks} tasks is in a query with spark.sql.shuffle.partitions={actual}.",
+                hint=f"Start the query in the session that made the frame, and leave the setting at {self.tasks}.",
+            )

@@ -143,12 +143,12 @@ class TableOutputs(Handle):
     @parameters_of(StreamOutputs.to)
     def to(self, target: Any, *, name: str | None = None, **options: Any) -> None:
         """Write the changes of the table out; tombstones are records with a null value. A `DatabaseTable` and a
-        `CatalogTable` are kept as the table is: one row for each key.
+        `CatalogTable` are kept as the table is: one row for each key; a `History` with every version of a row.
 
         Parameters
         ----------
-        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `Writer`, a `ForeachBatch` or an
-            `Output` of your own.
+        target : a topic's name, a `TopicSink`, a `DatabaseTable`, a `CatalogTable`, a `History`, a `Writer`, a
+            `ForeachBatch` or an `Output` of your own.
         name : the output's name, to the test driver and in describe(); default the topic's or the table's, needed
             for the others.
 

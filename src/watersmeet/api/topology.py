@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from watersmeet._plan.physical import Physical
     from watersmeet._spark.query.query import Query
     from watersmeet._spark.query.start import StartOptions
     from watersmeet.provenance import Why
@@ -196,6 +197,86 @@ class Topology:
             replace=replace,
         )
         return self._started(spark, self._place(checkpoint), options)
+
+    def frame(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        checkpoint: str | os.PathLike[str],
+        kafka: Kafka | None = None,
+        shards: int | None = None,
+        tasks: int | None = None,
+        flat: bool = False,
+    ) -> DataFrame:
+        """An output as a streaming DataFrame, for Spark's own operators, writers, tables and pipelines.
+
+        The query is then yours: `frame.writeStream...start()`. It computes the whole topology, and leaves its other
+        outputs out. Rows that are read again after a failure are the same, with the same `sequence`; how often they are
+        written is up to what writes them. See docs/frames.md.
+
+        Parameters
+        ----------
+        spark : the session; it keeps the settings that the query needs.
+        name : the output's name.
+        checkpoint : folder of the record of the topology, best that of the query's own checkpoint
+            (`checkpointLocation`): a frame for another topology is refused there.
+        kafka : the connection, where the topology reads topics.
+        shards, tasks : as in `start`.
+        flat : a column for each field of key and value, in place of these two; times of windows are timestamps.
+
+        Returns
+        -------
+        DataFrame : the columns key, value (null: a deletion), timestamp, sequence (of two changes of a key, the later
+            one has the higher), headers where a topic keeps them, and operation, "upsert" or "delete".
+
+        Raises
+        ------
+        TopologyError : the topology does not write this output, or reads what it writes.
+        ConfigError : an option or a setting does not fit, or the topology needs what only a query that watersmeet
+            starts has.
+        ChangedTopology : the checkpoint belongs to another topology, shard count, generation or format.
+
+        Examples
+        --------
+        >>> priced = topology.frame(spark, "priced", checkpoint="/data/priced")  # doctest: +SKIP
+        >>> priced.writeStream.option("checkpointLocation", "/data/priced").toTable("priced")  # doctest: +SKIP
+        """
+        from watersmeet._spark.outputs.latest import changes
+        from watersmeet._spark.query.start import StartOptions, frame
+
+        if not isinstance(flat, bool):
+            raise ConfigError(f"flat must be True or False: flat={flat!r:.80}.", hint="flat=True")
+        options = StartOptions(kafka, shards, tasks)
+        return changes(frame(self._with_output(name), spark, self._place(checkpoint), options), is_flat=flat)
+
+    def _with_output(self, name: str) -> Physical:
+        """The same topology with this output alone, of rows; its tables are those that it has with all of them."""
+        outputs = {sink.output: sink for sink in without_dead_letters(self.plan).sinks}
+        sink = outputs.get(name)
+        if sink is None or sink.target.is_placed:
+            reason = (
+                "does not write it" if sink is None else "chooses its partitions by a function, which a frame lacks"
+            )
+            names = ", ".join(repr(output) for output, node in outputs.items() if not node.target.is_placed)
+            raise TopologyError(
+                f"A frame cannot be made of {name!r:.80}: the topology {reason}.",
+                given=f"outputs {', '.join(map(repr, outputs)):.200}",
+                hint=f"Name one of these: {names:.200}."
+                if names
+                else "Add one: table.to(wm.ForeachBatch(f), name=...).",
+            )
+        topics = {node.target.topic for node in outputs.values()} & {
+            source.origin.topic for source in self.plan.sources
+        }
+        for topic in sorted(topics - {None}):
+            raise TopologyError(
+                f"A frame cannot be made of {name!r:.80}: the topology reads {topic!r:.80}, which it writes.",
+                hint="Start it: topology.start(...). A frame leaves the other outputs out.",
+            )
+        left_out = {node.name for node in outputs.values()} - {sink.name}
+        nodes = tuple(node for node in self.plan.nodes if node.name not in left_out)
+        return rewrite(replace(self.plan, nodes=nodes).with_nodes([replace(sink, target=Writer("noop"))]))
 
     def _started(self, spark: SparkSession, place: str, options: StartOptions) -> Query:
         from watersmeet._spark.query.start import start
@@ -458,8 +539,8 @@ def preview(rows: Any, *, kafka: Kafka | None = None) -> pd.DataFrame:
         topology.start(spark, checkpoint=f"{folder}/checkpoint", kafka=kafka, available_now=True).awaitTermination()
         changes = spark.read.parquet(f"{folder}/rows")
         if side.kind == "stream":
-            return flat(changes.orderBy("timestamp", "sequence")).toPandas()
-        return flat(latest(changes).drop("timestamp")).toPandas()
+            return flat(changes.orderBy("timestamp", "sequence").select("key", "value", "timestamp")).toPandas()
+        return flat(latest(changes).select("key", "value")).toPandas()
 
 
 def _above(side: Side, target: Writer) -> Plan:

@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from watersmeet.errors import ConfigError, TopologyError, did_you_mean
@@ -43,7 +43,14 @@ _URLS = "sqlite:////data/orders.db for a file, or postgresql://user:password@hos
 
 
 class TableTarget(SinkTarget):
-    """A table outside of Kafka, which is kept as a KTable is: one row for each key, and one query that writes it."""
+    """A table outside of Kafka, which is kept as a KTable is: one row for each key, and one query that writes it.
+
+    Attributes
+    ----------
+    keeps_versions : whether it has a row for each version of a key's, with the time that it held, instead.
+    """
+
+    keeps_versions: ClassVar[bool] = False
 
     table: str
     key: tuple[str, ...] | None
@@ -121,7 +128,7 @@ class CatalogTable(TableTarget):
         _set_columns(self, key, value)
 
     def __repr__(self) -> str:
-        return f"CatalogTable({self.table!r})"
+        return f"{type(self).__name__}({self.table!r})"
 
     @property
     def dialect(self) -> Dialect:
@@ -132,6 +139,36 @@ class CatalogTable(TableTarget):
     def place(self) -> str:
         """Spark's catalogs, of which the table's name names one."""
         return "catalog"
+
+
+@answering
+@dataclass(frozen=True, init=False, repr=False)
+class History(CatalogTable):
+    """A table of Delta or Iceberg with every version of a KTable's rows: a slowly changing dimension of type 2.
+
+    Behind the columns of key and value it has `valid_from` and `valid_to`, timestamps, and `current`, a boolean. A
+    change closes the key's current row at its time, and adds one, which has no `valid_to`; a deletion closes the row
+    alone. Several changes of a key in a batch add as many rows. Changes hold in the order in which the topology makes
+    them: if one has an earlier time than the one before it, it holds from that one's time on. A row that is replaced at
+    the time from which it holds has `valid_to` equal to `valid_from`. So at most one row of a key has
+    `valid_from <= t AND (valid_to > t OR current)`.
+
+    A batch is one `MERGE INTO`, which leaves the batch's number in the table's log: a batch that is run again changes
+    nothing (docs/databases.md). The table must be there; the error of a start has the statement that makes it.
+
+    Parameters as for `CatalogTable`.
+
+    Raises
+    ------
+    TopologyError : the name of the table or of a column cannot be one.
+
+    Examples
+    --------
+    >>> History("lake.shop.prices", key="product")
+    History('lake.shop.prices')
+    """
+
+    keeps_versions = True
 
 
 @answering

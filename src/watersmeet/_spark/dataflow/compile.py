@@ -46,6 +46,7 @@ from watersmeet._spark.dataflow.stage import (
     value_columns,
     with_times,
 )
+from watersmeet._spark.session import tasks_at_once
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.rows import Scan
 from watersmeet._worker.counts import Measures
@@ -83,6 +84,7 @@ class SparkLayout:
     cases: bool  # whether rows carry a case number (test driver)
     reports: Reports | None = None  # takes what tasks report to the driver; None: nobody does
     journaled: bool = False  # whether packing gets whole records, for the journal
+    checks_tasks: bool = False  # whether tasks check their number: the user starts the query
     processor: Callable[..., LevelProcessor] = LevelProcessor  # makes the processor of a level
 
 
@@ -163,6 +165,7 @@ class _Compiler:
             layout.reports,
             dead_letter_routes(physical, history_roots, piped=layout.cases),
             encodings_of(physical, physical.plan.sinks, ships=not layout.cases),  # a test driver shows values
+            layout.tasks if layout.checks_tasks else None,
         )
 
     def through_levels(self, wire: DataFrame, inputs: Sequence[Scan]) -> DataFrame:
@@ -271,7 +274,7 @@ class _Compiler:
         """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""
         if source is None or source.topics is None:
             return frame
-        return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
+        return frame.coalesce(max(self._layout.tasks, tasks_at_once(frame.sparkSession)))
 
     # -- levels --------------------------------------------------------------------------------------------
 

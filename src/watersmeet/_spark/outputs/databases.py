@@ -10,17 +10,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
 from watersmeet._engine import row_sizes
-from watersmeet._engine.database_rows import DatabaseColumn, columns_of
+from watersmeet._engine.database_rows import CURRENT, VALID_FROM, VALID_TO, VERSION, DatabaseColumn, columns_of
 from watersmeet._engine.rows import with_nulls
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
@@ -160,8 +160,9 @@ class MergedTable:
         self, rows: DataFrame, batch: int, plan: BatchPlan = UNKNOWN, guard: Callable[[], None] = lambda: None
     ) -> None:
         """See `TableWriter`."""
+        of_batch = every_change if self._target.keeps_versions else last_of_each_key
         # once, whatever the merge reads and however often: the levels' state is saved with it
-        changes = last_of_each_key(rows, self._columns).persist(StorageLevel.MEMORY_AND_DISK)
+        changes = of_batch(rows, self._columns).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             if changes.count():
                 self._merge(changes, batch, plan, guard)
@@ -187,10 +188,13 @@ class MergedTable:
         if has_batch(kind.last(spark, self._table, self._identity), self._target, batch, plan):
             return
         guard()
+        text = _SQL.upsert
+        if self._target.keeps_versions:
+            text, changes = _SQL.version, versions_of(changes, self._columns, spark.table(self._table))
         changes.createOrReplaceTempView(MERGED)
         try:
             with _set(spark, kind.settings(Mark(self._identity, batch, plan.text()))):
-                spark.sql(_SQL.statement(_SQL.upsert, self._table, self._columns))
+                spark.sql(_SQL.statement(text, self._table, self._columns))
         finally:
             spark.catalog.dropTempView(MERGED)
 
@@ -235,6 +239,56 @@ def last_of_each_key(rows: DataFrame, columns: tuple[DatabaseColumn, ...]) -> Da
     values = [_values(column).alias(place(number)) for number, column in enumerate(columns) if not column.is_key]
     last = F.max_by(F.struct(*values, F.col("value").isNull().alias(DELETED)), SEQUENCE)
     return rows.groupBy(*keys).agg(last.alias("last")).select(*(place(n) for n in range(len(keys))), "last.*")
+
+
+def every_change(rows: DataFrame, columns: tuple[DatabaseColumn, ...]) -> DataFrame:
+    """All changes of each key, in the table's columns by their places, with time and order, and whether it deletes."""
+    of_rows = [(number, column) for number, column in enumerate(columns) if column.part != VERSION]
+    values = (_values(column).alias(place(number)) for number, column in of_rows)
+    return rows.select(*values, F.col("value").isNull().alias(DELETED), "timestamp", SEQUENCE)
+
+
+def versions_of(changes: DataFrame, columns: tuple[DatabaseColumn, ...], table: DataFrame) -> DataFrame:
+    """The rows of a merge, in the table's columns by their places: each version that is added, and for a key that has a
+    current row one that closes it, marked as deleting.
+
+    A version holds from its time on, or from the time from which the one before it holds, or to which it held, if that
+    is later. A deletion of a key without a row changes nothing, whichever batches the changes come in (law 1).
+
+    Parameters
+    ----------
+    changes : of a batch, as `every_change` gives them.
+    columns : the table's.
+    table : as it is before the batch.
+    """
+    keys = [place(number) for number, column in enumerate(columns) if column.is_key]
+    is_same = reduce(Column.__and__, (F.col(f"t_{key}").eqNullSafe(F.col(key)) for key in keys))
+    names = (F.col(_SQL.quoted(column.name)).alias(f"t_{key}") for key, column in zip(keys, columns, strict=False))
+    end = F.coalesce(VALID_TO.name, VALID_FROM.name).alias("last_end")
+    existing = table.select(*names, end, F.col(CURRENT.name).alias("is_there"))
+    existing = existing.join(changes.select(*keys).distinct(), is_same, "left_semi")
+    existing = existing.groupBy(*(f"t_{key}" for key in keys)).agg(
+        F.max("last_end").alias("last_end"), F.max("is_there").alias("is_there")
+    )
+    # read at once: the source of a merge must not lead to the table itself (Spark 4.1 has no plan for that)
+    existing = existing.localCheckpoint()
+    of_key = Window.partitionBy(*keys).orderBy(SEQUENCE)
+    was_there = F.coalesce(~F.lag(DELETED).over(of_key), "is_there", F.lit(False))
+    effective = changes.join(existing, is_same, "left").withColumn("was_there", was_there)
+    effective = effective.filter(F.col("was_there") | ~F.col(DELETED))
+    start = F.greatest(F.max("timestamp").over(of_key), "last_end")
+    timed = effective.withColumn("start", start).withColumn("first", F.row_number().over(of_key) == 1)
+    timed = timed.withColumn("end", F.lead("start").over(of_key))
+    # one row for what is closed, and one for what is added: no union, which would read the batch twice
+    closes = F.when(F.col("first") & F.col("was_there"), F.lit(True))
+    rows = timed.withColumn(DELETED, F.explode(F.array_compact(F.array(closes, F.when(~F.col(DELETED), F.lit(False))))))
+    version = {
+        VALID_FROM: F.col("start"),
+        VALID_TO: F.when(F.col(DELETED), F.col("start")).otherwise(F.col("end")),
+        CURRENT: F.col("end").isNull(),
+    }
+    values = (version.get(column, F.col(place(n))).alias(place(n)) for n, column in enumerate(columns))
+    return rows.select(*values, DELETED)
 
 
 def _values(column: DatabaseColumn) -> Column:

@@ -11,6 +11,7 @@ from watersmeet.errors import ConfigError
 from watersmeet.hints import answered
 
 _NEEDED = ("key", "value", SEQUENCE)
+_OPERATION = "operation"
 
 
 @answered
@@ -62,15 +63,25 @@ def latest(frame: DataFrame) -> DataFrame:
     return rows.filter(F.col("value").isNotNull()).select(*frame.columns)
 
 
+def changes(rows: DataFrame, *, is_flat: bool) -> DataFrame:
+    """The rows of an output, and of each what it does to a table."""
+    operation = F.when(F.col("value").isNull(), "delete").otherwise("upsert").alias(_OPERATION)
+    with_operation = rows.select("*", operation)
+    return flat(with_operation) if is_flat else with_operation
+
+
 def flat(rows: DataFrame) -> DataFrame:
-    """The rows of an output with a column for each field of key and value, and the times of windows as timestamps."""
+    """The rows of an output with a column for each field of key and value, the times of windows as timestamps, and what
+    stands beside them.
+    """
     columns = [column for part in ("key", "value") for column in _columns_of(rows.schema[part].dataType, part)]
-    names = [name for name, _ in columns]
-    # a field of the value that is called as one of the key
+    names, beside = [name for name, _ in columns], [name for name in rows.columns if name not in ("key", "value")]
+    # a field of the value that is called as one of the key, or as another column
     selection = [
-        column.alias(name if names.index(name) == at else f"value_{name}") for at, (name, column) in enumerate(columns)
+        column.alias(f"value_{name}" if names.index(name) != at or name in beside else name)
+        for at, (name, column) in enumerate(columns)
     ]
-    return rows.select(*selection, *(["timestamp"] if "timestamp" in rows.columns else []))
+    return rows.select(*selection, *beside)
 
 
 def _columns_of(kind: DataType, part: str) -> list[tuple[str, Column]]:

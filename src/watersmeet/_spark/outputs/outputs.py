@@ -35,7 +35,7 @@ from watersmeet._spark.outputs.output import (
 from watersmeet._worker.batch_plan import BatchPlan
 from watersmeet._worker.task_reports import PROPERTY
 from watersmeet._worker.writers.kafka import Written
-from watersmeet.io.databases import CatalogTable, DatabaseTable
+from watersmeet.io.databases import CatalogTable, DatabaseTable, History
 from watersmeet.io.endpoints import ForeachBatch, OwnOutput, SinkTarget, Writer
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
@@ -48,6 +48,7 @@ WRITERS: Mapping[type[SinkTarget], type[OutputWriter]] = {
     ForeachBatch: BatchFunctionWriter,
     DatabaseTable: DatabaseWriter,
     CatalogTable: CatalogWriter,
+    History: CatalogWriter,
     OwnOutput: OwnWriter,
 }
 """By the class of an output."""

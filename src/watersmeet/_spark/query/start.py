@@ -7,7 +7,7 @@ the first batch), sources, levels, sinks; what a start records is recorded last.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._engine.row_sizes import VERSION as BLOB_VERSION
@@ -361,6 +361,42 @@ def plan_change(topology: Physical, spark: SparkSession, checkpoint: str, option
     return _Start(topology, Folder(spark, checkpoint), options).planned_change()
 
 
+# An output as a streaming DataFrame: the user starts the query, so there is no lease, no batch of several outputs, and
+# nothing that is done between two batches.
+
+
+def frame(topology: Physical, spark: SparkSession, checkpoint: str, options: StartOptions) -> DataFrame:
+    """The rows of the topology's only output as a streaming DataFrame; see `Topology.frame`."""
+    check_session(spark, "topology.frame(spark, name, checkpoint=...)")
+    session.check(spark)
+    session.check_threads("topology.frame")
+    refuse_for_frames(topology, options.kafka)
+    _check_kafka(topology, options)
+    return _Start(topology, Folder(spark, checkpoint), options).framed()
+
+
+def refuse_for_frames(topology: Physical, kafka: Kafka | None) -> None:
+    """Raise where a topology needs more of a query than its plan: something that a start does before each batch."""
+    plan = topology.plan
+    needs = {
+        "inputs that are kept together in time": bool(SynchronizedInputs.of(plan.sources, kafka, available_now=False)),
+        "topics by a pattern": bool(plan.patterns),
+        "bootstrap=": any(source.bootstrap is not None for source in plan.sources),
+        "starting_offsets= of one input": any(source.origin.begins_at is not None for source in plan.sources),
+        "a Schema Registry": formats.read_registry(plan.sources),
+        "timers by the wall clock": topology.by_wall,
+        "dead letters": without_dead_letters(plan) is not plan,
+    }
+    for subject, is_needed in needs.items():
+        if is_needed:
+            raise ConfigError(
+                f"A frame of a topology cannot have {subject}: only a query that watersmeet starts can.",
+                given=f"topology {plan.application!r}",
+                hint="Start it, topology.start(...), and read what it writes: table.to(wm.Writer('delta', path=...)), "
+                "then spark.readStream.",
+            )
+
+
 def _check_kafka(topology: Physical, options: StartOptions) -> None:
     plan, kafka = topology.plan, options.kafka
     read = any(source.origin.topic is not None for source in plan.sources)
@@ -467,6 +503,23 @@ class _Start:
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
         return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
 
+    def framed(self) -> DataFrame:
+        """The rows of the only output, for a query of the user's; its record binds from now on."""
+        files = look(self.folder)
+        is_known = files.last is not None
+        if files.last is not None:
+            # Spark's checkpoint may lie elsewhere, so that no batch is seen here
+            files = replace(files, last=replace(files.last, begun=True), batches=True)
+        effects: dict[str, Any] = {"record_cache": False, "idle_after_ms": 0, "session": session.effects(self.spark)}
+        place = self._place(files, effects | wall_clock.clock_record(self.topology, {}))
+        session.keep_settings(self.spark, place.facts.tasks)
+        sources_read = self.topology.plan.sources
+        copies = [s.name for s in sources_read if s.origin.frame is not None and not s.origin.frame.isStreaming]
+        compiled, _ = self._compiled(self.topology, place, sources_read, files, copies if is_known else ())
+        place.record()
+        (sink,) = self.topology.plan.sinks
+        return compiled.rows(sink.name, compiled.schema(sink.name))
+
     def _secure(self, lease: leases.MachineLease, files: CheckpointFiles | None, place: Checkpoint) -> None:
         """Have the lease, before anything is written: a query that runs elsewhere ends, which no refused start does."""
         if files is not None and lease.seal(files, behind_batch=place.change is not None):
@@ -559,12 +612,12 @@ class _Start:
     ) -> tuple[StreamingQuery, LifetimeTotals]:
         """The query that runs, and what keeps its counts."""
         facts, schemas, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
-        topology = formats.with_sinks(under(self.topology, facts.effects), schemas)
+        topology, reports = formats.with_sinks(under(self.topology, facts.effects), schemas), BatchReports(self.spark)
         settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
-                compiled, plan, reports = self._compiled(topology, place, read, files)
+                compiled, plan = self._compiled(topology, place, read, files, self._begun_sources(place, read), reports)
                 writer = outputs.prepared(
                     compiled,
                     topology.plan.sinks,
@@ -619,42 +672,57 @@ class _Start:
             return bootstrap.Begins.of(self.folder, place.facts.begins, files.place, files.binding.inputs)
         return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
 
+    @staticmethod
+    def _begun_sources(place: Checkpoint, read: Sequence[SourceNode]) -> frozenset[str]:
+        added = () if place.change is None else place.change.added_sources
+        return frozenset(source.name for source in read if place.begun and source.name not in added)
+
     def _compiled(
-        self, topology: Physical, place: Checkpoint, read: Sequence[SourceNode], files: CheckpointFiles | None
-    ) -> tuple[CompiledFrame, CountedPlan, BatchReports]:
-        """The frame that the sinks read, what its tasks count, and what takes their reports."""
+        self,
+        topology: Physical,
+        place: Checkpoint,
+        read: Sequence[SourceNode],
+        files: CheckpointFiles | None,
+        started_sources: Collection[str],
+        reports: BatchReports | None = None,
+    ) -> tuple[CompiledFrame, CountedPlan]:
+        """The frame that the sinks read, and what its tasks count.
+
+        Parameters
+        ----------
+        started_sources : names of the sources that have begun.
+        reports : takes what tasks report; None: nobody does.
+        """
         facts, spark, effects = place.facts, self.spark, place.facts.effects
         physical = with_known_domains(with_recorded_stores(topology, facts.addresses), facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
-        reports = BatchReports(self.spark)
         layout = SparkLayout(
             labels=spread_labels(physical, facts.shards, facts.tasks, facts.addresses),
             tasks=facts.tasks,
             cache_root=self.options.local_cache or DEFAULT_CACHE,
             headers=topology.plan.headers,
             cases=False,
-            reports=reports.accumulator,
+            reports=None if reports is None else reports.accumulator,
             journaled=self.options.explain is not False,
+            checks_tasks=reports is None,
         )
         begins = self._begins(place, files)
         begins.check(available_now=self.options.available_now, aligned=bool(self._inputs))
         scan_args = (self._inputs.gated(with_last_limit(self.options.kafka, place)), self.folder)
-        added = () if place.change is None else place.change.added_sources
-        started = frozenset(s.name for s in read if place.begun and s.name not in added)
         dropped = dropped_source(topology.plan)
         scans = sources.scan(
             spark,
             read,
             *scan_args,
-            started_sources=started,
+            started_sources=started_sources,
             partitions=facts.partitions,
             begins=begins,
             dropped=dropped,
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
-        return compiled, CountedPlan.of(physical), reports
+        return compiled, CountedPlan.of(physical)
 
     def _facts(
         self, files: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
@@ -663,7 +731,7 @@ class _Start:
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
-        shards, tasks = layout_of(self.options, files.binding, self.spark.sparkContext.defaultParallelism)
+        shards, tasks = layout_of(self.options, files.binding, session.tasks_at_once(self.spark))
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
