@@ -31,8 +31,8 @@ Change = tuple[Table, tuple[int | str, ...], Row | None]
 """A table, a key, and the other columns of its new row; None: it is deleted."""
 
 
-def tables(rng: random.Random) -> list[Table]:
-    """Some tables."""
+def tables(rng: random.Random, stem: str = "t") -> list[Table]:
+    """Some tables, with names that begin so."""
     found = []
     for number in range(rng.choice((1, 2, 2, 3))):
         key = rng.choice(
@@ -41,7 +41,7 @@ def tables(rng: random.Random) -> list[Table]:
         others = {name: rng.choice(("INT", "BIGINT")) for name in ("x", "y")} | {"s": "STRING"}
         others |= {"r": rng.choice(("BIGINT", "INT"))}
         known = tuple(name for name in others if rng.random() < 0.25)
-        found.append(Table(f"t{number}", {**key, **others}, tuple(key), known))
+        found.append(Table(f"{stem}{number}", {**key, **others}, tuple(key), known))
     return found
 
 
@@ -92,6 +92,7 @@ class Queries:
     def __init__(self, rng: random.Random, found: list[Table]) -> None:
         self.rng, self.tables, self.number = rng, found, 0
         self.depth = 0
+        self.views: list[tuple[str, Scope]] = []
 
     def chance(self, part: float) -> bool:
         """True so often."""
@@ -115,7 +116,9 @@ class Queries:
                 lambda: f"ABS({inner()})",
                 lambda: f"CAST({inner()} AS BIGINT)",
                 lambda: f"NULLIF({inner()}, {inner()})",
-                lambda: f"GREATEST({inner()}, {inner()})",
+                lambda: f"{rng.choice(('GREATEST', 'LEAST'))}({inner()}, {inner()})",
+                lambda: f"IF({self.condition(scope, depth - 1)}, {inner()}, {inner()})",
+                lambda: f"CASE {inner()} WHEN 1 THEN {inner()} WHEN 2 THEN {inner()} ELSE {inner()} END",
             )
         )()
 
@@ -165,6 +168,9 @@ class Queries:
         if depth > 0 and self.chance(0.25):
             text, scope = self.select(depth - 1)
             return f"({text}) {alias}", alias, scope
+        if self.views and self.chance(0.4):
+            name, scope = self.rng.choice(self.views)
+            return f"{name} {alias}", alias, scope
         table = self.rng.choice(self.tables)
         columns = {name: "s" if kind == "STRING" else "n" for name, kind in table.columns.items()}
         return f"{table.name} {alias}", alias, Scope(columns, {*table.key, *table.known})
@@ -173,6 +179,8 @@ class Queries:
         """(FROM, what it has)."""
         text, alias, scope = self.source(depth)
         whole = _under(alias, scope)
+        if depth > 0 and self.chance(0.1):
+            return self.listed(text, whole, depth)
         for _ in range(self.rng.choice((0, 1, 1, 1, 2)) if depth > 0 else self.rng.choice((0, 0, 1))):
             other, name, found = self.source(depth - 1)
             right = _under(name, found)
@@ -183,16 +191,35 @@ class Queries:
                 ("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI", "ANTI")
             )
             if form in ("SEMI", "ANTI"):
-                text = f"{text} LEFT {form} JOIN {other} ON {equal}"
+                local = f" AND {self.condition(right, 1)}" if self.chance(0.3) else ""
+                text = f"{text} LEFT {form} JOIN {other} ON {equal}{local}"
                 continue
             more = ""
             if form in ("JOIN", "LEFT JOIN") and self.chance(0.25):
                 more = f" AND {self.condition(self.rng.choice((whole, right)), 1)}"
-            both = Scope({**whole.columns, **right.columns}, whole.known | right.known)
+            known = whole.known if form == "LEFT JOIN" else right.known if form == "RIGHT JOIN" else set()
+            known = whole.known | right.known if form == "JOIN" else known
+            both = Scope({**whole.columns, **right.columns}, known)
             if form == "JOIN" and self.chance(0.2):
                 more += f" AND {self.condition(both, 1)}"
             text, whole = f"{text} {form} {other} ON {equal}{more}", both
         return text, whole
+
+    def listed(self, text: str, whole: Scope, depth: int) -> tuple[str, Scope]:
+        """A subquery of tables with commas and what is equal in WHERE; its columns under one name."""
+        conditions = []
+        for _ in range(self.rng.choice((1, 1, 2))):
+            other, name, found = self.source(depth - 1)
+            right = _under(name, found)
+            conditions.append(self.equality(whole, right))
+            text, whole = f"{text}, {other}", Scope({**whole.columns, **right.columns}, whole.known | right.known)
+        if self.chance(0.4):
+            conditions.append(self.condition(whole, 1))
+        names = {self._name("c"): column for column in self.rng.sample(list(whole.columns), min(5, len(whole.columns)))}
+        items = ", ".join(f"{column} AS {name}" for name, column in names.items())
+        alias = self._name("q")
+        scope = Scope({name: whole.columns[column] for name, column in names.items()})
+        return f"(SELECT {items} FROM {text} WHERE {' AND '.join(conditions)}) {alias}", _under(alias, scope)
 
     def equality(self, left: Scope, right: Scope) -> str:
         """An equality of two sides, often of a key."""
@@ -231,9 +258,18 @@ class Queries:
                 lambda: f"({self.condition(scope, 1)} OR EXISTS (SELECT 1 FROM {text} WHERE {one} = {other}{local}))",
                 lambda: f"{other} >= (SELECT MIN({one}) FROM {text} WHERE {rng.choice(numbers)} = {rng.choice(own)})",
                 lambda: f"(SELECT COUNT(*) FROM {text} WHERE {one} = {other}{local}) < 2",
+                lambda: f"{other} {rng.choice(('<', '>=', '='))} {self.scalar(scope)}",
+                lambda: self._not_in(scope, inner, text) or self.condition(scope),
                 lambda: f"{self.condition(scope, 1)} AND {negate}EXISTS (SELECT 1 FROM {text} WHERE {one} = {other})",
             )
         )()
+
+    def _not_in(self, scope: Scope, inner: Scope, text: str) -> str | None:
+        """NOT IN of columns that are never null, where there are some."""
+        own, theirs = ([name for name in each.of("n") if name in each.known] for each in (scope, inner))
+        if not own or not theirs:
+            return None
+        return f"{self.rng.choice(own)} NOT IN (SELECT {self.rng.choice(theirs)} FROM {text})"
 
     def aggregate(self, scope: Scope) -> tuple[str, str]:
         """(an aggregate, its kind)."""
@@ -248,19 +284,41 @@ class Queries:
                 (f"MAX({text})", "s"),
                 (f"COUNT(DISTINCT {number})", "n"),
                 (f"MIN({text}){where}", "s"),
+                (f"COUNT(DISTINCT {text}){where}", "n"),
+                (f"COALESCE(COUNT_IF({self.condition(scope, 1)}), 0)", "n"),  # of no rows DuckDB's is null
+                (f"SUM(CASE WHEN {self.condition(scope, 1)} THEN 1 ELSE {self.scalar(scope)} END)", "n"),
+                (f"CASE WHEN BOOL_OR({self.condition(scope, 1)}) THEN 1 ELSE 0 END", "n"),
+                (f"CASE WHEN BOOL_AND({self.condition(scope, 1)}) THEN MAX({number}) END", "n"),
+                (f"SUM({number}) + COUNT(*)", "n"),
             )
         )
+
+    def statement(self, depth: int = 2) -> tuple[str, Scope]:
+        """(a whole query, what it has): with views before it at times."""
+        if not self.chance(0.15):
+            return self.select(depth)
+        name, self.depth = self._name("v"), depth
+        text, scope = self.select(depth - 1)
+        self.views.append((name, scope))
+        query, whole = self.select(depth)
+        return f"WITH {name} AS ({text}) {query}", whole
 
     def select(self, depth: int = 2) -> tuple[str, Scope]:
         """(a query, what it has)."""
         self.depth = max(self.depth, depth)
         if depth > 0 and self.chance(0.12):
             return self.both(depth)
+        if depth > 0 and self.chance(0.12):
+            return self.first_rows(depth)
         text, scope = self.joined(depth)
         where = f" WHERE {self.predicate(scope, depth)}" if self.chance(0.6) else ""
         if self.chance(0.35):
             return self.grouped(text, scope, where, inner=depth < self.depth)
         items, found = self.items(scope)
+        if depth > 0 and self.chance(0.12):
+            name = self._name("c")
+            items.append(f"{self.scalar(scope)} AS {name}")
+            found[name] = "n"
         distinct = "DISTINCT " if self.chance(0.12) else ""
         return f"SELECT {distinct}{', '.join(items)} FROM {text}{where}", Scope(found)
 
@@ -294,6 +352,38 @@ class Queries:
         group = f" GROUP BY {', '.join(names)}" if names else ""
         return f"SELECT {', '.join(items)} FROM {text}{where}{group}{having}", Scope(found)
 
+    def first_rows(self, depth: int) -> tuple[str, Scope]:
+        """The first rows by an order that no two different rows share."""
+        rng = self.rng
+        text, scope = self.select(depth - 1)
+        name, places = self._name("q"), []
+        for column in rng.sample(list(scope.columns), len(scope.columns)):
+            places.append(f"{column}{rng.choice(('', ' DESC', ' ASC NULLS LAST', ' DESC NULLS FIRST'))}")
+        order, size = f"ORDER BY {', '.join(places)}", rng.choice((1, 2, 3))
+        if self.chance(0.4):
+            return f"SELECT * FROM ({text}) {name} {order} LIMIT {size}", scope
+        part = f"PARTITION BY {rng.choice(list(scope.columns))} " if self.chance(0.8) else ""
+        window = f"ROW_NUMBER() OVER ({part}{order})"
+        if self.chance(0.3):
+            return f"SELECT * FROM ({text}) {name} QUALIFY {window} <= {size}", scope
+        number, around = self._name("n"), self._name("q")
+        numbered = f"SELECT *, {window} AS {number} FROM ({text}) {name}"
+        bound = rng.choice((f"{number} <= {size}", f"{number} < {size + 1}"))
+        columns = {**scope.columns, number: "n"} if self.chance(0.5) else dict(scope.columns)
+        return f"SELECT {', '.join(columns)} FROM ({numbered}) {around} WHERE {bound}", Scope(columns)
+
+    def scalar(self, scope: Scope) -> str:
+        """A subquery of one value."""
+        text, name, found = self.source(0)
+        inner, rng = _under(name, found), self.rng
+        numbers, own = inner.of("n"), scope.of("n")
+        if not numbers:
+            return f"(SELECT COUNT(*) FROM {text})"
+        value = rng.choice((f"MAX({rng.choice(numbers)})", f"MIN({rng.choice(numbers)})", "COUNT(*)"))
+        value = rng.choice((value, f"SUM({rng.choice(numbers)})", f"COUNT({rng.choice(numbers)}) + 1"))
+        where = f" WHERE {rng.choice(numbers)} = {rng.choice(own)}" if own and self.chance(0.6) else ""
+        return f"(SELECT {value} FROM {text}{where})"
+
     def both(self, depth: int) -> tuple[str, Scope]:
         """A query of two queries."""
         kinds = self.rng.choice(("n", "ns", "nn"))
@@ -310,7 +400,9 @@ class Queries:
 
 
 def _under(alias: str, scope: Scope) -> Scope:
-    return Scope({f"{alias}.{name}": kind for name, kind in scope.columns.items()})
+    return Scope(
+        {f"{alias}.{name}": kind for name, kind in scope.columns.items()}, {f"{alias}.{name}" for name in scope.known}
+    )
 
 
 def _any(scope: Scope) -> str:

@@ -1,111 +1,183 @@
-"""Runs random queries: after each part of a history the view is what DuckDB gives over the latest rows.
+"""Runs random queries: after each part of a history the view is what a batch query gives over the latest rows.
 
-python -m proof.sql.run --queries 1000 --seed 7
+Every query goes through the engine, without a JVM (`proof.sql.arrow`), and is compared with DuckDB. With `--spark 20`
+each twentieth also goes through Spark: its analysis and functions, the test driver, and Spark's batch SQL.
+
+python -m proof.sql.run --queries 1000 --seed 7 --spark 20
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import duckdb
 import sqlglot
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+from sqlglot import exp
 
 import watersmeet as wm
+from proof.histories.driver import RoughDriver
+from proof.sql.arrow import without_spark
 from proof.sql.generate import Change, Queries, Row, Table, changes, tables
 from watersmeet.testing import TopologyTestDriver
 
-KEYS = {"bigint": "long", "int": "int", "string": "string"}
+Rows = Counter[str]
+"""Rows as texts, with how often each is there."""
 
 
 @dataclass
 class Case:
-    """Tables, a query and a history."""
+    """Tables, a query and a history.
+
+    Parameters
+    ----------
+    cuts : after how many changes rows are compared, the last after all.
+    batches : after how many the engine ends a batch.
+    """
 
     seed: int
     tables: list[Table]
     query: str
     history: list[Change]
     cuts: list[int]
+    batches: frozenset[int]
+    shards: int
+
+    @property
+    def script(self) -> str:
+        """The statements: tables, and the query."""
+        return ";\n".join([*(table.ddl for table in self.tables), self.query])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the query is an aggregate of all rows: it has no row before the first."""
+        tree = sqlglot.parse_one(self.query, read="spark")
+        aggregates = (node for item in tree.selects for node in item.find_all(exp.AggFunc))
+        return tree.args.get("group") is None and any(node.find_ancestor(exp.Select) is tree for node in aggregates)
 
 
-def case_of(seed: int) -> Case:
-    """The case of a seed."""
+def case_of(seed: int, stem: str = "t") -> Case:
+    """The case of a seed, with tables whose names begin so."""
     rng = random.Random(seed)
-    found = tables(rng)
-    query, _ = Queries(rng, found).select(rng.choice((1, 2, 2)))
-    history = changes(rng, found, rng.choice((8, 20, 40)))
-    cuts = sorted({*rng.sample(range(1, len(history) + 1), min(6, len(history))), len(history)})
-    return Case(seed, found, query, history, cuts)
+    some = tables(rng, stem)
+    query, _ = Queries(rng, some).statement(rng.choice((1, 2, 2)))
+    history = changes(rng, some, rng.choice((8, 16, 30)))
+    cuts = sorted({*rng.sample(range(1, len(history) + 1), min(7, len(history))), len(history)})
+    batches = frozenset({*rng.sample(range(1, len(history) + 1), rng.choice((0, 0, 1, 2))), len(history)})
+    return Case(seed, some, query, history, cuts, batches, rng.choice((1, 1, 2)))
 
 
-class Batch:
-    """The latest rows in DuckDB.
-
-    Parameters
-    ----------
-    case : what is evaluated.
-    """
-
-    def __init__(self, case: Case) -> None:
-        self.base = duckdb.connect(":memory:")
-        for table in case.tables:
-            self.base.execute(sqlglot.transpile(table.ddl, read="spark", write="duckdb")[0])
-        self.query = sqlglot.transpile(case.query, read="spark", write="duckdb")[0]
-
-    def change(self, table: Table, key: tuple[Any, ...], row: Row | None) -> None:
-        """Take over a change."""
-        where = " AND ".join(f"{name} = ?" for name in table.key)
-        self.base.execute(f"DELETE FROM {table.name} WHERE {where}", list(key))
-        if row is not None:
-            values = {**dict(zip(table.key, key, strict=True)), **row}
-            marks = ", ".join("?" * len(values))
-            self.base.execute(f"INSERT INTO {table.name} ({', '.join(values)}) VALUES ({marks})", list(values.values()))
-
-    def rows(self) -> Counter[str]:
-        """The rows of the query."""
-        return Counter(repr(tuple(row)) for row in self.base.execute(self.query).fetchall())
+def piped_key(table: Table, key: tuple[Any, ...]) -> Any:
+    """A key as it is piped."""
+    return key[0] if len(key) == 1 else dict(zip(table.key, key, strict=True))
 
 
-class View:
-    """The view, kept by the test driver.
+@cache
+def _base() -> duckdb.DuckDBPyConnection:
+    base = duckdb.connect(":memory:")
+    base.execute("SET threads = 1")  # the tables have ten rows
+    return base
 
-    Parameters
-    ----------
-    case : what is evaluated.
-    """
 
-    def __init__(self, case: Case) -> None:
-        builder = wm.StreamsBuilder("proof")
-        handle = builder.sql(";\n".join([*(table.ddl for table in case.tables), case.query]))
-        key = KEYS.get(handle.key_type.simpleString(), "json")
-        handle.to("out", key=key, value="json")
-        self.driver = TopologyTestDriver(builder.build())
-        self.state: dict[str, Any] = {}
-        self.ts = 0
-
-    def change(self, table: Table, key: tuple[Any, ...], row: Row | None) -> None:
-        """Pipe a change."""
-        self.ts += 1
-        single = len(key) == 1
-        self.driver.pipe(
-            table.name, key=key[0] if single else dict(zip(table.key, key, strict=True)), value=row, ts=self.ts
+def batch_states(case: Case) -> Iterator[Rows]:
+    """The rows of the query at each cut, from DuckDB over the latest rows."""
+    base = _base()
+    for table in case.tables:
+        base.execute(
+            sqlglot.transpile(table.ddl, read="spark", write="duckdb")[0].replace(" TABLE ", " OR REPLACE TABLE ")
         )
+    query = sqlglot.transpile(case.query, read="spark", write="duckdb")[0]
+    for latest in _latest(case):
+        for table, rows in latest:
+            base.execute(f"DELETE FROM {table.name}")
+            if rows:
+                mark = f"({', '.join('?' * len(table.columns))})"
+                values = [row[name] for row in rows for name in table.columns]
+                base.execute(f"INSERT INTO {table.name} VALUES {', '.join([mark] * len(rows))}", values)
+        yield counted(base.execute(query).fetchall())
 
-    def rows(self) -> Counter[str]:
-        """The rows of the view."""
-        for record in self.driver.read("out"):
-            if record.value is None:
-                self.state.pop(repr(record.key), None)
-            else:
-                self.state[repr(record.key)] = tuple(record.value)
-        return Counter(map(repr, self.state.values()))
+
+def _latest(case: Case) -> Iterator[list[tuple[Table, list[Row]]]]:
+    """The latest rows of each table at each cut."""
+    rows: dict[str, dict[tuple[Any, ...], Row]] = {table.name: {} for table in case.tables}
+    start = 0
+    for cut in case.cuts:
+        for table, key, row in case.history[start:cut]:
+            rows[table.name].pop(key, None)
+            if row is not None:
+                rows[table.name][key] = {**dict(zip(table.key, key, strict=True)), **row}
+        start = cut
+        yield [(table, list(rows[table.name].values())) for table in case.tables]
+
+
+def counted(rows: Sequence[Sequence[Any]]) -> Rows:
+    """Rows as texts, with how often each is there."""
+    return Counter(repr(tuple(row)) for row in rows)
+
+
+def view_states(case: Case) -> list[Rows]:
+    """The rows of the view at each cut, from the engine: each result tells the change that caused it.
+
+    Raises
+    ------
+    SqlError : the query is not taken.
+    """
+    with without_spark() as builder:
+        builder.sql(case.script).to("out", key="json", value="json")
+        driver = RoughDriver(builder.build(), shards=case.shards, replay=False, shuffle=case.seed)
+        for number, (table, key, row) in enumerate(case.history, start=1):
+            driver.pipe(table.name, piped_key(table, key), row, ts=number)
+            if number in case.batches:
+                driver.run_batch()
+    state: dict[str, tuple[Any, ...]] = {}
+    states, results = [], driver.read("out")
+    for cut in case.cuts:
+        while results and results[0].step < cut:
+            _put(state, results.pop(0))
+        states.append(counted(list(state.values())))
+    return states
+
+
+def _put(state: dict[str, tuple[Any, ...]], record: Any) -> None:
+    if record.value is None:
+        state.pop(repr(record.key), None)
+    else:
+        value = record.value
+        state[repr(record.key)] = tuple(value.values() if isinstance(value, dict) else value)
+
+
+def driver_states(case: Case) -> Iterator[Rows]:
+    """The rows of the view at each cut, from the test driver."""
+    builder = wm.StreamsBuilder("proof")
+    builder.sql(case.script).to("out", key="json", value="json")
+    driver = TopologyTestDriver(builder.build())
+    state: dict[str, tuple[Any, ...]] = {}
+    start = 0
+    for cut in case.cuts:
+        for number, (table, key, row) in enumerate(case.history[start:cut], start=start + 1):
+            driver.pipe(table.name, key=piped_key(table, key), value=row, ts=number)
+        start = cut
+        for record in driver.read("out"):
+            _put(state, record)
+        yield counted(list(state.values()))
+
+
+def spark_states(case: Case, spark: SparkSession) -> Iterator[Rows]:
+    """The rows of the query at each cut, from Spark over the latest rows."""
+    for latest in _latest(case):
+        for table, rows in latest:
+            fields = [StructField(name, DataType.fromDDL(kind), True) for name, kind in table.columns.items()]
+            values = [tuple(row[name] for name in table.columns) for row in rows]
+            spark.createDataFrame(values, StructType(fields)).createOrReplaceTempView(table.name)
+        yield counted(spark.sql(case.query).collect())
 
 
 @dataclass
@@ -114,45 +186,61 @@ class Outcome:
 
     same: int = 0
     compared: int = 0
+    through_spark: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     different: list[str] = field(default_factory=list)
 
 
-def check(case: Case, outcome: Outcome) -> None:
-    """Compare a case after each of its cuts."""
+def check(case: Case, outcome: Outcome, spark: SparkSession | None = None) -> None:
+    """Compare a case at each of its cuts; with a session, what Spark gives, too."""
     try:
-        batch = Batch(case)
-        batch.rows()
+        expected = list(batch_states(case))
     except duckdb.Error as error:
         outcome.refused[f"DuckDB: {str(error)[:60]}"] += 1
         return
     try:
-        view = View(case)
+        states = {"view": view_states(case)}
     except wm.SqlError as error:
         outcome.refused[error.message[:60]] += 1
         return
-    parsed = sqlglot.parse_one(case.query, read="spark")
-    is_single = parsed.args.get("group") is None
-    start = 0
-    for cut in case.cuts:
-        for table, key, row in case.history[start:cut]:
-            batch.change(table, key, row)
-            view.change(table, key, row)
-        start = cut
-        expected, found = batch.rows(), view.rows()
-        outcome.compared += 1
-        if expected != found and not (is_single and not found and sum(expected.values()) == 1):
-            missing, extra = expected - found, found - expected
+    if spark is not None:
+        states |= {"test driver": list(driver_states(case)), "Spark's batch": list(spark_states(case, spark))}
+        outcome.through_spark += 1
+    for name, found in states.items():
+        for cut, rows, wanted in zip(case.cuts, found, expected, strict=True):
+            outcome.compared += 1
+            if rows == wanted or (case.is_single and not rows and sum(wanted.values()) == 1):
+                continue
             outcome.different.append(
-                f"seed {case.seed} after {cut}: missing {dict(missing)}, extra {dict(extra)}\n  {case.query}"
+                f"seed {case.seed} after {cut}, {name}: missing {dict(wanted - rows)}, extra {dict(rows - wanted)}\n"
+                f"  {case.query}"
             )
             return
     outcome.same += 1
 
 
-def seeds(first: int, count: int) -> Iterator[int]:
-    """The seeds of a run."""
-    return iter(range(first, first + count))
+def run(first: int, count: int, *, spark: SparkSession | None, part: int, seconds: float) -> tuple[Outcome, int]:
+    """(what came of the cases of these seeds, the seed after the last one).
+
+    Parameters
+    ----------
+    part : each so manieth goes through Spark.
+    seconds : no case begins after so long.
+    """
+    outcome, begun, seed = Outcome(), time.monotonic(), first
+    for seed in range(first, first + count):
+        if time.monotonic() - begun > seconds:
+            return outcome, seed
+        before = len(outcome.different)
+        case = case_of(seed)
+        try:
+            check(case, outcome, spark if spark is not None and seed % part == 0 else None)
+        except Exception as error:
+            told = " ".join(str(error).splitlines()[:3])[:400]
+            outcome.different.append(f"seed {seed}: {type(error).__name__}: {told}\n  {case.query}")
+        for text in outcome.different[before:]:
+            print(text, flush=True)
+    return outcome, seed + 1
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,24 +248,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--spark", type=int, default=0, metavar="N", help="each Nth through Spark, too; 0: none")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no query after so long")
     given = parser.parse_args(arguments)
-    wm.session("proof-sql", master="local[1]")
-    outcome, begun = Outcome(), time.monotonic()
-    for number, seed in enumerate(seeds(given.seed, given.queries), start=1):
-        before = len(outcome.different)
-        try:
-            check(case_of(seed), outcome)
-        except Exception as error:
-            first = str(error).splitlines()[:3]
-            outcome.different.append(
-                f"seed {seed}: {type(error).__name__}: {' '.join(first)[:400]}\n  {case_of(seed).query}"
-            )
-        for text in outcome.different[before:]:
-            print(text, flush=True)
-        if number % 200 == 0:
-            print(f"{number} queries, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    print(f"{given.queries} queries from seed {given.seed}: {outcome.same} the same, {outcome.compared} cuts,")
-    print(f"{len(outcome.different)} different, {sum(outcome.refused.values())} refused:")
+    spark = wm.session("proof-sql", master="local[1]") if given.spark else None
+    outcome, end = run(given.seed, given.queries, spark=spark, part=given.spark, seconds=given.seconds)
+    print(f"seeds {given.seed} to {end - 1}: {end - given.seed} queries, {outcome.same} the same at each of", end=" ")
+    print(f"{outcome.compared} comparisons, {outcome.through_spark} through Spark, {len(outcome.different)} different,")
+    print(f"{sum(outcome.refused.values())} refused:")
     for text, count in outcome.refused.most_common():
         print(f"  {count:5d} {text}")
     return 1 if outcome.different else 0

@@ -26,6 +26,7 @@ from watersmeet.sql.rows import (
     Relation,
     Tree,
     active_session,
+    expressions,
     is_path,
     maker,
     of_row,
@@ -211,7 +212,7 @@ def _kind(source: Source, column: Tree) -> DataType:
         raise source.error(column, f"The column {column.name} has no type.", f"{column.name} STRING")
     text = column.args["kind"].sql(DIALECT)
     try:
-        return DataType.fromDDL(text)
+        return expressions().declared(text)
     except Exception as error:
         raise source.error(
             column, f"The column {column.name} has a type that Spark does not know: {text}.", "BIGINT, STRING, ..."
@@ -362,7 +363,7 @@ def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -
     for part, element in zip(parts, names, strict=True):
         part.meta["known"] = True
         entries[(name, element)] = part
-    is_struct = isinstance(handle.value_type, StructType)
+    is_struct = isinstance(expressions().kind(handle.value_type), StructType)
     for element in columns.value.names:
         tree = root(VALUE, element) if is_struct else root(VALUE)
         if element in columns.certain:
@@ -403,7 +404,7 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
     formats_given: dict[str, Any] = {"value": _written(source, tree, options.get("format", "json"), options)}
     if "key_format" in options:
         formats_given["key"] = _written(source, tree, options["key_format"], options)
-    elif _SIMPLE.get(handle.key_type.simpleString()) is None:
+    elif _SIMPLE.get(expressions().kind(handle.key_type).simpleString()) is None:
         formats_given["key"] = "json"
     handle.to(options.get("topic", name), **formats_given, **passed)
 

@@ -34,6 +34,7 @@ from watersmeet.sql.rows import (
     call,
     cast,
     exists,
+    expressions,
     field_of,
     literal,
     of_row,
@@ -323,7 +324,7 @@ def union(parts: Sequence[Relation], kinds: Sequence[DataType]) -> Relation:
     if all(part.is_stream for part in parts):
         streams = [part.handle.map(of_two(literal(0), _branch(part, kinds, names))) for part in parts]
         return Relation(_merged(streams), columns, Key((), ()), parts[0].facts)
-    types = [part.handle.key_type for part in parts]
+    types = [part.key_type for part in parts]
     streams = []
     for number, part in enumerate(parts):
         keys = {f"k{n}": root(KEY) if n == number else cast(exp.Null(), kind) for n, kind in enumerate(types)}
@@ -374,7 +375,7 @@ def first_rows(
     key, entire = group_key(rows, groups)
     collected = rows.handle.group_by(of_two(entire, value)).agg(rows=collect_list(lambda row: row))
     kinds = rows.types(trees)
-    key_type = collected.key_type
+    key_type = expressions().kind(collected.key_type)
     struct = StructType([StructField(f"c{n}", kind) for n, kind in enumerate(kinds)])
     place = StructType([StructField("group", key_type), StructField("place", IntegerType())])
     pair = ArrayType(StructType([StructField("key", place), StructField("value", struct)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql.types import DataType
 from sqlglot import exp
@@ -173,13 +173,18 @@ def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], reques
     local = _is_own_key(left, right, foreign) and not _tables(left) & _tables(right)
     options = {} if local else {"foreign_key": of_row(foreign)}
     handle = join(right.handle, of_pair(result.fields.struct), **options)
-    facts = {**left.facts, "tables": _tables(left) | _tables(right)}
+    facts = _facts(left, right)
     return Relation(handle if meets is None else handle.filter(of_row(meets)), result.columns, left.key, facts)
 
 
 def _tables(rows: Relation) -> set[str]:
     """The declared tables that rows are made of, as far as no aggregate stands between."""
     return set(rows.facts.get("tables") or ())
+
+
+def _facts(left: Relation, right: Relation) -> Mapping[str, Any]:
+    """What is known of joined rows."""
+    return {**left.facts, "tables": _tables(left) | _tables(right)}
 
 
 def _is_own_key(left: Relation, right: Relation, foreign: Tree) -> bool:
@@ -200,7 +205,7 @@ def outer_by_key(left: Relation, right: Relation, request: Wanted) -> Relation:
     result.side(left, {VALUE: root(LEFT)}, request, exists(root(LEFT)), LEFT)
     result.side(right, {VALUE: root(RIGHT)}, request, exists(root(RIGHT)), RIGHT)
     handle = left.handle.outer_join(right.handle, of_pair(result.fields.struct))
-    return Relation(handle, result.columns, left.key, left.facts)
+    return Relation(handle, result.columns, left.key, _facts(left, right))
 
 
 def by_equality(
@@ -227,7 +232,7 @@ def by_equality(
     result.side(right, {VALUE: root(RIGHT), KEY: root(KEY, "suffix")}, request, guards[1], RIGHT)
     join = {"inner": left.handle.join, "left": left.handle.left_join, "outer": left.handle.outer_join}[request.form]
     handle = join(right.handle, of_pair(result.fields.struct), on=(sides[0], sides[1]))
-    return Relation(handle, result.columns, _pair_key(left.key, right.key, request.form), left.facts)
+    return Relation(handle, result.columns, _pair_key(left.key, right.key, request.form), _facts(left, right))
 
 
 def _pair_key(left: Key, right: Key, form: How) -> Key:
@@ -287,7 +292,9 @@ def joined(
     back = reference_to(left, swapped, right)
     if request.form == "outer":
         only_equal = beside == (None, None) and request.condition is None and refers is not None and not refers.beside
-        if only_equal and refers is not None and back is not None and _is_whole(left, right, refers.trees):
+        by_key = only_equal and refers is not None and back is not None and _is_whole(left, right, refers.trees)
+        # a join by key of a table with itself may lose the tombstone of a deleted row; one by values keeps it
+        if by_key and not _tables(left) & _tables(right):
             return outer_by_key(left, right, request)
         return None if request.condition is not None or not request.pairs else by_equality(left, right, request, beside)
     if refers is not None:

@@ -31,6 +31,7 @@ from watersmeet.sql.rows import (
     literal,
     refused_by_spark,
     struct_of,
+    unwindowed,
 )
 from watersmeet.sql.text import Source
 
@@ -293,6 +294,8 @@ class SelectQuery(ABC):
         outer = any(element.side in ("RIGHT", "FULL") for element in joins)
         for element in joins:
             self._add(element.this)
+        if joins:
+            self.tables = {name: unwindowed(rows) for name, rows in self.tables.items()}
         where = self._conditions(tree.args.get("where"))
         if not outer:
             self._narrow_all(where, self.tables.keys() - {self._name(join.this) for join in joins if join.side})
@@ -633,17 +636,26 @@ class SelectQuery(ABC):
 
     def with_subqueries(self, tree: Tree) -> Tree:
         """A tree over the rows, with its subqueries as columns of theirs."""
-        node = next((element for element in own_nodes(tree) if _is_subquery(element)), None)
+        return self.resolved(self.attached(tree))
+
+    def attached(self, tree: Tree, chooses: Callable[[Tree], bool] = lambda _: True) -> Tree:
+        """A tree with columns in the place of its subqueries; what was resolved before reads rows of before.
+
+        Parameters
+        ----------
+        chooses : whether a subquery is one of them.
+        """
+        node = next((element for element in own_nodes(tree) if _is_subquery(element) and chooses(element)), None)
         if node is None:
-            return self.resolved(tree)
+            return tree
         column = self._attached(node)
-        entire = tree.copy() if node is not tree else None
-        if entire is None:
-            return self.rows.columns[column].copy()
+        value = exp.Column(this=exp.Identifier(this=column[1], quoted=True), table=None)
+        if node is tree:
+            return value
+        entire = tree.copy()
         place = next(n for n, element in enumerate(own_nodes(tree)) if element is node)
-        target = next(element for n, element in enumerate(own_nodes(entire)) if n == place)
-        target.replace(exp.Column(this=exp.Identifier(this=column[1], quoted=True), table=None))
-        return self.with_subqueries(entire)
+        next(element for n, element in enumerate(own_nodes(entire)) if n == place).replace(value)
+        return self.attached(entire, chooses)
 
     def _attached(self, node: Tree) -> Name:
         """The column that a subquery becomes."""

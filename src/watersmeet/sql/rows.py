@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, SparkSession
@@ -28,7 +30,7 @@ from pyspark.sql.types import (
 )
 from sqlglot import exp
 
-from watersmeet.errors import FunctionError
+from watersmeet.errors import ConfigError, FunctionError
 from watersmeet.sql.text import DIALECT, Source
 
 Tree = Any
@@ -92,10 +94,20 @@ class Relation:
 
     def types(self, trees: Sequence[Tree]) -> list[DataType]:
         """The types of trees over the key and the value."""
-        kinds = {KEY: self.handle.key_type, VALUE: self.handle.value_type}
+        kinds = {KEY: self.key_type, VALUE: self.value_type}
         if "windows" in self.facts:
             kinds |= {"#window_start": TimestampType(), "#window_end": TimestampType()}
-        return types_of(trees, kinds)
+        return expressions().types(trees, kinds)
+
+    @property
+    def key_type(self) -> DataType:
+        """The type of their keys."""
+        return expressions().kind(self.handle.key_type)
+
+    @property
+    def value_type(self) -> DataType:
+        """The type of their values."""
+        return expressions().kind(self.handle.value_type)
 
     def filtered(self, predicate: Tree, **options: Any) -> Relation:
         """The rows for which a predicate is true."""
@@ -194,6 +206,98 @@ def maker(names: Sequence[str], *, single: bool = False) -> Callable[[Sequence[T
     return lambda parts: parts[0] if single else struct_of(dict(zip(names, parts, strict=True)))
 
 
+class Expressions:
+    """What expressions mean: Spark parses and analyses them. What it says is remembered, by their text."""
+
+    def __init__(self) -> None:
+        self._types: dict[tuple[str, ...], DataType] = {}
+        self._common: dict[tuple[DataType, DataType], DataType | None] = {}
+        self._declared: dict[str, DataType] = {}
+
+    def kind(self, of_handle: Any) -> DataType:
+        """The type of a handle's keys or values."""
+        kind: DataType = of_handle
+        return kind
+
+    def declared(self, text: str) -> DataType:
+        """The type of a column that is declared."""
+        if text not in self._declared:
+            self._declared[text] = DataType.fromDDL(text)
+        return self._declared[text]
+
+    def types(self, trees: Sequence[Tree], kinds: Mapping[str, DataType]) -> list[DataType]:
+        """The types of trees over roots of these types, as Spark's analysis has them."""
+        names = {element: element.removeprefix("#") for element in kinds}
+        json = {element: kind.json() for element, kind in kinds.items()}
+        texts = [text_of(tree, names) for tree in trees]
+        keys = [
+            (text, *(part for name in sorted(roots_of(tree) & kinds.keys()) for part in (name, json[name])))
+            for text, tree in zip(texts, trees, strict=True)
+        ]
+        new = {key: key[0] for key in keys if key not in self._types}
+        if new:
+            schema = StructType([StructField(names[element], kind) for element, kind in kinds.items()])
+            self._types.update(zip(new, self._analysed(list(new.values()), schema), strict=True))
+        return [self._types[key] for key in keys]
+
+    def _analysed(self, texts: Sequence[str], schema: StructType) -> list[DataType]:
+        log = logging.getLogger("SQLQueryContextLogger")
+        enabled, log.disabled = not log.disabled, True  # who asks says what Spark refuses
+        try:
+            frame = active_session().createDataFrame([], schema)
+            entries = frame.select(*(F.expr(text).alias(f"c{n}") for n, text in enumerate(texts))).schema
+        finally:
+            log.disabled = not enabled
+        return [element.dataType for element in entries.fields]
+
+    def common_type(self, former: DataType, latter: DataType) -> DataType | None:
+        """The type in which values of two types are compared; None: they are not."""
+        if (former, latter) not in self._common:
+            self._common[former, latter] = self._met(former, latter)
+        return self._common[former, latter]
+
+    def _met(self, former: DataType, latter: DataType) -> DataType | None:
+        nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in (former, latter)]
+        compared, either = F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})")
+        try:
+            entries = active_session().range(0).select(compared, either)
+        except AnalysisException:
+            return None
+        return entries.schema.fields[1].dataType
+
+    def column(self, tree: Tree, columns: Mapping[str, Any]) -> Any:
+        """The column of a tree, of those of its roots."""
+        used = roots_of(tree)
+        return F.expr(text_of(tree, {name: _column_name(column) for name, column in columns.items() if name in used}))
+
+    def field(self, value: Any, name: str) -> Any:
+        """A field of a column."""
+        return value[name]
+
+
+_OF_SESSIONS: WeakKeyDictionary[SparkSession, dict[str, Expressions]] = WeakKeyDictionary()
+"""By session and whether its mode is ANSI, which decides of types."""
+OTHER_EXPRESSIONS: ContextVar[Expressions | None] = ContextVar("expressions", default=None)
+"""What gives expressions a meaning instead of Spark, where no session is wanted."""
+
+
+def expressions() -> Expressions:
+    """What expressions mean here.
+
+    Raises
+    ------
+    ConfigError : there is no session.
+    """
+    meaning = OTHER_EXPRESSIONS.get()
+    if meaning is not None:
+        return meaning
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("SQL needs a Spark session.", hint="Make one first: spark = watersmeet.session(...).")
+    by_mode = _OF_SESSIONS.setdefault(spark, {})
+    return by_mode.setdefault(str(spark.conf.get("spark.sql.ansi.enabled")), Expressions())
+
+
 def active_session() -> SparkSession:
     """The session, which a builder has asked for before."""
     spark = SparkSession.getActiveSession()
@@ -201,33 +305,13 @@ def active_session() -> SparkSession:
     return spark
 
 
-def types_of(trees: Sequence[Tree], kinds: Mapping[str, DataType]) -> list[DataType]:
-    """The types of trees over roots of these types, as Spark's analysis has them."""
-    names = {element: element.removeprefix("#") for element in kinds}
-    log = logging.getLogger("SQLQueryContextLogger")
-    enabled, log.disabled = not log.disabled, True  # who asks says what Spark refuses
-    schema = StructType([StructField(names[element], kind) for element, kind in kinds.items()])
-    frame = active_session().createDataFrame([], schema)
-    try:
-        entries = frame.select(*(F.expr(text_of(tree, names)).alias(f"c{n}") for n, tree in enumerate(trees))).schema
-    finally:
-        log.disabled = not enabled
-    return [element.dataType for element in entries.fields]
-
-
 def common_type(former: DataType, latter: DataType) -> DataType | None:
-    """The type in which values of two types are compared; None: they are not."""
+    """The type in which values of two types are compared; None: they are not, or by a cast of texts."""
     if former == latter:
         return former
     if isinstance(former, StringType) or isinstance(latter, StringType):
         return None
-    nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in (former, latter)]
-    compared, either = F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})")
-    try:
-        entries = active_session().range(0).select(compared, either)
-    except AnalysisException:
-        return None
-    return entries.schema.fields[1].dataType
+    return expressions().common_type(former, latter)
 
 
 def as_type(tree: Tree, kind: DataType, to: DataType) -> Tree | None:
@@ -278,32 +362,28 @@ def _column_name(column: Column) -> str:
     return entries[1]
 
 
-def _expression(tree: Tree, columns: Mapping[str, Column]) -> Column:
-    used = roots_of(tree)
-    return F.expr(text_of(tree, {name: _column_name(column) for name, column in columns.items() if name in used}))
-
-
 def of_row(tree: Tree) -> Callable[[Column, Column], Column]:
     """A function of key and value."""
-    return lambda key, value: _expression(tree, {KEY: key, VALUE: value})
+    column = expressions().column
+    return lambda key, value: column(tree, {KEY: key, VALUE: value})
 
 
 def of_pair(tree: Tree) -> Callable[[Column, Column, Column], Column]:
     """A joiner of key, left and right."""
-    return lambda key, left, right: _expression(tree, {KEY: key, LEFT: left, RIGHT: right})
+    column = expressions().column
+    return lambda key, left, right: column(tree, {KEY: key, LEFT: left, RIGHT: right})
 
 
 def of_two(former: Tree, latter: Tree) -> Callable[[Column, Column], tuple[Column, Column]]:
     """A function of key and value that gives a pair."""
-    return lambda key, value: (
-        _expression(former, {KEY: key, VALUE: value}),
-        _expression(latter, {KEY: key, VALUE: value}),
-    )
+    functions = of_row(former), of_row(latter)
+    return lambda key, value: (functions[0](key, value), functions[1](key, value))
 
 
 def field_of(name: str) -> Callable[[Column], Column]:
     """A function of the value that reads a field."""
-    return lambda value: value[name]
+    field = expressions().field
+    return lambda value: field(value, name)
 
 
 class Fields:
@@ -340,6 +420,13 @@ def computed(rows: Relation, names: Sequence[Name] | None = None, **options: Any
         by_key = is_path(tree) and roots_of(tree) == {KEY}
         columns[(alias, column)] = tree if by_key else fields.add(tree, column, alias)
     return replace(rows, handle=rows.handle.map_values(of_row(fields.struct), **options), columns=columns)
+
+
+def unwindowed(rows: Relation) -> Relation:
+    """The rows of windows as those of a table, whose keys have the window; other rows as they are."""
+    if type(rows.handle).__name__ != "WTable":
+        return rows
+    return replace(rows, handle=rows.handle.to_stream().to_table())
 
 
 def is_large(rows: Relation) -> bool:

@@ -14,10 +14,23 @@ from sqlglot import exp
 
 from watersmeet.api.builder import StreamsBuilder
 from watersmeet.api.topology import Topology
-from watersmeet.errors import ConfigError, SqlError, WatersmeetError, did_you_mean
+from watersmeet.errors import SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql.declarations import declared, output
 from watersmeet.sql.queries import SelectQuery
-from watersmeet.sql.rows import KEY, VALUE, Key, Relation, Tree, computed, is_large, maker, of_row, root, struct_of
+from watersmeet.sql.rows import (
+    KEY,
+    VALUE,
+    Key,
+    Relation,
+    Tree,
+    computed,
+    expressions,
+    is_large,
+    maker,
+    of_row,
+    root,
+    struct_of,
+)
 from watersmeet.sql.selection import aggregated, selected
 from watersmeet.sql.streams import stream_of
 from watersmeet.sql.text import Source, Statement, statements
@@ -90,8 +103,7 @@ def run(builder: StreamsBuilder, text: str, handles: Mapping[str, Any]) -> list[
     ------
     SqlError : a statement cannot be a topology.
     """
-    if SparkSession.getActiveSession() is None:
-        raise ConfigError("SQL needs a Spark session.", hint="Make one first: spark = watersmeet.session(...).")
+    expressions()  # there is a session
     catalog = catalog_of(builder)
     for name, handle in handles.items():
         catalog.rows[name.lower()], catalog.names[name.lower()] = rows_of(handle, name), name

@@ -61,14 +61,15 @@ def _finished(
 ) -> Relation:
     numbered = [(name, element) for name, element in items if isinstance(element, exp.Window)]
     plain = [(name, element) for name, element in items if not isinstance(element, exp.Window)]
-    trees = []
     for _, element in plain:
         window = element.find(exp.Window)
         if window is not None:
             raise query.error(
                 window, "A window function stands within an expression.", "Select it alone, under a name."
             )
-        trees.append(query.with_subqueries(element))
+    attached = [query.attached(element) for _, element in plain]
+    ordered = [query.attached(element) for element in ordered]
+    trees = [query.resolved(element) for element in attached]
     checked(query.rows, query.source, trees, [element for _, element in plain])
     order = _order(query, tree, ordered)
     rows: Relation = query.rows
@@ -114,9 +115,7 @@ def _order(query: SelectQuery, tree: Tree, ordered: Sequence[Tree]) -> list[grou
         return []
     entries = []
     for element, node in zip(clause.expressions, ordered, strict=True):
-        entries.append(
-            (query.with_subqueries(node), bool(element.args.get("desc")), bool(element.args.get("nulls_first")))
-        )
+        entries.append((query.resolved(node), bool(element.args.get("desc")), bool(element.args.get("nulls_first"))))
     return entries
 
 
@@ -243,7 +242,9 @@ def regrouped(
     query: SelectQuery, names: Mapping[str, Tree], trees: Sequence[Tree], items: Sequence[tuple[str, Tree]] = ()
 ) -> list[Tree]:
     """Make the query's rows its groups; the trees then read the columns of those."""
-    resolved = {name: query.with_subqueries(node) for name, node in names.items()}
+    attached = {name: query.attached(node) for name, node in names.items()}
+    trees = [query.attached(tree, _within_aggregate) for tree in trees]
+    resolved = {name: query.resolved(node) for name, node in attached.items()}
     checked(query.rows, query.source, list(resolved.values()), list(names.values()))
     by_text = {str(tree.sql()): name for name, tree in resolved.items()}
     uses: dict[str, groups.Used] = {}
@@ -274,6 +275,16 @@ def regrouped(
     rows = groups.grouped(query.rows, resolved, uses, former=not names, emit=query.source.emit)
     query.rows, query.tables = rows, {}
     return outcome
+
+
+def _within_aggregate(node: Tree) -> bool:
+    """Whether a subquery stands in what an aggregate reads, or in its FILTER."""
+    around = node.parent
+    while around is not None and not isinstance(around, exp.Select):
+        if groups.aggregate_name(around) or isinstance(around, exp.Filter):
+            return True
+        around = around.parent
+    return False
 
 
 def _rebuilt(node: Tree, replaced: Any) -> Tree:
@@ -322,9 +333,9 @@ def _field(
         raise query.error(
             inner, "An aggregate of an aggregate is not taken.", "Aggregate in a view, and aggregate the view."
         )
-    read = [query.with_subqueries(element) for element in arguments]
+    read = [query.resolved(element) for element in arguments]
     kinds = checked(query.rows, query.source, read, arguments)
-    where = None if condition is None else query.with_subqueries(condition)
+    where = None if condition is None else query.resolved(condition)
     text = f"{name}({', '.join(element.sql() for element in read)}) {'' if where is None else where.sql()}"
     if text not in fields:
         field = alias or f"{name}_{len(uses) + 1}"
