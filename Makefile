@@ -65,7 +65,7 @@ soak: setup ## random histories, engine against oracle; HISTORIES=1000000 SEED=1
 	@$(PY) -m proof.histories --count $(HISTORIES) --seed $(SEED) --workers $(WORKERS) \
 		--resume .soak-$(SEED).json $(ARGS)
 
-programs: jars ## random topologies, the oracle beside the real Kafka Streams; PROGRAMS=20000 SEED=1
+programs: jars ## random topologies, oracle and engine beside the real Kafka Streams; PROGRAMS=20000 SEED=1
 	@$(PY) -m proof.histories --kafka-streams --count $(PROGRAMS) --seed $(SEED) $(ARGS)
 
 chaos: setup ## kills running queries, Kafka to Kafka, and judges what came out; KILLS=1000 SEED=1 WORKERS=2, resumes

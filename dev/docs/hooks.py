@@ -41,7 +41,7 @@ NOTES = "Engineering notes"
 LAST = {"boost": 0.0001}  # a word of a title counts a thousand times one of the text
 BEHIND = {"boost": 0.2}
 """Whole programs, figures and changes, in which most words stand: the search ranks them behind the pages of tasks."""
-LONG = ("examples/", "performance.md", "changelog.md")
+LONG = ("examples/", "performance.md", "changelog.md", "kafka_streams_names.md")
 SOUGHT = {
     "aggregates.md": ["top N", "count", "sum"],
     "bad_records.md": ["dead letter", "late records", "null key"],

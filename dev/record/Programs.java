@@ -11,8 +11,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
+import java.util.TreeMap;
 import java.util.function.Function;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -22,16 +26,27 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.ProcessingContext;
 import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
  * Runs drawn topologies through Kafka Streams' own test driver: a line of JSON in (a blueprint's operators, records),
- * a line out: of each record what came out, or why Kafka Streams refused the topology. The operators and their
- * functions are those of proof/histories/kinds.
+ * a line out: of each record, and of the advances of the wall clock behind it, what came out; what named stores have
+ * in the end; or why Kafka Streams refused the topology. The operators and their functions are those of
+ * proof/histories/kinds, the instructions of processors those of proof/oracle/streams/programs.py.
  */
 public final class Programs {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -41,6 +56,8 @@ public final class Programs {
 
     private final StreamsBuilder builder = new StreamsBuilder();
     private final ArrayNode results = JSON.createArrayNode();
+    private final Map<String, Boolean> stores = new TreeMap<>();
+    private long wallMoment;
 
     private static String ref(String value) {
         int bar = value == null ? -1 : value.indexOf('|');
@@ -175,7 +192,13 @@ public final class Programs {
             case "table" -> List.of(site.named()
                 ? builder.table(site.name(), Consumed.with(TEXT, TEXT), site.kept(TEXT))
                 : builder.table(site.name(), Consumed.with(TEXT, TEXT)));
-            case "global" -> List.of(builder.globalTable(site.name(), Consumed.with(TEXT, TEXT)));
+            case "global" -> List.of(site.named()
+                ? builder.globalTable(site.name(), Consumed.with(TEXT, TEXT), site.kept(TEXT))
+                : builder.globalTable(site.name(), Consumed.with(TEXT, TEXT)));
+            case "process" -> List.of(processed(site));
+            case "transform_values" -> List.of(site.stored()
+                ? site.table(0).transformValues(Transforming::new, site.kept(TEXT))
+                : site.table(0).transformValues(Transforming::new));
             case "filter" -> {
                 boolean negate = params.get("negate").asBoolean();
                 String predicate = params.get("holds").asText();
@@ -417,6 +440,310 @@ public final class Programs {
         result.add(record.value()).add(record.timestamp());
     }
 
+    private KStream<String, String> processed(Site site) {
+        return site.params.path("rekeys").asBoolean()
+            ? site.stream(0).process(() -> new Instructed(site.params))
+            : site.stream(0).processValues(() -> new InstructedValues(site.params));
+    }
+
+    /** What a row of a table becomes. */
+    private static final class Transforming implements ValueTransformerWithKey<String, String, String> {
+        @Override
+        public void init(org.apache.kafka.streams.processor.ProcessorContext context) {
+        }
+
+        @Override
+        public String transform(String key, String value) {
+            return value == null || value.codePointCount(0, value.length()) % 5 == 4 ? null : "T" + value;
+        }
+
+        @Override
+        public void close() {
+        }
+    }
+
+    /** An entry of a processor's store, and the last moment at which it is there. */
+    private record Entry(Object value, long until) {
+    }
+
+    /** A timer: its moment, its key, and how many were set before it. */
+    private record Timer(long moment, String key, long number, boolean wall) {
+    }
+
+    private static int byBytes(String one, String other) {
+        return Arrays.compareUnsigned(one.getBytes(StandardCharsets.UTF_8), other.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** The instructions of a processor, with a state and timers for each key, as an author of one would keep them. */
+    private abstract class Instructions {
+        private final Comparator<Timer> order =
+            Comparator.comparingLong(Timer::moment).thenComparing(Timer::key, Programs::byBytes);
+        private final JsonNode params;
+        private final Map<String, Map<String, TreeMap<Object, Entry>>> kept = new HashMap<>();
+        private final List<Timer> timers = new ArrayList<>();
+        private final List<Timer> atOnce = new ArrayList<>();
+        private long reached = -1;
+        private long count;
+        private String key;
+        private long stamp;
+        private long time;
+
+        Instructions(JsonNode params) {
+            this.params = params;
+        }
+
+        abstract void send(String key, String value, long timestamp);
+
+        abstract long wall();
+
+        void begin(ProcessingContext context) {
+            if (params.has("wall")) {
+                context.schedule(Duration.ofMillis(1), PunctuationType.WALL_CLOCK_TIME, now -> byWall());
+            }
+        }
+
+        void take(String recordKey, String value, long timestamp) {
+            if (recordKey == null) {
+                return;
+            }
+            reached = Math.max(reached, timestamp);
+            for (Timer due = first(false, reached); due != null; due = first(false, reached)) {
+                at(due.key, due.moment, due.moment);
+                fire(due);
+            }
+            at(recordKey, timestamp, reached);
+            run(params.get("record"), value == null ? "None" : value, timestamp);
+            fireAtOnce();
+        }
+
+        private void byWall() {
+            long before = wallMoment;
+            for (Timer due = first(true, wall()); due != null; due = first(true, wall())) {
+                wallMoment = due.moment;
+                at(due.key, due.moment, reached);
+                fire(due);
+            }
+            wallMoment = before;
+        }
+
+        private Timer first(boolean wall, long until) {
+            return timers.stream().filter(each -> each.wall == wall && each.moment <= until).min(order).orElse(null);
+        }
+
+        private void fire(Timer due) {
+            timers.remove(due);
+            called(due);
+            fireAtOnce();
+        }
+
+        private void called(Timer due) {
+            run(params.get(due.wall ? "wall" : "timer"), (due.wall ? "w" : "t") + due.moment, due.moment);
+        }
+
+        private void fireAtOnce() {
+            while (!atOnce.isEmpty()) {
+                Timer due = atOnce.stream()
+                    .min(Comparator.comparingLong(Timer::moment).thenComparingLong(Timer::number)).orElseThrow();
+                atOnce.remove(due);
+                stamp = due.moment;
+                called(due);
+            }
+        }
+
+        private void at(String present, long ts, long now) {
+            key = present;
+            stamp = ts;
+            time = now;
+        }
+
+        private void setTimer(long moment, boolean wall) {
+            List<Timer> into = moment <= (wall ? wallMoment : time) ? atOnce : timers;
+            if (into.stream().noneMatch(each -> each.moment == moment && each.wall == wall && each.key.equals(key))) {
+                into.add(new Timer(moment, key, count++, wall));
+            }
+        }
+
+        private void deleteTimer(long moment, boolean wall) {
+            atOnce.removeIf(each -> each.moment == moment && each.wall == wall);
+            timers.removeIf(each -> each.moment == moment && each.wall == wall && each.key.equals(key));
+        }
+
+        private TreeMap<Object, Entry> entries(String store) {
+            return kept.computeIfAbsent(store, name -> new HashMap<>())
+                .computeIfAbsent(key, name -> new TreeMap<>((one, other) -> one instanceof Long number
+                    ? Long.compare(number, (Long) other) : byBytes((String) one, (String) other)));
+        }
+
+        private TreeMap<Object, Object> here(String store) {
+            TreeMap<Object, Object> found = new TreeMap<>(entries(store).comparator());
+            entries(store).forEach((each, entry) -> {
+                if (entry.until >= time) {
+                    found.put(each, entry.value);
+                }
+            });
+            return found;
+        }
+
+        private void put(String store, Object place, Object value) {
+            JsonNode lasts = params.get("lasts").path(store);
+            entries(store).put(place, new Entry(value, lasts.isMissingNode() ? Long.MAX_VALUE : time + lasts.asLong() - 1));
+        }
+
+        private void forward(String value) {
+            forward(value, stamp);
+        }
+
+        private void forward(String value, long timestamp) {
+            String under = key;
+            if (params.path("rekeys").asBoolean()) {
+                int length = value == null ? 0 : value.codePointCount(0, value.length());
+                under = length % 5 == 4 ? null : length % 2 == 1 ? key + "x" : key;
+            }
+            send(under, value, timestamp);
+        }
+
+        private void run(JsonNode instructions, String value, long ts) {
+            for (JsonNode each : instructions) {
+                if (!done(each.get(0).asText(), each.path(1).asLong(), value, ts)) {
+                    return;
+                }
+            }
+        }
+
+        private boolean done(String word, long more, String value, long ts) {
+            switch (word) {
+                case "forward" -> forward(value);
+                case "later" -> forward(value, ts + 3);
+                case "null" -> forward(null);
+                case "time" -> forward("at " + time);
+                case "wall" -> forward("by " + wall());
+                case "set" -> setTimer(Math.max(0, ts + more), false);
+                case "set_soon" -> setTimer(Math.max(0, time + more), false);
+                case "delete" -> deleteTimer(Math.max(0, ts + more), false);
+                case "set_wall" -> setTimer(Math.max(0, wall() + more), true);
+                case "set_wall_near" -> setTimer(wall() / 20 * 20 + Math.max(0, more) * 4, true);
+                case "delete_wall" -> deleteTimer(wall() / 20 * 20 + Math.max(0, more) * 4, true);
+                default -> {
+                    return kept(word, more, value, ts);
+                }
+            }
+            return true;
+        }
+
+        private boolean kept(String word, long more, String value, long ts) {
+            switch (word) {
+                case "count" -> put("v", 0L, 1 + (Long) here("v").getOrDefault(0L, 0L));
+                case "counted" -> forward("n" + (here("v").containsKey(0L) ? here("v").get(0L).toString() : "None"));
+                case "reset" -> entries("v").remove(0L);
+                case "again", "again_wall" -> {
+                    long times = 1 + (Long) here("v").getOrDefault(0L, 0L);
+                    put("v", 0L, times);
+                    if (times % 4 != 0 && times < 40) {
+                        setTimer(Math.max(0, ts + more), word.equals("again_wall"));
+                    }
+                }
+                case "append" -> put("l", count++, value);
+                case "listed" -> forward(String.join(",", here("l").values().stream().map(String::valueOf).toList()));
+                case "shorten" -> {
+                    List<Object> all = new ArrayList<>(here("l").values());
+                    entries("l").clear();
+                    all.subList(Math.max(0, all.size() - 2), all.size()).forEach(each -> put("l", count++, each));
+                }
+                case "once" -> {
+                    if (here("m").containsKey(value)) {
+                        return false;
+                    }
+                    put("m", value, ts);
+                }
+                case "latest" -> put("m", value, ts);
+                case "forget" -> entries("m").remove(value);
+                case "first" -> taken("m", ":");
+                case "lowest" -> taken("n", "|");
+                case "between" -> forward(texts(here("m").subMap("2", true, "b", true)));
+                case "number" -> put("n", (long) value.codePointCount(0, value.length()) - 3, value);
+                case "numbered" -> forward(texts(here("n").subMap(-2L, true, 1L, true)));
+                default -> throw new IllegalArgumentException("no such word: " + word);
+            }
+            return true;
+        }
+
+        private void taken(String store, String between) {
+            Map.Entry<Object, Object> first = here(store).firstEntry();
+            if (first != null) {
+                entries(store).remove(first.getKey());
+                forward(first.getKey() + between + first.getValue());
+            }
+        }
+
+        private static String texts(Map<Object, Object> rows) {
+            return String.join(";", rows.entrySet().stream().map(row -> row.getKey() + "=" + row.getValue()).toList());
+        }
+    }
+
+    /** Instructions that send under any key. */
+    private final class Instructed extends Instructions implements Processor<String, String, String, String> {
+        private ProcessorContext<String, String> context;
+
+        Instructed(JsonNode params) {
+            super(params);
+        }
+
+        @Override
+        public void init(ProcessorContext<String, String> given) {
+            context = given;
+            begin(given);
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            take(record.key(), record.value(), record.timestamp());
+        }
+
+        @Override
+        void send(String key, String value, long timestamp) {
+            context.forward(new Record<>(key, value, timestamp));
+        }
+
+        @Override
+        long wall() {
+            return context.currentSystemTimeMs();
+        }
+    }
+
+    /** Instructions that keep the key; a timer's key may be another than that of the record at hand. */
+    private final class InstructedValues extends Instructions implements FixedKeyProcessor<String, String, String> {
+        private final Map<String, FixedKeyRecord<String, String>> seen = new HashMap<>();
+        private FixedKeyProcessorContext<String, String> context;
+
+        InstructedValues(JsonNode params) {
+            super(params);
+        }
+
+        @Override
+        public void init(FixedKeyProcessorContext<String, String> given) {
+            context = given;
+            begin(given);
+        }
+
+        @Override
+        public void process(FixedKeyRecord<String, String> record) {
+            if (record.key() != null) {
+                seen.put(record.key(), record);
+            }
+            take(record.key(), record.value(), record.timestamp());
+        }
+
+        @Override
+        void send(String key, String value, long timestamp) {
+            context.forward(seen.get(key).withValue(value).withTimestamp(timestamp));
+        }
+
+        @Override
+        long wall() {
+            return context.currentSystemTimeMs();
+        }
+    }
+
     private static Properties settings() {
         Properties settings = new Properties();
         settings.put("application.id", "drawn");
@@ -432,27 +759,64 @@ public final class Programs {
         return settings;
     }
 
-    private ArrayNode run(JsonNode program) {
+    private void build(JsonNode program) {
         List<List<Object>> made = new ArrayList<>();
         for (JsonNode op : program.get("ops")) {
             List<Object> inputs = new ArrayList<>();
             op.get(1).forEach(input -> inputs.add(made.get(input.get(0).asInt()).get(input.get(1).asInt())));
-            made.add(made(op.get(0).asText(), new Site(made.size(), op.get(2), inputs)));
+            Site site = new Site(made.size(), op.get(2), inputs);
+            if (site.named() && !op.get(0).asText().startsWith("window")) {
+                stores.put(site.name(), site.params.has("history"));
+            }
+            made.add(made(op.get(0).asText(), site));
         }
-        ArrayNode steps = JSON.createArrayNode();
+    }
+
+    private void run(JsonNode program, ObjectNode answer) {
+        build(program);
+        ArrayNode steps = answer.putArray("steps");
         try (TopologyTestDriver driver =
             new TopologyTestDriver(builder.build(), settings(), Instant.ofEpochMilli(0))) {
-            var inputs = new java.util.HashMap<String, org.apache.kafka.streams.TestInputTopic<String, String>>();
+            var inputs = new HashMap<String, org.apache.kafka.streams.TestInputTopic<String, String>>();
             for (JsonNode record : program.get("records")) {
                 inputs.computeIfAbsent(record.get(0).asText(),
                     topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()))
                 .pipeInput(new TestRecord<>(text(record.get(1)), text(record.get(2)),
                     Instant.ofEpochMilli(record.get(3).asLong())));
+                for (JsonNode shown : program.path("clock")) {
+                    if (shown.get(0).asInt() == steps.size() + 1) {
+                        long wall = shown.get(1).asLong();
+                        driver.advanceWallClockTime(ms(wall - wallMoment));
+                        wallMoment = wall;
+                    }
+                }
                 steps.add(results.deepCopy());
                 results.removeAll();
             }
+            ObjectNode rows = answer.putObject("stores");
+            stores.forEach((name, versioned) -> rows.set(name, rows(driver, name + "-store", versioned, program)));
         }
-        return steps;
+    }
+
+    /** The rows of a named store: key, value, timestamp; of one with a history the latest of the keys that are asked. */
+    private static ArrayNode rows(TopologyTestDriver driver, String store, boolean versioned, JsonNode program) {
+        ArrayNode rows = JSON.createArrayNode();
+        if (versioned) {
+            VersionedKeyValueStore<String, Object> kept = driver.getVersionedKeyValueStore(store);
+            for (JsonNode key : program.path("keys")) {
+                VersionedRecord<Object> row = kept.get(key.asText());
+                if (row != null) {
+                    rows.addArray().add(key.asText()).add(String.valueOf(row.value())).add(row.timestamp());
+                }
+            }
+            return rows;
+        }
+        KeyValueStore<String, ValueAndTimestamp<Object>> kept = driver.getTimestampedKeyValueStore(store);
+        try (KeyValueIterator<String, ValueAndTimestamp<Object>> all = kept.all()) {
+            all.forEachRemaining(row -> rows.addArray()
+                .add(row.key).add(String.valueOf(row.value.value())).add(row.value.timestamp()));
+        }
+        return rows;
     }
 
     private static String text(JsonNode node) {
@@ -465,8 +829,9 @@ public final class Programs {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
             try {
-                answer.set("steps", new Programs().run(JSON.readTree(line)));
+                new Programs().run(JSON.readTree(line), answer);
             } catch (RuntimeException error) {
+                answer.removeAll();
                 answer.put("error", error.toString());
             }
             out.println(JSON.writeValueAsString(answer));

@@ -2,7 +2,7 @@
 
 Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
 `--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark, and
-`--kafka-streams` holds the oracle against Kafka Streams. Called from the shell and by `make soak`.
+`--kafka-streams` holds oracle and engine against Kafka Streams. Called from the shell and by `make soak`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from proof.histories.check import check
 from proof.histories.draw import case_of
-from proof.histories.kafka_streams import check_programs, record_programs
+from proof.histories.kafka_streams import beside_driver, check_programs, record_programs
 from proof.histories.report import page, seed_line
 from proof.histories.shrink import shrink
 from proof.histories.soak import print_now, soak
@@ -31,14 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", type=Path, metavar="FILE", help="remember progress here, and go on from it")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run one history of the seed")
     parser.add_argument("--spark", action="store_true", help="through real Spark, many histories in one run")
-    parser.add_argument("--kafka-streams", action="store_true", help="the oracle beside the real Kafka Streams")
+    parser.add_argument("--kafka-streams", action="store_true", help="oracle and engine beside the real Kafka Streams")
+    parser.add_argument("--driver", action="store_true", help="beside Kafka Streams the public test driver, on Spark")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write what Kafka Streams makes of the programs")
     options = parser.parse_args(arguments)
     if options.record is not None:
         record_programs(options.seed, options.count, options.record)
         return 0
     if options.kafka_streams:
-        return 1 if check_programs(options.seed, options.count, print_now) else 0
+        return _beside_kafka_streams(options.seed, options.count, driver=options.driver)
     if options.spark:
         return _on_spark(options.seed, options.count)
     if options.only is not None:
@@ -53,6 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     return 1 if progress.failed else 0
+
+
+def _beside_kafka_streams(seed: int, count: int, *, driver: bool) -> int:
+    """The programs of a seed; the test driver needs a session."""
+    if driver:
+        from watersmeet._spark.session import session
+
+        session("programs")
+    return 1 if check_programs(seed, count, print_now, also=beside_driver if driver else None) else 0
 
 
 def _on_spark(seed: int, histories: int) -> int:
