@@ -6,6 +6,7 @@ These classes say what there is; the engine has its own, which are faster. A pro
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -25,6 +26,7 @@ __all__ = [
     "MapState",
     "MapStore",
     "Processor",
+    "ProcessorMetrics",
     "Record",
     "StoreDeclaration",
     "TableState",
@@ -160,6 +162,31 @@ class GlobalTableState(Protocol):
         ...
 
 
+class ProcessorMetrics(Protocol):
+    """Counters and timers of a processor's own, by names that it chooses (Kafka Streams' `StreamsMetrics`, KIP-444).
+
+    They are in `query.metrics()` and at the query's port for Prometheus, by operator and name. A batch that runs again
+    counts once, and a record that ends with an error has counted nothing.
+    """
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter.
+
+        Parameters
+        ----------
+        number : how much; 0 or more.
+
+        Raises
+        ------
+        FunctionError : the name is no text, or the number is none of 0 or more.
+        """
+        ...
+
+    def time(self, name: str) -> AbstractContextManager[None]:
+        """Time what is done within: `with context.metrics.time("lookup"): ...` adds a call and its seconds."""
+        ...
+
+
 class Context(Protocol):
     """The context of a processor: its questions and actions.
 
@@ -171,12 +198,14 @@ class Context(Protocol):
         operators above hold back. Within `on_timer` it is the timer's own time.
     wall_clock : what the wall clock shows in this batch, in ms since 1970; only where the processor has a method
         `on_wall_timer`.
+    metrics : its counters and timers; may be asked for once, in `init`.
     """
 
     key: Any
     timestamp: int
     stream_time: int
     wall_clock: int
+    metrics: ProcessorMetrics
 
     def forward(self, record: Any = None, *, key: Any = ..., value: Any = ..., timestamp: Any = ...) -> None:
         """Send a record.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -149,8 +150,25 @@ def refuse_far(frame: pa.Table, roots: Mapping[int, str]) -> None:
         )
 
 
+COUNTED, TIMED_CALLS, TIMED = OWN = ("counted", "timed_calls", "timed_ns")
+"""The numbers of a processor's own: of counters; calls and nanoseconds of timers."""
+
+
 class Drops(Counter[tuple[str, str]]):
-    """Counts of dropped records by (node, reason)."""
+    """Counts of dropped records by (node, reason).
+
+    Attributes
+    ----------
+    numbers : numbers of processors' own, by kind, node and name.
+    """
+
+    def __init__(self, *counts: Any) -> None:
+        super().__init__(*counts)
+        self.numbers = Counter[tuple[str, str, str]]()
+
+    def noted(self, node: str, numbers: Mapping[tuple[str, str], int]) -> None:
+        """Take the numbers of a processor's own, by kind and name."""
+        self.numbers.update({(kind, node, name): number for (kind, name), number in numbers.items()})
 
     def ended(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         """Take rows that end.

@@ -65,6 +65,13 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """The numbers of a processor's own, which its operator yields behind its results."""
+
+    numbers: Mapping[tuple[str, str], int]  # by kind, one of those of `exchange.OWN`, and name
+
+
+@dataclass(frozen=True)
 class OperatorContext:
     """The facts of the plan that an operator needs."""
 

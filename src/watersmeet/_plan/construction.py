@@ -276,6 +276,7 @@ class Construction:
     Attributes
     ----------
     named_policies : those of single operators and outputs, by their names.
+    processor_wrapper : takes the name and the maker of each processor, and gives another maker; None: there is none.
     """
 
     def __init__(self, application: str, generation: Generation, functions: FunctionBackend) -> None:
@@ -288,6 +289,7 @@ class Construction:
         self._origins: dict[str, str] = {}
         self._built = False
         self.named_policies: dict[str, Policies] = {}
+        self.processor_wrapper: Callable[[str, Callable[[], Any]], Callable[[], Any]] | None = None
 
     def add(self, node: Node) -> Node:
         """The node, behind all others."""

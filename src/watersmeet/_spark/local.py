@@ -600,11 +600,13 @@ class LocalRun:
     Attributes
     ----------
     drops : records dropped so far, by (operator, reason).
+    counts : what processors have counted themselves so far.
     """
 
     def __init__(self, topology: Local) -> None:
         self.topology = topology
         self.drops = Counter[tuple[str, str]]()
+        self.counts = Counts()
         self.stores: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self._ran: list[int] = []
         self._batches = 0
@@ -664,6 +666,7 @@ class LocalRun:
             self._results[case, sink] += [self._reposition(record, ran[case]) for record in records]
         self._batches += 1
         self.drops.update(+drops)
+        self.counts.note_numbers(drops.numbers)
 
     def _reposition(self, record: Collected, ran: int) -> Collected:
         """A result behind those of the batches before; what the wall clock let go is of the last record before it."""
@@ -706,6 +709,7 @@ class LocalRun:
             for label, blobs in by_label(wire).items():
                 rows += self._rows_of(level, label, blobs)
             drops.update(level.counts.drops)
+            drops.numbers.update(level.counts.processor_numbers())
             wire = rows
         return dict(self._collected(wire))
 
@@ -780,6 +784,7 @@ class BoundedRun:
     shards: int
     headers: bool
     drops: dict[tuple[str, str], int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
@@ -809,7 +814,8 @@ class BoundedRun:
         frame = self.spark.createDataFrame(form.rows(cases), form.schema).coalesce(1)
         compiled = compile_plan(self.physical, [Scan(frame, names)], layout)
         results = self._collect(compiled, cases)
-        self.drops.update(reports.counts(None).drops)
+        self.counts = reports.counts(None)
+        self.drops.update(self.counts.drops)
         return results
 
     def _collect(

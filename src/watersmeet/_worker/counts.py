@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.exchange import RoutedBatch
+from watersmeet._engine.exchange import COUNTED, OWN, TIMED, TIMED_CALLS, RoutedBatch
 from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.operator import silent_rows
 from watersmeet._engine.rows import PARTITION_BITS, Int64s, bools, ints, python_values
@@ -217,6 +217,33 @@ class Counts:
         """Keep records and text of an operator's key if it has the most so far."""
         self.hot_keys[measure] = max(hot_key, self.hot_keys.get(measure, hot_key))
 
+    def note_numbers(self, numbers: Mapping[tuple[str, str, str], int]) -> None:
+        """Add numbers of processors' own, by kind, node and name."""
+        self.sums.update({Measure(*at): number for at, number in numbers.items() if number})
+
+    def processor_numbers(self) -> dict[tuple[str, str, str], int]:
+        """Numbers of processors' own, by kind, node and name."""
+        return {tuple(measure): number for measure, number in self.sums.items() if measure.kind in OWN}
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Counters of processors' own, by operator and name."""
+        return self._by_operator(COUNTED)
+
+    def timers(self) -> dict[str, dict[str, tuple[int, float]]]:
+        """Calls and seconds of processors' own timers, by operator and name."""
+        calls = self._by_operator(TIMED_CALLS).items()
+        return {
+            node: {name: (number, self.sums[Measure(TIMED, node, name)] / 1e9) for name, number in timers.items()}
+            for node, timers in calls
+        }
+
+    def _by_operator(self, kind: str) -> dict[str, dict[str, int]]:
+        nodes: dict[str, dict[str, int]] = {}
+        for measure in sorted(self.sums):
+            if measure.kind == kind:
+                nodes.setdefault(measure.node, {})[measure.part] = self.sums[measure]
+        return nodes
+
     def with_latencies(self, ended_ms: int) -> Counts:
         """The same of a batch that all outputs had at this time: ages are latencies; what is of one batch is left out.
 
@@ -245,9 +272,13 @@ class Counts:
         return sources
 
     def of_names(self, names: Collection[Measure]) -> Counts:
-        """The counts of these, the parts of buckets left out, and all drops."""
-        measures = {*names, Measure(MEMORY), Measure(SENT)}
-        sums = {m: n for m, n in self.sums.items() if (m._replace(part="") if m.kind == LATENCY else m) in measures}
+        """The counts of these, the parts of buckets left out, all drops, and processors' own of these nodes."""
+        measures, nodes = {*names, Measure(MEMORY), Measure(SENT)}, {measure.node for measure in names}
+        sums = {
+            m: n
+            for m, n in self.sums.items()
+            if (m._replace(part="") if m.kind == LATENCY else m) in measures or (m.kind in OWN and m.node in nodes)
+        }
         largest = {measure: value for measure, value in self.largest.items() if measure in measures}
         return Counts(self.drops, Counter(sums), largest, {at: n for at, n in self.sizes.items() if at[0] in measures})
 

@@ -21,7 +21,7 @@ from watersmeet.api.tables import GlobalKTable, KTable
 from watersmeet.api.topology import Topology
 from watersmeet.errors import Generation, TopologyError, WrongCall
 from watersmeet.functions import Function, FunctionBackend
-from watersmeet.hints import answering, public
+from watersmeet.hints import answering, check_called, public
 from watersmeet.io.endpoints import (
     WITHIN,
     Changes,
@@ -309,6 +309,9 @@ class StreamsBuilder(InputReading):
     on_error : the same of records for which a function raises, or that an output cannot write; "fail" stops the query.
     on_drop : what becomes of records that are late, expired or lack the key or value that an operator needs: "skip"
         counts them, as Kafka Streams does, `wm.DeadLetter("topic")` counts them and writes them to that topic.
+    processor_wrapper : a function of an operator's name and its processor, which gives the processor to take in its
+        place: a class, or a function that makes an object (Kafka Streams' `processor.wrapper.class`, KIP-1112). It is
+        called for each `process`, `process_values` and `transform_values`.
 
     Examples
     --------
@@ -324,6 +327,7 @@ class StreamsBuilder(InputReading):
         on_undecodable: OnUndecodable = "fail",
         on_error: OnError = "fail",
         on_drop: OnDrop = "skip",
+        processor_wrapper: Callable[[str, Callable[[], Any]], Callable[[], Any]] | None = None,
         _functions: FunctionBackend | None = None,
     ) -> None:
         if not application_id or not isinstance(application_id, str):
@@ -334,6 +338,11 @@ class StreamsBuilder(InputReading):
         self.application_id = application_id
         self.generation = Generation.of(generation)
         self._construction = Construction(application_id, self.generation, _functions or _spark_functions())
+        if processor_wrapper is not None:
+            check_called(
+                processor_wrapper, "processor_wrapper", ("name", "processor"), "def timed(name, processor): ..."
+            )
+        self._construction.processor_wrapper = processor_wrapper
         policies = topology_policies(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
         self._operator_policies = OperatorPolicies(policies.only(WITHIN))

@@ -180,6 +180,7 @@ class Processing(Handle):
         fields = [pa.field(name, functions.as_arrow(kind)) for name, kind in zip(("key", "value"), sent, strict=True)]
         types, processor_stores = (sent, functions.of_arrow(pa.struct(fields))), declared(self._construction, stores)
         read = read_by(self._side, tables)
+        name, processor = wrapped(self._construction, self.name, name, processor)
         node = processed(self._construction, self._types_above, processor, types, processor_stores, name, read=read)
 
         def record(key: Any, value: Any) -> tuple[Any, Any]:
@@ -221,12 +222,42 @@ class Processing(Handle):
         kind = self._construction.functions.named_type(value)
         types, processor_stores = ((None, kind), kind), declared(self._construction, stores)
         read = read_by(self._side, tables)
+        name, processor = wrapped(self._construction, self.name, name, processor)
         node = processed(self._construction, self._types_above, processor, types, processor_stores, name, read=read)
         return handle.stream(self._construction, node)
 
     @property
     def _types_above(self) -> tuple[str, Any]:
         return self.name, self.key_type
+
+
+def wrapped(
+    construction: Construction,
+    above: str,
+    name: str | None,
+    processor: Callable[[], Any],
+    signatures: Mapping[str, tuple[str, ...]] | None = None,
+) -> tuple[str | None, Callable[[], Any]]:
+    """The name of a processor's operator, and what the builder's `processor_wrapper` makes of the processor.
+
+    Parameters
+    ----------
+    above : name of the node that it reads.
+    signatures : as `tried_out` has them.
+    """
+    if construction.processor_wrapper is None:
+        return name, processor
+    # what is wrong with the user's own is said before the wrapper gets it
+    tried_out(processor, signatures or SIGNATURES)
+    name = construction.name(name, ProcessNode.stem, above)
+    result: object = construction.processor_wrapper(name, processor)
+    if not callable(result):
+        raise TopologyError(
+            f"processor_wrapper must give a class, or a function that makes a processor: for {name!r} it gives "
+            f"{result!r:.80}.",
+            hint="return processor leaves one as it is; return lambda: Timed(processor()) wraps it.",
+        )
+    return name, result
 
 
 def processed(
@@ -495,6 +526,9 @@ def transformed(
     """See `KTable.transform_values`."""
     construction, delegate = table.construction, tried_out(transformer, _METHODS)
     changes, kind = changes_of(table, None), construction.functions.named_type(value)
+    name, wrapping = wrapped(construction, changes.name, name, transformer, _METHODS)
+    if wrapping is not transformer:
+        transformer, delegate = wrapping, tried_out(wrapping, _METHODS)
     above, types, processor_stores = (
         (changes.name, table.key_type),
         ((None, kind), kind),

@@ -255,6 +255,11 @@ class TopologyTestDriver:
         """Records dropped in the last run, by (operator, reason), over all cases."""
         return ByName(dict(self._run.drops), "driver.drops", "number of drops by (operator, reason)")
 
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """What processors have counted (`context.metrics.count`), by operator and name, over all cases."""
+        return self._run.counts.counters()
+
     def get_store(
         self, name: str, *, case: str = ""
     ) -> KeyValueStore | VersionedKeyValueStore | WindowStore | EntryStore:

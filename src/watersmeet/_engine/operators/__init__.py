@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from watersmeet._engine.exchange import Drops
-from watersmeet._engine.operator import Dropped, Failed, OperatorContext
+from watersmeet._engine.operator import Dropped, Failed, Noted, OperatorContext
 from watersmeet._engine.operators import (
     aggregate,
     foreign_key_join,
@@ -96,6 +96,9 @@ def _results(
                     drops.failed(
                         context.operator.node, output.rows, output.errors, _WHERE.format(context.operator.node)
                     )
+            elif isinstance(output, Noted):
+                if drops is not None:
+                    drops.noted(context.operator.node, output.numbers)
             elif not isinstance(output, Dropped):
                 yield output
             elif drops is not None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, is_dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
+from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -24,9 +25,18 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet._engine.aggregates.folds import with_owner, without_frames
+from watersmeet._engine.exchange import COUNTED, TIMED, TIMED_CALLS
 from watersmeet._engine.keys import KeyGroups, encode_keys, group_keys
 from watersmeet._engine.matching import moments_of
-from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, failed_rows, operator_table
+from watersmeet._engine.operator import (
+    Dropped,
+    Events,
+    Failed,
+    Noted,
+    OperatorContext,
+    failed_rows,
+    operator_table,
+)
 from watersmeet._engine.operators.process_state import (
     KINDS,
     Present,
@@ -54,7 +64,7 @@ from watersmeet._engine.waiting_rows import in_order
 from watersmeet._plan.operators.processors import ENTRY, ProcessorSettings, ProcessorStore, ProcessParams
 from watersmeet.errors import FunctionError, MissingName
 from watersmeet.hints import answering_as
-from watersmeet.processors import Context, ListState, MapState, Record, ValueState
+from watersmeet.processors import Context, ListState, MapState, ProcessorMetrics, Record, ValueState
 
 # The records that a processor sends in one slice, as results in order of position.
 #
@@ -200,6 +210,50 @@ class CalledRecord:
         return headers
 
 
+@answering_as(ProcessorMetrics)
+class CallMetrics:
+    """See `watersmeet.processors.ProcessorMetrics`."""
+
+    __slots__ = ("_current", "_processor", "numbers")
+
+    def __init__(self, processor: str, current: Present) -> None:
+        self._processor, self._current = processor, current
+        self.numbers = Counter[tuple[str, str]]()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter."""
+        if type(number) is not int or number < 0:
+            raise FunctionError(
+                f"The processor {self._processor} counts what is no number of 0 or more: count({name!r:.80}, "
+                f"{number!r:.80}).",
+                hint="context.metrics.count('hits') adds 1; a counter never goes down.",
+            )
+        self._add((COUNTED, self._checked(name)), number)
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        name, start = self._checked(name), perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._add((TIMED_CALLS, name), 1)
+            self._add((TIMED, name), perf_counter_ns() - start)
+
+    def _checked(self, name: object) -> str:
+        if not isinstance(name, str) or not name:
+            raise FunctionError(
+                f"The name of a metric of the processor {self._processor} must be a text: {name!r:.80}.",
+                hint="context.metrics.count('hits').",
+            )
+        return name
+
+    def _add(self, at: tuple[str, str], number: int) -> None:
+        self.numbers[at] += number
+        if self._current.journal is not None:
+            self._current.journal.append(lambda: self.numbers.subtract({at: number}))
+
+
 @answering_as(Context)
 class CallContext:
     """See `watersmeet.processors.Context`."""
@@ -218,6 +272,7 @@ class CallContext:
         "_timers",
         "_wall",
         "key",
+        "metrics",
     )
 
     def __init__(
@@ -237,6 +292,7 @@ class CallContext:
         self._sent: Sent | None = None
         self._place: Any = None
         self.key: Any = None
+        self.metrics = CallMetrics(params.called, current)
 
     @property
     def timestamp(self) -> int:
@@ -388,6 +444,7 @@ _SHOWN_AS: Mapping[str, type] = {
     "List": ListState,
     "CalledRecord": Record,
     "CallContext": Context,
+    "CallMetrics": ProcessorMetrics,
 }
 """What users know the arguments of their methods as."""
 _LOOKED_AT = 100
@@ -817,7 +874,7 @@ _ENDLESS = 1_000_000
 
 def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
-) -> Iterator[pa.Table | Failed | Dropped]:
+) -> Iterator[pa.Table | Failed | Dropped | Noted]:
     """See `operators.run_operator`."""
     params = context.params(ProcessParams)
     # rows of global tables have keys of another type, and stand in no sequence of a key
@@ -887,6 +944,9 @@ class _Batch:
         if not keys.groups.count:
             return
         self.members = [self._member(number) for number in range(len(self.params.members))]
+        if self.now.journal:
+            # what `init` has counted no record undoes
+            self.now.journal.clear()
         results = SentResults(self.context, self.events, self.times, self.places)
         for start, end in keys.slices():
             rows = keys.groups.first[start:end]
@@ -913,8 +973,9 @@ class _Batch:
         calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.now, wall)
         return Member(params, calls, self.context.operator.node)
 
-    def finish(self) -> Iterator[Dropped]:
+    def finish(self) -> Iterator[Dropped | Noted]:
         """Changes of the tables that are read are written; expired entries and timers are removed."""
+        yield from (Noted(member.calls.metrics.numbers) for member in self.members if member.calls.metrics.numbers)
         for read in self.reads:
             read.store()
         for source in self.keyed:

@@ -172,6 +172,7 @@ class LevelProcessor(StatefulProcessor):
             self._report.served += changes.end(state)
         yield from self._written(drops.routed(self._common.labels.counts))
         self.counts.drops.update(drops)
+        self.counts.note_numbers(drops.numbers)
         note_state(context.operator, shard, label, state, self.counts)
 
     def _handed_on(

@@ -120,6 +120,7 @@ def families(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list
     yield from _records(metrics)
     yield from _times(metrics)
     yield from _of_process(metrics)
+    yield from _of_processors(metrics)
     tables = metrics.tables.items()
     yield "watersmeet_table_rows", _TEXT["rows"], ("table",), [((t,), table.rows) for t, table in tables]
     yield "watersmeet_table_bytes", _TEXT["bytes"], ("table",), [((t,), table.bytes) for t, table in tables]
@@ -143,6 +144,16 @@ def _records(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list
     yield "watersmeet_dropped_records_total", _TEXT["dropped"], ("operator", "reason"), list(dropped)
     lag = [((topic, str(part)), float(n)) for topic, parts in metrics.lag.items() for part, n in parts.items()]
     yield "watersmeet_records_lag", _TEXT["lag"], ("topic", "partition"), list(lag)
+
+
+def _of_processors(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+    """Counters and timers of processors' own."""
+    labels = ("operator", "name")
+    counters = [((o, name), n) for o, numbers in metrics.counters.items() for name, n in numbers.items()]
+    timers = [((o, name), timer) for o, by_name in metrics.timers.items() for name, timer in by_name.items()]
+    yield "watersmeet_counter_total", _TEXT["counter"], labels, [(at, float(number)) for at, number in counters]
+    yield "watersmeet_timer_calls_total", _TEXT["calls"], labels, [(at, float(timer.calls)) for at, timer in timers]
+    yield "watersmeet_timer_seconds_total", _TEXT["timer"], labels, [(at, timer.seconds) for at, timer in timers]
 
 
 def _times(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
@@ -213,6 +224,9 @@ _TEXT = {
     "process": "Records that an operator was given.",
     "forward": "Records that an operator gave.",
     "dropped": "Records that ended, by operator and reason.",
+    "counter": "A counter of a processor's own.",
+    "calls": "How often a timer of a processor's own has timed something.",
+    "timer": "Seconds of a timer of a processor's own, all calls together.",
     "lag": "Records of a partition that are yet to be read, as the last batch found them.",
     "active": "1 while the query runs.",
     "batches": "Batches that were finished since the start.",

@@ -31,6 +31,14 @@ class TableMetrics:
 
 
 @dataclass(frozen=True)
+class TimerMetrics:
+    """A timer of a processor's own."""
+
+    calls: int  # how often it has timed something
+    seconds: float  # all of that together
+
+
+@dataclass(frozen=True)
 class HotKey:
     """The key that has most of an operator's records in a batch, where these are many: one task handles all of them."""
 
@@ -172,6 +180,9 @@ class Metrics:
     # memory of the driver: resident memory of `python` and of the `jvm`; `heap`, what the JVM uses of its heap, and
     # `heap_limit`, how large that may become. Sizes that the system does not say are missing
     driver_bytes: Mapping[str, int] = field(default_factory=dict)
+    # counters and timers of processors' own (`context.metrics`), by operator and name
+    counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    timers: Mapping[str, Mapping[str, TimerMetrics]] = field(default_factory=dict)
     restarts: int = 0  # starts of the checkpoint behind an end that nobody asked for: an error, or a kill
     # the last error that ended the query, in this start or before; None: none is known
     last_error: ErrorMetrics | None = None
@@ -256,6 +267,10 @@ def metrics_of_json(body: Mapping[str, Any]) -> Metrics:
         "tables": {name: TableMetrics(**table) for name, table in body["tables"].items()},
         "lag": {topic: {int(part): lag for part, lag in parts.items()} for topic, parts in body["lag"].items()},
         "drops": _drops(body["drops"]),
+        "timers": {
+            operator: {name: TimerMetrics(**timer) for name, timer in timers.items()}
+            for operator, timers in body.get("timers", {}).items()
+        },
     }
     return Metrics(**values)
 

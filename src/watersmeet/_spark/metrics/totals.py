@@ -22,6 +22,7 @@ from watersmeet._spark.metrics.metrics import (
     Metrics,
     OperatorMetrics,
     TableMetrics,
+    TimerMetrics,
 )
 from watersmeet._worker.counts import (
     BYTES,
@@ -303,6 +304,11 @@ class Totals:
             worker_bytes=largest.get(Measure(MEMORY), 0),
             state_bytes=self._state_bytes,
             latency={source: LatencyMetrics(buckets) for source, buckets in self.counts.latencies().items()},
+            counters=self.counts.counters(),
+            timers={
+                operator: {name: TimerMetrics(*timer) for name, timer in timers.items()}
+                for operator, timers in self.counts.timers().items()
+            },
         )
 
     def _measures(self, kind: str) -> list[Measure]:
