@@ -129,7 +129,7 @@ def _with_histories(choices: Choices, blueprint: Blueprint) -> Blueprint:
 
 def _transforming(choices: Choices, blueprint: Blueprint) -> Blueprint:
     """With transformers of values in the place of some functions; of Kafka Streams' own none sends anything."""
-    program = {"record": [], "timer": [], "lasts": {}}
+    program: dict[str, Any] = {"record": [], "timer": [], "lasts": {}}
     ops = [
         Op("transform_values", op.inputs, {**op.params, **program})
         if op.kind == "table_map_values" and choices.chance(50)
@@ -206,7 +206,8 @@ def check_program(case: Case, kafka: KafkaStreams, also: Beside | None = None) -
 def of_oracle(case: Case, semantics: Semantics | None = None) -> Outcome:
     """What the oracle makes of a case, with every oddity of Kafka Streams unless told otherwise."""
     topology, built = oracle_by_op(case.blueprint, semantics or Semantics(faithful=True))
-    nodes, steps = list(built), []
+    nodes: list[list[Any]] = list(built)
+    steps: Steps = []
     for number, record in enumerate(case.records, start=1):
         results = list(topology.pipe(record.source, record.key, record.value, record.ts, record.partition))
         for wall in (wall for place, wall in case.clock if place == number):
@@ -214,7 +215,7 @@ def of_oracle(case: Case, semantics: Semantics | None = None) -> Outcome:
         steps.append(results)
     known = set(_keys_of(case))
     asked = known | {result.key for step in steps for result in step if isinstance(result.key, str)}
-    stores = {}
+    stores = dict[str, Rows]()
     for number, op in enumerate(case.blueprint.ops):
         if _has_named_store(op):
             # of a table with a history Kafka Streams has no list of its keys

@@ -108,7 +108,12 @@ def test_a_wrapper_gets_each_processor_with_the_name_of_its_operator() -> None:
     driver.pipe("in", "a", "one", ts=1)
     assert values(driver) == ["look: one"]
     names: list[str] = []
-    builder = wm.StreamsBuilder("names", processor_wrapper=lambda name, given: names.append(name) or given)
+
+    def noting(name: str, processor: Any) -> Any:
+        names.append(name)
+        return processor
+
+    builder = wm.StreamsBuilder("names", processor_wrapper=noting)
     stream, table = (getattr(builder, kind)(kind, key="string", value="string") for kind in ("stream", "table"))
     stream.process(Looks, value="string", name="one").to("out")
     stream.map_values(lambda value: value).to("plain")

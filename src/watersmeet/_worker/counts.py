@@ -223,7 +223,7 @@ class Counts:
 
     def processor_numbers(self) -> dict[tuple[str, str, str], int]:
         """Numbers of processors' own, by kind, node and name."""
-        return {tuple(measure): number for measure, number in self.sums.items() if measure.kind in OWN}
+        return {(kind, node, name): number for (kind, node, name), number in self.sums.items() if kind in OWN}
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Counters of processors' own, by operator and name."""
