@@ -49,7 +49,7 @@ from watersmeet.provenance import (
 
 # Rows of two topologies, compared.
 
-SHOWN_ROWS = 20
+LISTED_ROWS = 20
 """Rows that a comparison shows of an output or a store, if the caller names no other number."""
 _RUN_RECORDS = 50_000
 """Records that run at a time: what they give is put together before the next run."""
@@ -112,8 +112,8 @@ class Comparison:
             return f"{self.name}: {self.equal} rows, all equal"
         counts = f"{self.added} rows added, {self.changed} rows changed, {self.removed} rows removed"
         lines = [f"{self.name}: {counts}, {self.equal} rows equal", *(f"  {row}" for row in self.rows)]
-        more = self.added + self.changed + self.removed - len(self.rows)
-        return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
+        unlisted = self.added + self.changed + self.removed - len(self.rows)
+        return "\n".join([*lines, *([f"  and {unlisted} more"] if unlisted else [])])
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class _TableRow:
 _Rows = Mapping[Hashable, _TableRow]
 
 
-def compare(name: str, old_rows: _Rows, new_rows: _Rows, shown: int) -> Comparison:
+def compare(name: str, old_rows: _Rows, new_rows: _Rows, limit: int) -> Comparison:
     """The difference of two sets of rows by their identities.
 
     Parameters
     ----------
-    shown : number of rows that are listed.
+    limit : number of rows that are listed.
     """
     counts, rows = Counter[str](), list[RowDifference]()
     for identity in chain(new_rows, (identity for identity in old_rows if identity not in new_rows)):
@@ -143,7 +143,7 @@ def compare(name: str, old_rows: _Rows, new_rows: _Rows, shown: int) -> Comparis
             continue
         kind = "added" if old is None else "removed" if new is None else "changed"
         counts[kind] += 1
-        if len(rows) < shown:
+        if len(rows) < limit:
             row = new or old
             assert row is not None
             values = (None if old is None else old.value, None if new is None else new.value)
@@ -323,7 +323,7 @@ class Replay:
 
 
 def replay(
-    spark: SparkSession, checkpoint: str, physical: Physical, previous: Physical | None, shown: int = SHOWN_ROWS
+    spark: SparkSession, checkpoint: str, physical: Physical, previous: Physical | None, limit: int = LISTED_ROWS
 ) -> Replay:
     """The replay of a checkpoint's journal; see `Topology.replay`.
 
@@ -343,7 +343,7 @@ def replay(
         ready_previous = replayable(spark, previous, _CURE)
         old = _contents(ready_previous, journaled_rows(journal, ready_previous, topics))
         for kind, olds, news in (("output", old.outputs, contents.outputs), ("store", old.stores, contents.stores)):
-            comparisons += [compare(f"{kind} {name}", olds[name], news[name], shown) for name in news if name in olds]
+            comparisons += [compare(f"{kind} {name}", olds[name], news[name], limit) for name in news if name in olds]
             notes += [f"The {kind} {name} is new: nothing to compare it with." for name in news if name not in olds]
     else:
         notes += _gaps(journal)
@@ -353,7 +353,7 @@ def replay(
                 notes.append(f"The store {name} is not compared: {reason}.")
                 continue
             old_rows = _checkpoint_rows(spark, checkpoint, ready.stores[name], last)
-            comparisons.append(compare(f"store {name}", old_rows, rows, shown))
+            comparisons.append(compare(f"store {name}", old_rows, rows, limit))
         names = ", ".join(contents.outputs)
         notes.append(f"Outputs are not compared without the previous topology ({names}): give previous=.")
     return Replay(len(history), (journal.batches[0].number, last), tuple(comparisons), tuple(notes))
@@ -536,7 +536,7 @@ class _TracedRun(WatchedRun):
         self._targets = {edge.id: edge.target for edge in topology.physical.edges}
         self.rows: dict[int, list[str]] | None = None
 
-    def stored(self) -> dict[str, dict[Hashable, _TableRow]]:
+    def store_rows(self) -> dict[str, dict[Hashable, _TableRow]]:
         """The rows of all stores."""
         return {name: _stored_rows(self, store) for name, store in self.topology.stores.items()}
 
@@ -597,20 +597,20 @@ def _traced(
     """The way of the last of some records, what it gives, and the records that came to operators under its keys."""
     run, plan, last = _TracedRun(ready), without_dead_letters(ready.physical.plan), int(numbers[-1])
     run.take(history.frame(numbers[:-1])).clear()
-    stores, drops, run.rows = run.stored(), Counter(run.drops), {}
+    stores, drops, run.rows = run.store_rows(), Counter(run.drops), {}
     results = run.take(history.frame(numbers[-1:]))
-    changed_stores, drops = run.stored(), run.drops - drops
+    changed_stores, drops = run.store_rows(), run.drops - drops
     steps, related = list[TraceStep](), [numbers[-1:]]
     for operator in sorted(ready.physical.operators, key=attrgetter("level", "id")):
         arrivals = run.arrivals(operator.id)
         keys = set(arrivals.keys.filter(pa.array(arrivals.steps == last)).to_pylist())
         related.append(arrivals.of_keys(keys))
         names = [name for name, store in ready.stores.items() if store.context.operator.id == operator.id]
-        changes = (compare(f"store {name}", stores[name], changed_stores[name], SHOWN_ROWS) for name in names)
+        changes = (compare(f"store {name}", stores[name], changed_stores[name], LISTED_ROWS) for name in names)
         changed = tuple(change for change in changes if not change.is_empty)
         rows, reasons = (
             run.rows.get(operator.id, []),
-            [why for (node, why), _ in drops.items() if node == operator.node],
+            [reason for node, reason in drops if node == operator.node],
         )
         if rows or changed or reasons:
             stem = plan.by_name[operator.node].stem.replace("_", " ")

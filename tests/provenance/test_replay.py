@@ -70,7 +70,7 @@ def test_rows_that_a_changed_join_would_add_are_counted_and_shown(
     spark: SparkSession, journaled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = priced(spark, journaled, "left_join", grows=True)
-    answer = changed.replay(spark, checkpoint=journaled / "cp", previous=priced(spark, journaled), shown=1)
+    answer = changed.replay(spark, checkpoint=journaled / "cp", previous=priced(spark, journaled), limit=1)
     by_name = {each.name: each for each in answer.comparisons}
     view = by_name["store view"]
     assert (view.added, view.changed, view.removed, view.equal) == (4, 0, 0, 4)

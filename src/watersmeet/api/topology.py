@@ -326,7 +326,7 @@ class Topology:
         *,
         checkpoint: str | os.PathLike[str],
         previous: Topology | None = None,
-        shown: int = 20,
+        limit: int = 20,
     ) -> Replay:
         """A replay of a query's input records through this topology; the query was started with `explain=`.
 
@@ -339,7 +339,7 @@ class Topology:
         spark : the session that reads.
         checkpoint : the folder that the query was started with.
         previous : the topology that the query was started with; None: the checkpoint's stores alone are compared.
-        shown : number of rows that are listed of each store and output; all are counted.
+        limit : number of rows that are listed of each store and output; all are counted.
 
         Returns
         -------
@@ -358,7 +358,7 @@ class Topology:
         if previous is not None:
             check_topology(previous, "topology.replay(spark, checkpoint=..., previous={})")
         physical = None if previous is None else previous.physical
-        return replay.replay(spark, checkpoint_folder(checkpoint), self.physical, physical, shown)
+        return replay.replay(spark, checkpoint_folder(checkpoint), self.physical, physical, limit)
 
     def trace(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], record: str) -> Trace:
         """The way of one input record through this topology, operator by operator, with each store before and after.
