@@ -89,6 +89,10 @@ class ArrowFunctions:
         """All functions run here."""
         return ()
 
+    def separate_lookups(self, physical: Any) -> frozenset[str]:
+        """All functions run here."""
+        return frozenset()
+
     def check_outlived(self, physical: Any) -> None:
         """All functions can be."""
 

@@ -43,7 +43,6 @@ from watersmeet._engine.exchange import (
     with_copies,
     with_time,
 )
-from watersmeet._engine.operator import operator_table
 from watersmeet._engine.operators import run_operator
 from watersmeet._engine.rows import (
     AT_FIRST,
@@ -159,11 +158,10 @@ class EngineDriver:
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
-            context = self.layout.settings[operator]
-            for number, kept in enumerate(context.kept):
+            for kept in self.layout.kept(operator):
                 # rows that are only appended have no table
                 if not kept.appended:
-                    count += sum(len(rows) for rows in operator_table(context, state, number).scan())
+                    count += sum(len(rows) for rows in state.table(kept).scan())
         return count
 
     def rescale(self, shards: int) -> None:
@@ -171,7 +169,7 @@ class EngineDriver:
         parts: dict[tuple[int, int], list[MemoryChunkStore]] = defaultdict(list)
         for (operator, shard), store in sorted(self.stores.items()):
             if store.manifest is not None:
-                tables = CarriedTables(tuple((t.name, t) for t in self.layout.settings[operator].kept), scalars=True)
+                tables = CarriedTables(tuple((t.name, t) for t in self.layout.kept(operator)), scalars=True)
                 made: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
                 counts = self.counts.of(operator), self._counts(shards).of(operator)
                 divide(store, tables, shard, counts, made.__getitem__)
@@ -261,6 +259,10 @@ class EngineBatch:
         """Run the operators of a level and bring their results to the next."""
         outputs: dict[int, pa.Table] = {}
         for operator in self._layout.levels.get(level, ()):
+            if operator.head is not None:
+                # it goes on behind the lookups before it
+                self._run_stage(level, outputs)
+                outputs = {}
             parts = [
                 rows
                 for shard in range(self._driver.shards)

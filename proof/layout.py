@@ -22,6 +22,7 @@ from watersmeet._engine.matching import with_rows_of_owner
 from watersmeet._engine.operator import OperatorContext
 from watersmeet._engine.rows import stacked
 from watersmeet._engine.state.manifest import arrow_type
+from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.physical import Flow, Operator, Physical, with_record_cache
 from watersmeet.api.topology import Topology
 
@@ -66,10 +67,22 @@ class PlanLayout:
             node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
         }
 
+    def kept(self, host: int) -> list[TableSchema]:
+        """The tables in an operator's shards: its own, and those of the lookups that run there, too."""
+        chained = [number for number, context in self.settings.items() if context.operator.head == host]
+        return [table for number in (host, *chained) for table in self.settings[number].kept]
+
     def mail_of(self, operator: Operator, shard: int, mail: Mail) -> list[tuple[int, bytes]]:
         """What has come to an operator's shard; what is the owner's of its store stays."""
         place = self.physical.host(operator.id), shard
-        return mail.get(place, []) if operator.id in self.physical.readers else mail.pop(place, [])
+        if operator.id in self.physical.readers:
+            return mail.get(place, [])
+        own, rest = [], []
+        for port, content in mail.pop(place, []):
+            # the lookups of a chain have one place
+            (own if self.physical.ports[port][0] == operator.id else rest).append((port, content))
+        mail[place] = rest
+        return own
 
     def inputs(self, operator: Operator, mail: Sequence[tuple[int, bytes]]) -> dict[int, pa.Table]:
         """The rows of an operator's sides, among those that have come to its shard."""

@@ -125,7 +125,7 @@ def check(case: Case) -> Difference | None:
         step = first_difference(expected, got, line)
     if step is not None:
         return Difference(case, "results", f"results of step {step} differ", step, expected, got)
-    if (wrong := wrong_row(case, got, expected)) is not None:
+    if (wrong := wrong_row(case, got)) is not None:
         return Difference(case, "rows", wrong[1], wrong[0], expected, got)
     if ended != (told := _ended(driver)):
         return Difference(case, "drops", f"{told} records ended since a fold raised, not {ended}", None, expected, got)

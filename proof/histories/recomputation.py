@@ -57,6 +57,8 @@ class Recomputation:
         rows = [side for side in sides if side is not None]
         if len(rows) < len(sides) or "history" in op.params or "sees" in op.params:
             return None
+        if self._blueprint.generation != "current" and "foreign_key" in (op.kind, op.params.get("way")):
+            return None  # an update with a null foreign key is ignored there
         if op.kind in ("stream", "table"):
             return inputs.get(name_of(number), {})
         if op.kind in _PASSES:
@@ -144,31 +146,25 @@ def recomputed(case: Case) -> Iterator[dict[Place, str]]:
         yield tables.sinks(inputs)
 
 
-def wrong_row(case: Case, steps: list[list[Result]], like: list[list[Result]]) -> tuple[int, str] | None:
+def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
     """Where another row stands than must: the step, and what is wrong.
 
-    Where one record reaches both sides of a join, a row that is wrong in Kafka Streams, too, may be (KAFKA-6443), until
-    it changes.
+    In the generations of earlier releases a join may lose tombstones where one record reaches both of its sides
+    (KAFKA-6443), so outputs behind such a join are not looked at.
 
     Parameters
     ----------
     steps : results per step.
-    like : the oracle's.
     """
     blueprint = case.blueprint
     computed = Recomputation(blueprint).computed()
-    above = {sink: all_above(blueprint, Ref(int(sink[1:]))) for sink in computed}
-    forked = {sink for sink, numbers in above.items() if any(forks(blueprint, number) for number in numbers)}
-    excused: dict[Place, Any] = {}
-    got, other = (_standing(each, computed) for each in (steps, like))
-    for step, (right, here, there) in enumerate(zip(recomputed(case), got, other, strict=True)):
-        for place in right.keys() | here.keys():
+    if blueprint.generation != "current":
+        above = {sink: all_above(blueprint, Ref(int(sink[1:]))) for sink in computed}
+        computed -= {sink for sink, numbers in above.items() if any(forks(blueprint, number) for number in numbers)}
+    for step, (right, here) in enumerate(zip(recomputed(case), _standing(steps, computed), strict=True)):
+        for place in sorted(right.keys() | here.keys(), key=str):
             row = here.get(place)
-            if row == right.get(place):
-                excused.pop(place, None)
-            elif place[0] in forked and there.get(place) != right.get(place):
-                excused[place] = row
-            elif place not in excused or excused[place] != row:
+            if place[0] in computed and row != right.get(place):
                 return step, f"{place} is {row!r}, not {right.get(place)!r}"
     return None
 

@@ -49,6 +49,11 @@ class Node:
         table.looked_up_by.append(self)
         self._looked_up.append(table)
 
+    def sources(self) -> set[Node]:
+        """The nodes that begin what this one reads; global tables, which move nothing, apart."""
+        above = [*(parent for parent, _ in self._parents), *self._looked_up]
+        return set().union(*(node.sources() for node in above)) if above else {self}
+
     def forward(self, record: Record) -> None:
         """Hand a record to every child, depth first."""
         for child, port in self._children:

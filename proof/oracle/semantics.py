@@ -41,6 +41,8 @@ ROWS: dict[int, str] = {
     38: "the first result of a window has as old value what its aggregate began with",
     39: "foreign-key joins: messages go through topics, so what one record causes by several ways meets later",
     43: "the first result of an aggregate of a stream has as old value what its aggregate began with",
+    48: "join of two tables of one source: lookups in stores miss what the same record brings to the other side",
+    49: "foreign-key join up to 3.0: a value that an ignored update has replaced is answered when it comes back",
 }
 """The rows of section A that change what a single-partition, uncached topology emits."""
 
@@ -120,6 +122,11 @@ class Semantics:
     def foreign_key_null_fixed(self) -> bool:
         """Rows 4 and 5: fixed in 3.9.1 and 4.0.1, so not in 4.0.0."""
         return self._parsed >= (3, 9, 1) and self._parsed[:3] != (4, 0, 0)
+
+    @property
+    def foreign_key_null_ignored(self) -> bool:
+        """KIP-213: an update from or to a null foreign key is invalid; asked of the releases before 3.1 alone."""
+        return self.eager_only
 
     @property
     def global_null_fixed(self) -> bool:

@@ -39,7 +39,7 @@ from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable
 from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.table import Table, TableSource
-from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.tables.table_table import table_table_join
 from proof.oracle.vectors.untold import IncompleteVectorError
 from proof.oracle.windows.aggregation import AGGREGATORS
 from proof.oracle.windows.wtable_kinds import KINDS as WTABLES
@@ -65,7 +65,7 @@ def known_kind(kind: str) -> bool:
 def _table_table(topology: Topology, params: Params) -> None:
     sides = table(topology, params, "left"), table(topology, params, "right")
     materialized = bool(params.get("result_materialized"))
-    join: Table = TableTableJoin(topology, sides, params["type"], plus, materialized=materialized)
+    join: Table = table_table_join(topology, sides, params["type"], plus, materialized=materialized)
     if materialized:
         join = cached(topology, join)
     topology.sink(operations(topology, join, params.get("ops", ())))
@@ -73,8 +73,8 @@ def _table_table(topology: Topology, params: Params) -> None:
 
 def _three_way(topology: Topology, params: Params) -> None:
     left, right, third = (table(topology, params, topic) for topic in ("left", "right", "third"))
-    first = TableTableJoin(topology, (left, right), params["type"], plus)
-    topology.sink(TableTableJoin(topology, (first, third), params["type2"], plus))
+    first = table_table_join(topology, (left, right), params["type"], plus)
+    topology.sink(table_table_join(topology, (first, third), params["type2"], plus))
 
 
 def _multi_join(topology: Topology, params: Params) -> None:
@@ -84,8 +84,8 @@ def _multi_join(topology: Topology, params: Params) -> None:
 
 def _table_chain_same(topology: Topology, params: Params) -> None:
     left, right = table(topology, params, "left"), table(topology, params, "right")
-    first = TableTableJoin(topology, (left, right), params["type"], plus)
-    topology.sink(TableTableJoin(topology, (first, right), params["type2"], plus))
+    first = table_table_join(topology, (left, right), params["type"], plus)
+    topology.sink(table_table_join(topology, (first, right), params["type2"], plus))
 
 
 def _table_ops(topology: Topology, params: Params) -> None:
@@ -185,7 +185,7 @@ def _stream_stream_count(topology: Topology, params: Params) -> None:
 
 def _table_join_then_fk(topology: Topology, params: Params) -> None:
     left, right, third = (table(topology, params, topic) for topic in ("left", "right", "third"))
-    joined = TableTableJoin(topology, (left, right), params["type"], plus)
+    joined = table_table_join(topology, (left, right), params["type"], plus)
     topology.sink(foreign_key_join(topology, joined, third, params["type2"], ref, plus))
 
 
@@ -196,7 +196,7 @@ def _fk_then_aggregate(topology: Topology, params: Params) -> None:
 def _aggregate_join_table(topology: Topology, params: Params) -> None:
     aggregate = aggregated(topology, stream(topology, "left"), AGGREGATORS["log"])
     right = table(topology, params, "right")
-    topology.sink(TableTableJoin(topology, (aggregate, right), params["type"], plus))
+    topology.sink(table_table_join(topology, (aggregate, right), params["type"], plus))
 
 
 def _rekeyed(topology: Topology, topic: str, *, null_keys: bool) -> Node:

@@ -179,6 +179,11 @@ class FunctionBackend(Protocol):
         place alone."""
         ...
 
+    def separate_lookups(self, physical: Any) -> frozenset[str]:
+        """Names of the lookups of a plan in levels that cannot follow the lookup before in its level: what stands
+        between is evaluated elsewhere."""
+        ...
+
     def check_outlived(self, physical: Any) -> None:
         """Raise where records are to outlive what fails in a function of a plan in levels that cannot be outlived."""
         ...

@@ -27,7 +27,7 @@ from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.table import TableSource
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.tables.table_map_values import TableMapValues
-from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.tables.table_table import table_table_join
 
 
 def _source_node(site: OracleSite, _: list[Any], params: Params) -> list[Any]:
@@ -85,7 +85,7 @@ def _join(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
 
 def _join_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
     sides, kept = (inputs[0], inputs[1]), bool(params.get("stored"))
-    return [TableTableJoin(site.topology, sides, params["how"], text.plus, materialized=kept)]
+    return [table_table_join(site.topology, sides, params["how"], text.plus, materialized=kept)]
 
 
 def _multi_params(choices: Choices, generation: str) -> Params:

@@ -53,7 +53,9 @@ class SubscriptionSend(Node):
         semantics = topology.semantics
         self._left_join = how == "left"
         row = 5 if self._left_join else 4
-        self._fixed = semantics.foreign_key_null_fixed or semantics.repaired(row)
+        self._ignores_null = semantics.foreign_key_null_ignored
+        self._fixed = semantics.foreign_key_null_fixed or (not semantics.eager_only and semantics.repaired(row))
+        self._quiet = semantics.repaired(49)
         self._foreign_key = foreign_key
         self._skips_late = left.versioned
         self._told = MisleadingLookup(left, semantics)
@@ -66,7 +68,9 @@ class SubscriptionSend(Node):
         if self._skips_late and not record.latest:
             return
         new, old = record.value, self._told.old(record)
-        if self._fixed:
+        if self._ignores_null:
+            rule = self._ignoring_rule
+        elif self._fixed:
             rule = self._left_rule if self._left_join else self._inner_rule
         else:
             rule = self._old_left_rule if self._left_join else self._old_inner_rule
@@ -86,6 +90,16 @@ class SubscriptionSend(Node):
             return []
         left = [] if old_key is None or old_key == new_key else [(Instruction.DELETE_QUIETLY, old_key)]
         return [*left, (Instruction.ANSWER_ALWAYS, new_key)]
+
+    def _ignoring_rule(self, new: Value, old: Value, new_key: Key, old_key: Key) -> list[tuple[Instruction, Key]]:
+        if (old is not None and old_key is None) or (new is not None and new_key is None):
+            ends = self._quiet and new is not None and new_key is None and old_key is not None
+            return [(Instruction.DELETE_QUIETLY, old_key)] if ends else []
+        if new is None:
+            return [] if old is None else [(Instruction.DELETE_AND_ANSWER, old_key)]
+        moved = [(Instruction.DELETE_QUIETLY, old_key)] if old is not None and old_key != new_key else []
+        always = old is not None or self._left_join
+        return [*moved, (Instruction.ANSWER_ALWAYS if always else Instruction.ANSWER_IF_FOUND, new_key)]
 
     def _old_inner_rule(self, new: Value, old: Value, new_key: Key, old_key: Key) -> list[tuple[Instruction, Key]]:
         if old is not None and old_key is None:

@@ -9,8 +9,20 @@ from __future__ import annotations
 
 from proof.oracle.graph import Topology
 from proof.oracle.records import Joiner, Key, Record, Stored, Value
+from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.stores import PlainStore
 from proof.oracle.tables.table import MisleadingLookup, Table
+
+
+def table_table_join(
+    topology: Topology, sides: tuple[Table, Table], how: str, joiner: Joiner, *, materialized: bool = False
+) -> Table:
+    """The join of two tables; if one record can reach both sides, by arrival (row 48)."""
+    left, right = sides
+    forked = bool(left.sources() & right.sources())
+    if forked and not topology.semantics.eager_only and topology.semantics.repaired(48):
+        return MultiJoin(sides, [how], joiner)
+    return TableTableJoin(topology, sides, how, joiner, materialized=materialized)
 
 
 class TableTableJoin(Table):

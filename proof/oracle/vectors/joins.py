@@ -20,7 +20,7 @@ from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalV
 from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
-from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.tables.table_table import table_table_join
 from proof.oracle.vectors.untold import IncompleteVectorError, described_value, join_type, predicate
 from proof.oracle.vectors.vectors import (
     Builder,
@@ -172,7 +172,7 @@ def _table_table(topology: Topology, vector: Vector) -> None:
             node = _filtered(node, vector, materialized=materialized)
         else:
             sides = node, right
-            node = TableTableJoin(topology, sides, operator["type"], joiner(vector), materialized=materialized)
+            node = table_table_join(topology, sides, operator["type"], joiner(vector), materialized=materialized)
         if materialized:
             cache(topology, node, store(vector, place))
             place += 1
@@ -215,11 +215,11 @@ def _foreign_key(topology: Topology, vector: Vector) -> None:
     if len(operators) == 1:
         observe(topology, result, vector)
     elif described_value(vector, "rejoined") == "left with result":
-        observe(topology, TableTableJoin(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
+        observe(topology, table_table_join(topology, (left, result), operators[1]["type"], joiner(vector)), vector)
     else:
         # The rejoined table goes to a topic of its own that was not recorded.
         observe(topology, result, vector)
-        TableTableJoin(topology, (result, left), operators[1]["type"], lambda a, b: f"rejoin({text(a)},{text(b)})")
+        table_table_join(topology, (result, left), operators[1]["type"], lambda a, b: f"rejoin({text(a)},{text(b)})")
 
 
 def _twice_repartitioned(topology: Topology, vector: Vector) -> None:

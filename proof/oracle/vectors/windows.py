@@ -11,7 +11,7 @@ from typing import Any
 
 from proof.oracle.functions import plus
 from proof.oracle.graph import Node, Topology
-from proof.oracle.tables.table_table import TableTableJoin
+from proof.oracle.tables.table_table import table_table_join
 from proof.oracle.vectors.untold import IncompleteVectorError, aggregate_of_vector, described_value
 from proof.oracle.vectors.vectors import (
     Builder,
@@ -102,7 +102,7 @@ def windowed_table_join(topology: Topology, vector: Vector) -> None:
         observe(topology, aggregate, vector, names[place])
         aggregates.append(aggregate)
     left, right = aggregates
-    join = TableTableJoin(topology, (left, right), operators[2]["type"], joiner(vector))
+    join = table_table_join(topology, (left, right), operators[2]["type"], joiner(vector))
     observe(topology, join, vector, names[2])
 
 

@@ -436,6 +436,10 @@ class Construction:
         added = {node.name for node in nodes} - plan.by_name.keys()
         return replace(plan, nodes=nodes, made_up=plan.made_up | added)
 
+    def forks(self, left: str, right: str) -> bool:
+        """Whether one record can reach both nodes."""
+        return self._plan().forks(left, right)
+
     def _plan(self, *new_nodes: Node) -> Plan:
         return Plan(self.application, (*self._nodes.values(), *new_nodes), self.generation, frozenset(self._made_up))
 

@@ -305,6 +305,11 @@ class OperatorDeclaration:
     """Whether its results follow from rows of tables alone: it reads no stream, and goes by no time."""
     replaceable: ClassVar[bool] = False
     """Whether it has each row that its results have, so that they can be compared with others."""
+    chains: ClassVar[bool] = False
+    """Whether it may run in the shards of another such operator that gives it its rows, in one level.
+
+    Every shard of such an operator has all that it looks up, so it does not matter in which one a row is.
+    """
     shared_side: ClassVar[int | None] = None
     """The side of its only table, if several operators may read one store of it; None: it owns its stores."""
 

@@ -37,6 +37,8 @@ class Plan:
     made_up: frozenset[str] = frozenset()  # names of nodes that the user has not named
     # what becomes of records that end behind the inputs, or for which a function raises there
     within: OperatorPolicies = field(default_factory=OperatorPolicies)
+    # names of lookups that take a level although they follow another lookup: Spark evaluates what is between
+    separate_lookups: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         names: set[str] = set()
@@ -83,6 +85,11 @@ class Plan:
             sources = set() if node.inputs else {node.name}
             reach[node.name] = frozenset(sources).union(*above)
         return reach
+
+    def forks(self, left: str, right: str) -> bool:
+        """Whether one record can reach both nodes: one that is not of a global table, which gives no results."""
+        shared = self.ancestors[left] & self.ancestors[right]
+        return any(self.by_name[name].shape.kind != "global" for name in shared)
 
     @cached_property
     def time_sources(self) -> dict[str, frozenset[str]]:

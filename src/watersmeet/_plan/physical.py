@@ -131,6 +131,8 @@ class Operator:
     # whether a key has one change per batch, from what it was before to what it is then (`record_cache`)
     cached: bool = False
     tables: tuple[TableSchema, ...] = ()  # the tables that it works with, each in a store (`Physical.stores`)
+    # of a lookup behind others, id of the first of them: it runs in that one's shards, on rows that stay there
+    head: int | None = None
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -226,8 +228,12 @@ class Physical:
         return self._stores_by_operator.get(operator, ())
 
     def host(self, operator: int) -> int:
-        """The operator that owns the shards of an operator: the owner of its stores, or itself if it has none."""
-        return next((store.owner for _, store in self.stores_of(operator)), operator)
+        """The operator that owns the shards of an operator.
+
+        The first one of a chain of lookups, the owner of its stores, or itself if it has none.
+        """
+        head = self.operators[operator].head
+        return next((store.owner for _, store in self.stores_of(operator)), operator) if head is None else head
 
     def inputs_of(self, operator: Operator) -> tuple[Edge, ...]:
         return tuple(e for e in self.edges if e.target == operator.id)
@@ -308,6 +314,11 @@ class Physical:
         """Edges that take an operator's rows to the next operator of its node."""
         root = self.roots[operator.id].id
         return tuple(e for e in self.edges if e.reads.direct and e.flow == root)
+
+    def lookups_before(self, operator: Operator) -> tuple[Operator, ...]:
+        """The lookups of its chain that give an operator its rows."""
+        roots = {self.flows[e.flow].root for e in self.edges if e.target == operator.id and e.side == 0}
+        return tuple(o for o in self.operators if operator.head is not None and self.roots[o.id].id in roots)
 
     @cached_property
     def roots(self) -> dict[int, Flow]:

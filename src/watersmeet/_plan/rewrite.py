@@ -177,7 +177,7 @@ class _Rewrite:
         self._sink_edges: list[tuple[int, str]] = []
         self._operators: dict[OperatorKey, Operator] = {}
         self._size = cache(self._subtree_size)
-        self._reach = cache(self._stages_of)
+        self._reach = cache(self._operators_of)
 
     def run(self) -> Physical:
         for node in self._plan.nodes:
@@ -211,31 +211,41 @@ class _Rewrite:
     def _operator(self, node: Node, declaration: OperatorDeclaration) -> Operator:
         return self._operators[node.name, type(declaration)]
 
-    def _stages_of(self, name: str) -> frozenset[int]:
-        """Stages in which the node's rows stand, behind all its operators."""
+    def _operators_of(self, name: str) -> frozenset[Operator | None]:
+        """The operators with the results that become the node's rows, behind all its own; None stands for a source."""
         node = self._plan.by_name[name]
         declarations = self._declarations(node)
         if declarations:
-            return frozenset({self._operator(node, declarations[-1]).level})
-        return frozenset(s for above in node.inputs for s in self._reach(above)) or frozenset({0})
+            return frozenset({self._operator(node, declarations[-1])})
+        return frozenset(o for above in node.inputs for o in self._reach(above)) or frozenset({None})
+
+    def _head_of(self, node: Node, declaration: OperatorDeclaration) -> Operator | None:
+        """The first lookup of the chain that gives a lookup all its rows; None where it takes a level of its own."""
+        if not declaration.chains or node.name in self._plan.separate_lookups:
+            return None
+        above = [operator for operator in self._reach(node.inputs[0]) if operator is not None]
+        heads = {operator.id if operator.head is None else operator.head for operator in above}
+        chained = len(above) == len(self._reach(node.inputs[0])) and all(o.declaration.chains for o in above)
+        return next(o for o in self._operators.values() if o.id in heads) if chained and len(heads) == 1 else None
 
     def _level_of(self, node: Node, declaration: OperatorDeclaration) -> int:
         """One above the inputs that come in here and the operators of the node before it."""
         sides = [side for side in range(len(node.inputs)) if declaration.side_of(side) is not None]
-        above = [s for side in sides for s in self._reach(node.inputs[side])]
+        operators = [o for side in sides for o in self._reach(node.inputs[side])]
+        above = [0 if operator is None else operator.level for operator in operators]
         is_last = declaration.messages != "sent"
         levels = [op.level for (name, _), op in self._operators.items() if name == node.name and is_last]
         return 1 + max(above + levels, default=0)
 
     def _add_operator(self, node: Node, declaration: OperatorDeclaration, *, last: bool) -> None:
         plan, name = self._plan, node.name
-        timed = declaration.timed(plan)
+        timed, head = declaration.timed(plan), self._head_of(node, declaration)
         self._operators[name, type(declaration)] = Operator(
             id=len(self._operators),
             node=name,
             declaration=type(declaration),
             params=declaration.params(plan),
-            level=self._level_of(node, declaration),
+            level=self._level_of(node, declaration) if head is None else head.level,
             emits=row_columns(
                 # the last one knows old values; where they are not what was sent before, all send them
                 old=name in self._rules.carries_old and (last or name in self._rules.loose),
@@ -246,6 +256,7 @@ class _Rewrite:
             fan=1 + self._below(name) if declaration.fans_out else 0,
             time=None if timed is None else OperatorTime(wall_ms=0 if timed.by_wall else None),
             tables=declaration.keeps(plan),
+            head=None if head is None else head.id,
         )
 
     # -- flows -------------------------------------------------------------------------------------------
@@ -449,5 +460,9 @@ class _Rewrite:
             if not node.keyed_by or node.fans_out:
                 return True
             flow = self._flows[flow.parent]
-        operators = self._operators.values()
-        return any(op.id == flow.operator and op.declaration.messages == "received" for op in operators)
+        operator = next((op for op in self._operators.values() if op.id == flow.operator), None)
+        if operator is None or operator.head is None:
+            return operator is not None and operator.declaration.messages == "received"
+        # rows of a chain of lookups lie in the shards of the first one's
+        driving = (edge for edge in self._edges if edge.target == operator.id and edge.side == 0)
+        return any(self._changes_key(self._flows[edge.flow]) for edge in driving)

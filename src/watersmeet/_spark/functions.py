@@ -1042,6 +1042,14 @@ class ColumnFunctions(RecordFunctions):
             return ()
         return tuple(planned_engines(spark, physical))
 
+    def separate_lookups(self, physical: Any) -> frozenset[str]:
+        """Names of the lookups behind others that take a level, since Spark evaluates functions between the two."""
+        from watersmeet._spark.dataflow.fusion import separate_lookups
+
+        spark = SparkSession.getActiveSession()
+        chains = any(operator.head is not None for operator in physical.operators)
+        return frozenset() if spark is None or not chains else separate_lookups(spark, physical)
+
     def check_outlived(self, physical: Any) -> None:
         """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
         from watersmeet._spark.dataflow.fusion import check_outlived

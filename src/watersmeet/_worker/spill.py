@@ -136,7 +136,10 @@ class LabelInputs(Generic[Side]):
 
     def add(self, port: int, content: bytes) -> None:
         """One more blob."""
-        side, rows = self._sides[port], row_sizes.decode(content)
+        self.put(self._sides[port], row_sizes.decode(content))
+
+    def put(self, side: Side, rows: pa.Table) -> None:
+        """More rows of a side."""
         self._size += rows.get_total_buffer_size()
         if self._size <= INPUTS_HELD_BYTES:
             self._buffer.append((side, rows))

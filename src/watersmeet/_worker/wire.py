@@ -169,7 +169,8 @@ def addresses(physical: Physical, labels: Labels) -> dict[str, dict[str, list[in
     """The labels of each table's state: those of its store's owner."""
     by_node: dict[str, dict[str, list[int]]] = {}
     for operator in physical.operators:
-        ranges = {name: labels.of_target(store.owner) for name, store in physical.stores_of(operator.id)}
+        stores = physical.stores_of(operator.id)
+        ranges = {name: labels.of_target(physical.host(store.owner)) for name, store in stores}
         by_node.setdefault(operator.node, {}).update(ranges)
     return by_node
 
@@ -178,6 +179,8 @@ def _ranges(physical: Physical, existing: Addresses) -> dict[int, Sequence[int]]
     """The labels under which the state of an operator lies, by the operator's number; of those that have some."""
     assigned: dict[int, Sequence[int]] = {}
     for store in physical.stores:
+        if physical.operators[store.owner].head is not None:
+            continue  # it lies in the shards of another operator
         ranges = existing.get(physical.operators[store.owner].node, {}).get(store.schema.name, ())
         # what two have shared until now, and do not from now on, goes on where it is for the first of them
         if ranges and ranges not in assigned.values():

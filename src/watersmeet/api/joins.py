@@ -562,16 +562,21 @@ def attach_tables(left: Side, right: Side, join: Join) -> Node:
         return _by_foreign_key(left, right, join, join.foreign_key)
     require_same_key(left, right, "join")
     joiner, value = joiner_of(left, right, join)
+    construction, inputs, shape = left.construction, (left.name, right.name), Shape("table", left.key_type, value)
+    if construction.generation is Generation.CURRENT and construction.forks(*inputs):
+        # It goes by what has arrived, so that a record which changes both sides leaves the right row (KAFKA-6443).
+        name = name_of(left, right, join, MultiJoinNode.stem)
+        return construction.add(MultiJoinNode(name, inputs, shape, hows=(join.how,), joiner=joiner, store=join.store))
     node = TableTableNode(
         name_of(left, right, join, TableTableNode.stem),
-        (left.name, right.name),
-        Shape("table", left.key_type, value),
+        inputs,
+        shape,
         how=join.how,
         joiner=joiner,
-        generation=left.construction.generation,
+        generation=construction.generation,
         store=join.store,
     )
-    return left.construction.add(node)
+    return construction.add(node)
 
 
 def _by_foreign_key(left: Side, right: Side, join: Join, foreign_key: Function) -> Node:

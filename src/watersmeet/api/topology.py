@@ -52,9 +52,12 @@ class Topology:
     """
 
     def __init__(self, plan: Plan, functions: FunctionBackend) -> None:
-        self.plan = plan
         self.functions = functions
         self.physical = rewrite(plan)
+        while lookups := functions.separate_lookups(self.physical):
+            lookups |= self.physical.plan.separate_lookups
+            self.physical = rewrite(replace(plan, separate_lookups=lookups))
+        self.plan = self.physical.plan
 
     def __repr__(self) -> str:
         written = without_dead_letters(self.plan)

@@ -89,8 +89,9 @@ def _send(
     keys = joined([batch, lookup.rows.column(name)], kind)
     prior = np.where(lookup.index >= 0, lookup.index + len(events), -1)
     changes = _changes(events, keys, prior)
-    # An inner join need not remember a row without a foreign key: it is as if the row were not there.
-    live = changes.present if context.params(JoinParams).how == "left" else changes.new >= 0
+    # An inner join of today need not remember a row without a foreign key: it is as if the row were not there.
+    remembers = context.params(JoinParams).how == "left" or _ignores_null(context)
+    live = changes.present if remembers else changes.new >= 0
     last = groups.last
     written = last[live[last] | (lookup.index >= 0)]
     rows = {"hash": events.hash[written], "key": events.key.take(pa.array(written))}
@@ -130,10 +131,22 @@ def _changes(events: Events, keys: pa.Array, prior: Int64s) -> _KeyChanges:
     return _KeyChanges(keys, new, old, events.present, was_present, same, counted)
 
 
+def _ignores_null(context: OperatorContext) -> bool:
+    """Whether an update from or to a null foreign key counts as invalid, as KIP-213 has it and releases up to 3.6."""
+    return context.params(JoinParams).generation == "spurious"
+
+
 def _messages(context: OperatorContext, events: Events, changes: _KeyChanges) -> Iterator[pa.Table]:
     refers, referred = changes.new >= 0, changes.old >= 0
     moved = referred & ~changes.same
-    if context.params(JoinParams).how == "left":
+    is_left = context.params(JoinParams).how == "left"
+    if _ignores_null(context):
+        # What stood before an invalid update goes on standing, but nobody answers to a value that is replaced.
+        valid_update = (refers | ~changes.present) & (referred | ~changes.was_present)
+        moved &= valid_update | (changes.present & ~refers)
+        puts, tells = refers & valid_update, changes.was_present | is_left
+        last_word = ~changes.present & ~events.silent
+    elif is_left:
         puts = (changes.present | changes.was_present) & ~events.silent
         tells = np.ones(len(events), dtype=np.bool_)
         last_word = np.zeros(len(events), dtype=np.bool_)

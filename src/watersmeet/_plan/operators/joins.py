@@ -568,6 +568,11 @@ class ReferenceNode(JoinNode):
         _check_generation(self.generation, "foreign-key join")
 
     @property
+    def null_rule(self) -> Generation:
+        """The generation that says what a null foreign key does."""
+        return Generation.CURRENT
+
+    @property
     def referring(self) -> str:
         return self.inputs[self.referring_side]
 
@@ -630,6 +635,10 @@ class ForeignKeyNode(ReferenceNode):
     old_values = "stored"
 
     @property
+    def null_rule(self) -> Generation:
+        return self.generation
+
+    @property
     def keyed_by(self) -> tuple[str, ...]:
         return self.inputs[:1]
 
@@ -672,12 +681,12 @@ class ForeignKeySend(OperatorDeclaration):
     def reads(self, plan: Plan) -> Reads:
         node = self.node
         referring, referred = plan.shape(node, node.referring_side), plan.shape(node, node.referred_side)
-        reason = NULL_FOREIGN_KEY if node.how == "inner" else None
+        reason = NULL_FOREIGN_KEY if node.how == "inner" or node.null_rule is Generation.SPURIOUS else None
         reference = CarriedColumn("foreign_key", referred.key, node.extractor, null_reason=reason)
         return Reads(referring.key, (OperatorSide(referring.value, (reference,), ends=node.table_ends),))
 
     def params(self, plan: Plan) -> JoinParams:
-        return JoinParams(self.node.how, self.node.generation.value)
+        return JoinParams(self.node.how, self.node.null_rule.value)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         referring, referred = (plan.by_name[name].shape for name in (self.node.referring, self.node.referred))
@@ -883,6 +892,7 @@ class GlobalLookupNode(JoinNode):
     stem = "global_lookup"
     sees_lookups = False
     mixes_keys = True
+    chains = True
 
     @property
     def keyed_by(self) -> tuple[str, ...]:

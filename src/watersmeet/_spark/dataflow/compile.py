@@ -33,7 +33,14 @@ from watersmeet._plan.declaration import FLAG, RowColumn
 from watersmeet._plan.logical import letter_sources
 from watersmeet._plan.nodes import Shape
 from watersmeet._plan.physical import Operator, Physical
-from watersmeet._spark.dataflow.fusion import Fusion, refuse_behind, refuse_by_spark, result_fields, started_engines
+from watersmeet._spark.dataflow.fusion import (
+    Fusion,
+    check_chains,
+    refuse_behind,
+    refuse_by_spark,
+    result_fields,
+    started_engines,
+)
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
 from watersmeet._spark.dataflow.stage import (
     Stage,
@@ -175,6 +182,7 @@ class _Compiler:
     def run(self, inputs: Sequence[Scan], clock: DataFrame | None, more: Sequence[DataFrame]) -> CompiledFrame:
         physical, labels = self._physical, self._layout.labels
         refuse_behind(physical, self.fusion)
+        check_chains(physical, self.fusion)
         wires = list(map(self._packed_source, inputs))
         if clock is not None:
             wires.append(wall_clock.clock_rows(clock, physical, labels))

@@ -173,8 +173,7 @@ class Fusion:
         """Of which outputs Spark writes keys or values, as the last step of their stage."""
         self.at_sources: dict[str, NotFused | None] = {}
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
-        operators = [o for o in physical.operators if not physical.direct_edges(o)]
-        self._outcomes = {operator.id: self._tried(operator) for operator in operators}
+        self._outcomes: dict[int, Fused | NotFused] = {}
 
     def stage(self, number: int, frame: DataFrame, roots: frozenset[str]) -> Stage:
         """A stage of the plan over a frame, see `Stage`."""
@@ -185,15 +184,20 @@ class Fusion:
         direct = self._physical.direct_edges(operator)
         if direct:
             return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
-        outcome = self._outcomes[operator.id]
+        outcome = self._outcome(operator)
         return None if isinstance(outcome, NotFused) else outcome
+
+    def _outcome(self, operator: Operator) -> Fused | NotFused:
+        if operator.id not in self._outcomes:
+            self._outcomes[operator.id] = self._tried(operator)
+        return self._outcomes[operator.id]
 
     def by_spark(self, operator: Operator) -> NotFused | None:
         """Why the functions behind an operator are Spark's; None where they are not."""
         fused = self.fused(operator)
         if fused is not None:
             return _spark_reason(fused.program)
-        outcome = self._outcomes[operator.id]
+        outcome = self._outcome(operator)
         assert isinstance(outcome, NotFused)
         return outcome
 
@@ -387,6 +391,27 @@ def planned_engines(spark: SparkSession, physical: Physical) -> Iterator[str]:
         fold = getattr(operator.params, "fold", None)
         if fold is not None and (engine := how_it_runs(fold.typed(_arrow))) is not None:
             yield f"fold of {operator.node}: {engine}"
+
+
+def separate_lookups(spark: SparkSession, physical: Physical) -> frozenset[str]:
+    """Names of the lookups behind others before which Spark evaluates a function: a level cannot go on behind that."""
+    return _behind_spark(physical, Fusion(spark, physical))
+
+
+def _behind_spark(physical: Physical, fusion: Fusion) -> frozenset[str]:
+    chained = (operator for operator in physical.operators if operator.head is not None)
+    return frozenset(o.node for o in chained if any(fusion.fused(b) is None for b in physical.lookups_before(o)))
+
+
+def check_chains(physical: Physical, fusion: Fusion) -> None:
+    """Raise where Spark evaluates a function before a lookup that is planned to follow another in its level."""
+    names = sorted(_behind_spark(physical, fusion))
+    if names:
+        raise ConfigError(
+            "The session has Spark evaluate functions that it had not when the topology was built.",
+            given=f"what stands before {', '.join(names)}",
+            hint="Build the topology again: a lookup behind such a function takes a level of its own.",
+        )
 
 
 def _frames(physical: Physical) -> Iterator[tuple[frozenset[str], bool]]:

@@ -13,7 +13,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+DRIVING = 0
+"""The side of a lookup that gives results."""
 DEFAULT_CACHE = ""
 """Stands for the folder that each machine chooses: neither its users nor its folders need be those of the driver."""
 
@@ -59,18 +61,30 @@ class LevelOperators:
     level: int = 1  # number of the level
 
     def inputs(self, target: int, blobs: Iterator[tuple[int, bytes]]) -> dict[int, dict[int, pa.Table]]:
-        """The rows of each operator in a label, by side: of the label's own one first, then of its stores' readers."""
+        """The rows of each operator in a label, by side."""
         rows = LabelInputs(self.ports)
         for port, content in blobs:
             rows.add(port, content)
         inputs: dict[int, dict[int, pa.Table]] = {}
-        for (number, side), table in sorted(rows.tables().items(), key=lambda item: item[0][0] != target):
+        for (number, side), table in rows.tables().items():
             inputs.setdefault(number, {})[side] = table
-        for number in inputs.keys() - {target}:
+        for number in inputs:
             reader = self.settings[number].reader
-            assert reader is not None
-            inputs[number] = with_rows_of_owner(reader, inputs[number], inputs.get(target, {}))
+            if reader is not None:
+                inputs[number] = with_rows_of_owner(reader, inputs[number], inputs.get(target, {}))
         return inputs
+
+    def in_turn(self, target: int) -> list[int]:
+        """The operators of a label: readers of a store see it before its owner changes it; lookups in a row go last."""
+        readers = [n for n, context in self.settings.items() if context.reader is not None]
+        chained = sorted(n for n, context in self.settings.items() if context.operator.head == target)
+        return [*readers, target, *chained]
+
+    @cached_property
+    def inner_ports(self) -> frozenset[int]:
+        """Ports of the rows that one lookup of a chain gives the next: they stay in their label."""
+        chained = {number for number, context in self.settings.items() if context.operator.head is not None}
+        return frozenset(port for port, (number, side) in self.ports.items() if number in chained and side == DRIVING)
 
 
 class LevelProcessor(StatefulProcessor):
@@ -100,6 +114,8 @@ class LevelProcessor(StatefulProcessor):
         self._store: SparkChunkStore | None = None
         self._started = False
         self._gathered = Gathered() if gathers else None
+        # by lookup of a chain, the rows that the one before has given it in the label at hand
+        self._inner: dict[int, LabelInputs[tuple[int, int]]] = {}
         self._report: TaskReport
         # takes what ends behind the operators, for all shards of the task; it does not come through a pickle
         self._drops: DeadLetterWriter
@@ -159,15 +175,20 @@ class LevelProcessor(StatefulProcessor):
             return
         drops, state = DeadLetterWriter(self._common.dead_letters, shard // self._common.labels.shards), state_of()
         inputs, changes = self._operators.inputs(target, blobs), ShardChanges.begun(label, state)
-        while inputs:
-            # readers of a store see it before its owner changes it
-            number, rows = inputs.popitem()
+        for number in self._operators.in_turn(target):
+            rows = inputs.pop(number, {})
+            if number in self._inner:
+                rows |= {side: table for (_, side), table in self._inner.pop(number).tables().items()}
+            if not rows:
+                continue
             running = self._operators.settings[number]
             self._common.measures.processed(running.operator, shard, rows, self.counts)
             results = run_operator(running, rows, state, drops)
             # the operator lets them go when it has read them
             del rows
             yield from self._handed_on(results, label, running, drops)
+            if number != target and running.reader is None:
+                note_state(running.operator, shard, label, state, self.counts)
         if changes is not None:
             self._report.served += changes.end(state)
         yield from self._written(drops.routed(self._common.labels.counts))
@@ -184,7 +205,7 @@ class LevelProcessor(StatefulProcessor):
         results = counting_results(context.operator, results, self.counts)
         if fused is None:
             yield from counting_bytes(in_blobs(results, label, output_port(target)), self.counts)
-        elif self._gathered is not None:
+        elif self._gathered is not None and not self._goes_on_inside(fused):
             for table in results:
                 gathered = self._gathered.add(target, table)
                 if gathered is not None:
@@ -192,6 +213,10 @@ class LevelProcessor(StatefulProcessor):
         else:
             for table in _in_one(results) if fused.broadcasts_bounds else results:
                 yield from self._fused_rows(table, fused, shard, context, drops)
+
+    def _goes_on_inside(self, fused: Fused) -> bool:
+        """Whether rows go to the next lookup of a chain, which has them in their own label."""
+        return any(outlet.port in self._operators.inner_ports for outlet in fused.outlets)
 
     def _flush(self) -> Iterator[WireRow]:
         """The rows that the task has held together until now."""
@@ -233,8 +258,18 @@ class LevelProcessor(StatefulProcessor):
         yield from self._written(live)
 
     def _written(self, routed: Iterator[RoutedBatch]) -> Iterator[WireRow]:
-        routed = self._common.measures.produced(routed, self.counts)
+        routed = self._common.measures.produced(self._leaving(routed), self.counts)
         yield from counting_bytes(wire_rows(routed, self._common.labels), self.counts)
+
+    def _leaving(self, routed: Iterator[RoutedBatch]) -> Iterator[RoutedBatch]:
+        """The rows that leave the label; those for the next lookup of a chain are kept for it."""
+        ports = self._operators.ports
+        for batch in routed:
+            if batch.port in self._operators.inner_ports:
+                place = ports[batch.port]
+                self._inner.setdefault(place[0], LabelInputs(ports)).put(place, batch.rows)
+            else:
+                yield batch
 
 
 def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:
