@@ -323,17 +323,40 @@ def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
     return mask
 
 
-def number_rows(frame: pa.Table, order_columns: Sequence[str], *, changes: bool = False) -> pa.Table:
+def number_rows(
+    frame: pa.Table, order_columns: Sequence[str], *, changes: bool = False, partitioned: bool = False
+) -> pa.Table:
     """All rows of a plain DataFrame's batch in order of its ordering columns, which become offsets.
 
     Parameters
     ----------
     changes : whether they are changes of a table; see `last_changes`.
+    partitioned : whether they have several partitions, each with an order and with offsets of its own.
     """
-    ordered = frame.sort_by([(name, "ascending") for name in order_columns])
+    by = ["partition", *order_columns] if partitioned else order_columns
+    ordered = frame.sort_by([(name, "ascending") for name in by])
     if changes and len(ordered):
         ordered = ordered.take(pa.array(last_changes(ordered, order_columns)))
-    return with_offsets(ordered, order_columns, 0)
+    partitions = ints(ordered, "partition") if partitioned else None
+    return with_offsets(ordered, order_columns, offsets_in(partitions, len(ordered)))
+
+
+def offsets_in(partitions: Int64s | None, count: int) -> Int64s:
+    """The offset of each row in its partition.
+
+    Parameters
+    ----------
+    partitions : of rows that are in order of them; None: there is one.
+
+    >>> offsets_in(np.array([0, 0, 7, 7, 7]), 5).tolist(), offsets_in(None, 3).tolist()
+    ([0, 1, 0, 1, 2], [0, 1, 2])
+    """
+    places = np.arange(count, dtype=np.int64)
+    if partitions is None or not count:
+        return places
+    starts = np.flatnonzero(np.append(True, partitions[1:] != partitions[:-1]))
+    offsets: Int64s = places - np.repeat(starts, np.diff(np.append(starts, count)))
+    return offsets
 
 
 def last_changes(ordered: pa.Table, order_columns: Sequence[str]) -> Int64s:
@@ -359,12 +382,11 @@ def last_changes(ordered: pa.Table, order_columns: Sequence[str]) -> Int64s:
     return np.flatnonzero(np.append(differs, True))
 
 
-def with_offsets(ordered: pa.Table, order_columns: Sequence[str], first: int) -> pa.Table:
-    """Rows that are in order, with offsets from `first` on in place of their ordering columns."""
-    offsets = pa.array(np.arange(first, first + len(ordered), dtype=np.int64))
-    ordered = ordered.drop_columns(list(order_columns))
+def with_offsets(ordered: pa.Table, order_columns: Sequence[str], offsets: Int64s) -> pa.Table:
+    """Rows that are in order, with offsets in place of their ordering columns."""
+    ordered, column = ordered.drop_columns(list(order_columns)), pa.array(offsets)
     at = ordered.schema.get_field_index("offset")
-    return ordered.set_column(at, "offset", offsets) if at >= 0 else ordered.append_column("offset", offsets)
+    return ordered.set_column(at, "offset", column) if at >= 0 else ordered.append_column("offset", column)
 
 
 def pack(

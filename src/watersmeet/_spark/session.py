@@ -44,7 +44,7 @@ from watersmeet._spark.machine import (
     java_program,
 )
 from watersmeet._worker import process
-from watersmeet.errors import PACKAGE_FOLDER, ConfigError
+from watersmeet.errors import PACKAGE_FOLDER, ConfigError, WatersmeetError
 from watersmeet.versions import LEAST_SPARK
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -864,3 +864,39 @@ def warn(message: str, hint: str) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
         frame, depth = frame.f_back, depth + 1
     warnings.warn(f"{message}\nHint: {hint}", stacklevel=depth)
+
+
+# Connectors of table formats: each is made for one version of Spark, and says by missing classes that it is another.
+
+PAIRS = "Delta 4.4 works with PySpark 4.2, Iceberg 1.12 with PySpark 4.1"
+"""The pairs of versions that `make versions` tries."""
+_UNFIT = (
+    *("NoSuchMethodError", "NoSuchFieldError", "NoClassDefFoundError", "ClassNotFoundException"),
+    *("AbstractMethodError", "IncompatibleClassChangeError", "CATALOG_PLUGIN_CLASS_NOT_FOUND"),
+    *("Cannot find catalog plugin class", "DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION"),
+)
+"""What Java and Spark say where a class is missing, or was made for another version."""
+
+
+@contextmanager
+def connecting(spark: SparkSession, table: str) -> Iterator[None]:
+    """Around what asks a table's connector: one that does not work is said with the versions that do.
+
+    Raises
+    ------
+    ConfigError : the connector is missing, or made for another Spark.
+    """
+    try:
+        yield
+    except WatersmeetError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if not any(word in text for word in _UNFIT):
+            raise
+        lines = [line.strip() for line in text.splitlines() if any(word in line for word in _UNFIT)]
+        raise ConfigError(
+            f"The connector of the table {table!r} is missing, or does not work with Spark {spark.version}.",
+            given=lines[0][:200],
+            hint=f"{PAIRS}: take one of these pairs, with the connector's jars in spark.jars (docs/lakehouse.md).",
+        ) from None

@@ -317,7 +317,8 @@ class Pack:
     stage: PackedStage  # the facts of the plan
     common: WireSettings  # the settings that all packings share
     sources: bool  # whether this is a source stage: its rows have no position yet
-    order: tuple[str, ...] = ()  # ordering columns, where the whole batch comes through one task and is numbered here
+    order: tuple[str, ...] = ()  # ordering columns, where whole partitions of the batch come here and are numbered
+    partitioned: bool = False  # whether there are several partitions
     changes: bool = False  # whether these are changes of a table; see `in_order`
     program: Program = field(default_factory=Program)  # makes the columns that functions give, where Spark has not
     snapshot: bool = False  # whether the rows are a table's snapshot
@@ -374,7 +375,8 @@ class Pack:
         if not self.order:
             return _gather(batches, PACK_ROWS)
         names = ", ".join(self.stage.roots.values())
-        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(names)), changes=self.changes)
+        facts = {"changes": self.changes, "partitioned": self.partitioned}
+        return in_order(batches, self.order, large=lambda: say(SPOOL, LARGE.format(names)), **facts)
 
     def _prepared(self, frame: pa.Table, clock: Clock, counts: Counts) -> pa.Table:
         if self.sources:

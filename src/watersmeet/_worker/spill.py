@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import last_changes, number_rows, with_offsets
+from watersmeet._engine.exchange import last_changes, number_rows, offsets_in, with_offsets
 from watersmeet._engine.row_sizes import cut, row_bytes
-from watersmeet._engine.rows import Int64s, stacked
+from watersmeet._engine.rows import Int64s, ints, stacked
 
 # A batch of a DataFrame in the order of its columns, whatever its size: what is too much for memory waits in a file.
 #
-# Law 9. Spark sorts no stream, and a DataFrame may have no limit per batch: its rows come to one task, all of them.
+# Law 9. Spark sorts no stream, and a DataFrame may have no limit per batch: its rows come to one task, all of them, or
+# all of some partitions.
 
 PACK_ROWS = 65_536
 """Rows that come from the file at once, fewer where they are large."""
@@ -46,6 +47,7 @@ def in_order(
     large: Callable[[], None] = lambda: None,
     *,
     changes: bool = False,
+    partitioned: bool = False,
 ) -> Iterator[pa.Table]:
     """All rows, numbered in order of their ordering columns; nulls last.
 
@@ -54,7 +56,9 @@ def in_order(
     held_bytes : more than that is written to a file on this machine, and read from it in pieces.
     large : called where that is so.
     changes : whether they are changes of a table, of which only the last one of a commit and a key counts.
+    partitioned : whether they have several partitions, each with an order of its own.
     """
+    facts = {"changes": changes, "partitioned": partitioned}
     buffer: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -64,10 +68,10 @@ def in_order(
         size += batch.nbytes
         if size > held_bytes:
             large()
-            yield from _through_file(chain(_given_up(buffer), batches), batch.schema, order, changes=changes)
+            yield from _through_file(chain(_given_up(buffer), batches), batch.schema, order, **facts)
             return
     if buffer:
-        yield number_rows(pa.Table.from_batches(buffer).combine_chunks(), order, changes=changes)
+        yield number_rows(pa.Table.from_batches(buffer).combine_chunks(), order, **facts)
 
 
 def _given_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,7 +82,7 @@ def _given_up(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _through_file(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: Sequence[str], *, changes: bool
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, order: Sequence[str], *, changes: bool, partitioned: bool
 ) -> Iterator[pa.Table]:
     with tempfile.NamedTemporaryFile(dir=spool_folder(), prefix="watersmeet-", suffix=".arrow") as file:
         with pa.ipc.new_file(file, schema) as writer:
@@ -87,15 +91,18 @@ def _through_file(
         file.flush()
         with pa.memory_map(file.name) as source:
             parts = pa.ipc.open_file(source).read_all().to_batches()
-            keys = pa.Table.from_batches(parts).select(list(order))
-            places = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]).to_numpy()
+            by = ["partition", *order] if partitioned else list(order)
+            keys = pa.Table.from_batches(parts).select(by)
+            places = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in by]).to_numpy()
             if changes:
                 places = places[last_changes(keys.take(pa.array(places)), order)]
+            partitions = ints(keys, "partition")[places] if partitioned else None
+            offsets = offsets_in(partitions, len(places))
             starts = np.cumsum([0, *(len(part) for part in parts)])
             sizes = np.concatenate([row_bytes(part) for part in parts])[places]
             for first, end in cut(np.maximum(sizes, SORT_BYTES // PACK_ROWS), SORT_BYTES):
                 rows = _rows_at(parts, starts, places[first:end].astype(np.int64))
-                yield with_offsets(rows, order, first)
+                yield with_offsets(rows, order, offsets[first:end])
 
 
 def spool_folder() -> str | None:

@@ -87,6 +87,7 @@ class FrameOptions(FrameColumns, total=False):
 
     value: Columns | None
     order: str | Sequence[str] | None
+    partitioned: bool
 
 
 class TableOptions(TypedDict, total=False):
@@ -165,6 +166,7 @@ class InputReading:
             the first offset of each partition ({0: 1200, 1: 1187}). Default: as `Kafka(starting_offsets=)` says.
         order : of a DataFrame, names of the columns that order the rows of a batch; may be left out for Parquet
             files: their rows have an order of their own.
+        partitioned : of a DataFrame, whether this order counts for the rows of each key alone; see `Rows`.
         bootstrap : the input's history, a `Backfill`, and from where its topic goes on.
 
         Raises
@@ -185,7 +187,7 @@ class InputReading:
     def _added(self, source: Any, kind: Any, options: dict[str, Any]) -> Node:
         """The node of an input; changes of a table are looked up in Spark's catalogs."""
         if isinstance(source, Changes):
-            from watersmeet._spark.sources.rows import opened
+            from watersmeet._spark.sources.changes import opened
 
             name = {"name": source.table} if isinstance(source.table, str) else {}
             source, snapshot = opened(source, kind)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from watersmeet.errors import ConfigError, FunctionError, TopologyError, did_you_mean
 from watersmeet.hints import answering, check_called
 from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.kafka import StartingOffsets, check_topic, setting_texts
+from watersmeet.io.kafka import StartingOffsets, check_topic, is_number, setting_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -574,6 +575,9 @@ class Rows(Origin):
     timestamp : a column name or a Column: a timestamp, or milliseconds since 1970 as a long.
     order : names of the columns that order the rows of a batch; may be left out for Parquet files: their rows have an
         order of their own (time and name of the file, number of the row).
+    partitioned : whether this order counts for the rows of each key alone, as in a topic that has partitions: the tasks
+        of a start then read in parallel, and rows of different keys are merged by time. False: all rows have one order,
+        and one task reads them.
     """
 
     frame: Any = field(repr=False)
@@ -581,6 +585,7 @@ class Rows(Origin):
     value: Any = None
     timestamp: Any = None
     order: Any = None
+    partitioned: bool = field(default=False, kw_only=True)
 
     shown = "DataFrame"
     is_feed: ClassVar[bool] = False  # whether its rows are changes of a table, with the columns of `FEED`
@@ -601,6 +606,26 @@ class Rows(Origin):
             hint = 'order=["day", "row"]'
             raise TopologyError(f"order must be a column name, or several: order={order!r:.80}.", hint=hint)
         object.__setattr__(self, "order", names)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A moment in ms since 1970.
+
+    Raises
+    ------
+    TopologyError : it is neither a number nor a datetime with a time zone.
+    """
+    if is_number(timestamp):
+        return int(timestamp)
+    if isinstance(timestamp, datetime) and timestamp.tzinfo is not None:
+        return (timestamp - _EPOCH) // timedelta(milliseconds=1)
+    raise TopologyError(
+        f"starting_timestamp must be a datetime with a time zone, or milliseconds since 1970, not {timestamp!r:.80}.",
+        hint="datetime(2026, 1, 31, tzinfo=timezone.utc)",
+    )
 
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -624,8 +649,9 @@ class Changes:
     key : the columns that identify a row: a name, several names (the key is then a struct), or a Column.
     value : likewise; None: a struct of all columns but key and timestamp.
     timestamp : a column's name or a Column: a timestamp, or milliseconds since 1970 as a long. None: the commit's time.
-    starting_version : with the table as of which version it begins; a stream then has only later changes.
-        None: with the table as it is at the first start.
+    starting_version : with the table as of which version it begins; a stream then has only
+        later changes. None: with the table as it is at the first start.
+    starting_timestamp : the same by the time of the version: a datetime with a time zone, or milliseconds since 1970.
     options : further options of Spark's reader of a Delta table, such as {"maxFilesPerTrigger": "100"}.
 
     Examples
@@ -638,6 +664,7 @@ class Changes:
     value: Any = field(default=None, kw_only=True)
     timestamp: Any = field(default=None, kw_only=True)
     starting_version: int | None = field(default=None, kw_only=True)
+    starting_timestamp: datetime | int | None = field(default=None, kw_only=True)
     options: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -652,17 +679,30 @@ class Changes:
                 f"starting_version={version!r:.80} is no version of a table.",
                 hint="DESCRIBE HISTORY has the versions of a table of Delta.",
             )
+        if self.starting_timestamp is not None:
+            object.__setattr__(self, "starting_timestamp", milliseconds(self.starting_timestamp))
+            if version is not None:
+                raise TopologyError(
+                    f"Give either starting_version={version} or starting_timestamp=, not both.",
+                    hint="Leave one of them out.",
+                )
         if not isinstance(self.table, str) and not hasattr(self.table, "isStreaming"):
             raise TopologyError(
                 f"wm.Changes takes a table's name or a DataFrame of changes, and not {type(self.table).__name__}.",
                 hint='wm.Changes("lake.shop.orders", key="order_id")',
             )
-        if not isinstance(self.table, str) and (version is not None or self.options):
-            option = f"options={dict(self.options)!r:.80}" if version is None else f"starting_version={version!r}"
+        if not isinstance(self.table, str) and (self.begins or self.options):
+            option = self.begins or f"options={dict(self.options)!r:.80}"
             raise TopologyError(
                 f"wm.Changes(frame, {option}): a DataFrame takes neither starting_version= nor options=.",
                 hint='Give them where it is read: spark.readStream.option("startingVersion", 7).changes(name).',
             )
+
+    @property
+    def begins(self) -> str:
+        """The option that says with which version it begins; "" where none does."""
+        options = ("starting_version", "starting_timestamp")
+        return next((f"{name}={getattr(self, name)}" for name in options if getattr(self, name) is not None), "")
 
     @property
     def table_text(self) -> str:

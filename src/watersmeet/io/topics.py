@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from watersmeet.errors import TopologyError
@@ -19,9 +19,10 @@ from watersmeet.io.endpoints import (
     Policies,
     Rows,
     SinkTarget,
+    milliseconds,
 )
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
-from watersmeet.io.kafka import StartingOffsets, check_offsets, check_topic, is_number, matches
+from watersmeet.io.kafka import StartingOffsets, check_offsets, check_topic, matches
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend
@@ -277,8 +278,6 @@ class TopicSink(_NamedTopic, SinkTarget):
 
 # The bootstrap of an input: a table's snapshot, or an input's history, and where to continue in its topic.
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 @answering
 @dataclass(frozen=True, eq=False)
@@ -429,15 +428,4 @@ def _check_bootstrap_options(bootstrap: Bootstrap) -> None:
     if bootstrap.starting_offsets is not None:
         check_offsets(bootstrap.starting_offsets)
     if bootstrap.starting_timestamp is not None:
-        object.__setattr__(bootstrap, "starting_timestamp", _milliseconds(bootstrap.starting_timestamp))
-
-
-def _milliseconds(timestamp: Any) -> int:
-    if is_number(timestamp):
-        return int(timestamp)
-    if isinstance(timestamp, datetime) and timestamp.tzinfo is not None:
-        return (timestamp - _EPOCH) // timedelta(milliseconds=1)
-    raise TopologyError(
-        f"starting_timestamp must be a datetime with a time zone, or milliseconds since 1970, not {timestamp!r:.80}.",
-        hint="datetime(2026, 1, 31, tzinfo=timezone.utc)",
-    )
+        object.__setattr__(bootstrap, "starting_timestamp", milliseconds(bootstrap.starting_timestamp))

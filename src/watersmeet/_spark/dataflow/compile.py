@@ -247,6 +247,7 @@ class _Compiler:
             common=self._common,
             sources=number == 0,
             order=order,
+            partitioned=source is not None and source.partitioned,
             changes=source is not None and source.changes,
             program=program or Program(),
             snapshot=snapshot,
@@ -280,8 +281,12 @@ class _Compiler:
 
     def _in_tasks(self, frame: DataFrame, source: Scan | None) -> DataFrame:
         """Topics' partitions in no more tasks than can run at a time: a batch of few records waits for each task."""
-        if source is None or source.topics is None:
+        if source is None:
             return frame
+        if source.topics is None:
+            # a task numbers whole partitions
+            tasks = self._layout.tasks
+            return _dealt(frame, tasks) if source.partitioned else frame
         return frame.coalesce(max(self._layout.tasks, tasks_at_once(frame.sparkSession)))
 
     # -- levels --------------------------------------------------------------------------------------------
@@ -341,6 +346,10 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     reader = physical.readers.get(operator.id)
     arguments = arrow_type(reads.key), values, headers, extras, tables, fields, outlives, reader
     return OperatorContext(operator, physical.slots, *arguments)
+
+
+def _dealt(frame: DataFrame, tasks: int) -> DataFrame:
+    return frame.coalesce(1) if tasks == 1 else frame.repartition(tasks, "partition")
 
 
 def _read(stage: Stage, source: Scan | None, columns: Sequence[str]) -> tuple[DataFrame, Deserializers | None]:

@@ -24,6 +24,7 @@ from watersmeet._engine.database_rows import CURRENT, VALID_FROM, VALID_TO, VERS
 from watersmeet._engine.rows import with_nulls
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
+from watersmeet._spark.session import connecting
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.databases import (
     CHANGES,
@@ -148,11 +149,12 @@ class MergedTable:
         """See `TableWriter`; the user makes the table, and chooses how it is stored."""
         schema = [(column.name, _SQL.type_of(column.kind)) for column in self._columns]
         statement = _SQL.statement(_SQL.definition, self._table, self._columns)
-        if not self._is_there():
-            raise ConfigError(
-                f"Unknown table {self._target!r}: the catalog does not have it.", hint=f"Create it: {statement}"
-            )
-        self._format = self._found_format(statement)
+        with connecting(self._spark, self._target.table):
+            if not self._is_there():
+                raise ConfigError(
+                    f"Unknown table {self._target!r}: the catalog does not have it.", hint=f"Create it: {statement}"
+                )
+            self._format = self._found_format(statement)
         check_columns(self._target, schema, self._actual_columns(), _SQL.fits, statement)
         take_over(self, self._target, self._identity, planned)
 

@@ -120,6 +120,46 @@ def _refused_setting(setting: re.Match[str]) -> ConfigError:
     )
 
 
+_HISTORY_GONE = re.compile(
+    r"\[(?:DELTA_(?:LOG_)?FILE_NOT_FOUND\w*|DELTA_STREAMING_TRAILING_COMMIT_MISSING|DELTA_TRUNCATED_TRANSACTION_LOG"
+    r"|DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_MISSING_CHANGE_DATA|DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+    r"|FAILED_READ_FILE\.FILE_NOT_EXIST)\][^\n]*"
+)
+_COLUMNS_CHANGED = re.compile(
+    r"\[(?:DELTA_SCHEMA_CHANGED\w*|DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART|DELTA_STREAMING_METADATA_EVOLUTION)\][^\n]*"
+)
+_COLUMNS_MOVED = re.compile(
+    r"\[DELTA_(?:STREAMING_INCOMPATIBLE_SCHEMA_CHANGE|CHANGE_DATA_FEED_INCOMPATIBLE|BLOCK_COLUMN_MAPPING)\w*\][^\n]*"
+)
+
+
+def table_failure(text: str) -> WatersmeetError | None:
+    """The error that a text of Spark's means, if it speaks of files that come next, or of a table's columns."""
+    history, columns, types = (sign.search(text) for sign in (_HISTORY_GONE, _COLUMNS_CHANGED, _COLUMNS_MOVED))
+    if history:
+        return SourceError(
+            "Files that the query was to read next are gone: the table was vacuumed, or they were deleted.",
+            given=history[0][:300],
+            hint="What has changed is unknown: begin a new checkpoint, which begins with the table as it is. Keep "
+            "history for longer than the query may rest: delta.logRetentionDuration, "
+            "delta.deletedFileRetentionDuration.",
+        )
+    if columns:
+        return SourceError(
+            "The columns of a table of Delta have changed while the query read it.",
+            given=columns[0][:300],
+            hint="Build the topology again and start it: it goes on, where the value has all columns with evolve=True "
+            "(docs/change.md).",
+        )
+    if types:
+        return SourceError(
+            "A column of a table of Delta was dropped or renamed, or has another type: its changes cannot be read on.",
+            given=types[0][:300],
+            hint="Begin a new checkpoint, which begins with the table as it is.",
+        )
+    return None
+
+
 def with_topics(error: Exception, kafka: Kafka | None, plan: Plan) -> Exception:
     """The error with the topics that Kafka no longer has, where one that is gone may have caused it."""
     if kafka is None or not isinstance(error, SourceError | SinkError) or error.message not in _OF_TOPICS:
@@ -342,9 +382,9 @@ def translate(failure: Exception, checkpoint: str, text: str | None = None) -> E
             hint="Run one query per checkpoint. The output of the other one is valid; stop it before you start "
             "this one again.",
         )
-    of_kafka = kafka_failure(text)
-    if of_kafka is not None:
-        return of_kafka
+    of_source = kafka_failure(text) or table_failure(text)
+    if of_source is not None:
+        return of_source
     of_batch = _of_batch_function(text)
     if of_batch is not None:
         return of_batch

@@ -1,7 +1,7 @@
 """DataFrames as rows: the columns that a user names, in the form that a scan has them.
 
 Law 2: rows have no offsets of their own; their ordering columns are kept, and one task numbers the rows by
-them.
+them: all of an input, or those of a partition by the hash of the key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, TimestampType
 
@@ -18,15 +18,16 @@ from watersmeet._spark.columns import analysed, flaw_of
 from watersmeet._spark.sources.topics import TopicRows
 from watersmeet.errors import TopologyError, did_you_mean
 from watersmeet.functions import adapt
-from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes, Rows
-from watersmeet.io.topics import Snapshot
+from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_VERSION, FEED, Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
 FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")
 _PUTTING = ("insert", "update_postimage")
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-_WHOLE_TIMES = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _MICROSECONDS}
+WHOLE_TIMES = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _MICROSECONDS}
 """Of JSON, so that two keys never have one text."""
+PARTITIONS = 64
+"""Of an input that is partitioned, whatever the number of tasks: so that another number gives the same results."""
 
 
 def row_types(origin: Rows) -> tuple[DataType, DataType]:
@@ -41,7 +42,7 @@ def rows_of(origin: Rows, number: int) -> DataFrame:
     frame: DataFrame = origin.frame.select(
         F.lit(number).alias("root"),
         stamp.alias("ts"),
-        F.lit(0).alias("partition"),
+        _partition(origin).alias("partition"),
         F.lit(None).cast("bigint").alias("offset"),
         key.alias(f"s{number}_key"),
         value.alias(f"s{number}_value"),
@@ -64,8 +65,7 @@ def columns_of(origin: Rows) -> tuple[Column, Column, Column]:
 def order_columns(origin: Rows) -> list[Column]:
     """The columns that order the rows, as order_0, order_1, ..."""
     if origin.is_feed:
-        key = F.to_json(F.struct(_picked(origin, origin.key, "key").alias("key")), _WHOLE_TIMES)
-        columns = (F.col(COMMIT_VERSION).cast("bigint"), key, _puts())
+        columns = (F.col(COMMIT_VERSION).cast("bigint"), _key_text(origin), _puts())
         return [column.alias(f"order_{i}") for i, column in enumerate(columns)]
     return [_column(origin, name).alias(f"order_{i}") for i, name in enumerate(order_of(origin))]
 
@@ -85,6 +85,15 @@ def order_of(origin: Rows) -> tuple[str, ...]:
             hint=f"Name the columns that order them: order=[...]. {_columns_hint(origin.frame)}",
         ) from None
     return FILE_ORDER
+
+
+def _key_text(origin: Rows) -> Column:
+    return F.to_json(F.struct(_picked(origin, origin.key, "key").alias("key")), WHOLE_TIMES)
+
+
+def _partition(origin: Rows) -> Column:
+    number = F.pmod(F.xxhash64(_key_text(origin)), F.lit(PARTITIONS)) if origin.partitioned else F.lit(0)
+    return number.cast("int")
 
 
 def _puts() -> Column:
@@ -176,8 +185,9 @@ class Scan:
     # has dead letters; their source has s{n}_headers, too
     made: DataFrame | TopicRows
     roots: tuple[str, ...]  # names of the sources in it
-    # columns by which all rows of a batch are sorted and numbered, in one task; none: they have their places
+    # columns by which all rows of a partition and batch are sorted and numbered, in one task; none: they have places
     order: tuple[str, ...] = ()
+    partitioned: bool = False  # whether the rows have several partitions, which several tasks may read
     begins: bool = False  # whether the rows are what a source begins with, which no policy of its topic's is for
     snapshot: bool = False  # whether they are a table's snapshot
     changes: bool = False  # whether they are changes of a table, ordered by commit, key and whether they put a row
@@ -196,93 +206,3 @@ class Scan:
     def bare(self) -> DataFrame:
         """The rows with what comes as bytes as it came."""
         return self.made.bare if isinstance(self.made, TopicRows) else self.made
-
-
-# Change feeds of tables. Delta's own source begins with the table as it is and goes on with the version behind it.
-# Law 2: rows are ordered by commit and key.
-
-_DELTA_FEED = "delta.enableChangeDataFeed"
-
-
-def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
-    """The feed as the rows of a DataFrame, and what the table begins with besides.
-
-    Parameters
-    ----------
-    kind : "stream", "table" or "global".
-
-    Raises
-    ------
-    TopologyError : the table is not there, has no feed, or lacks a column.
-    """
-    if not isinstance(changes.table, str):
-        return _rows(changes, changes.table), None
-    spark = _session(changes.table)
-    table = ".".join(f"`{name}`" for name in changes.table.split("."))
-    provider = _provider(spark, changes.table, table)
-    if provider == "delta":
-        return _delta(spark, changes, table, kind)
-    raise TopologyError(
-        f"The table {changes.table!r} has the format {provider}, which has no feed of changes that watersmeet knows.",
-        hint="Delta does. Where its catalog has changes of its own: "
-        'wm.Changes(spark.readStream.option("startingVersion", ...).changes(name), key=...).',
-    )
-
-
-def _rows(changes: Changes, frame: Any) -> ChangeRows:
-    missing = [name for name in FEED if name not in frame.columns]
-    if missing:
-        raise TopologyError(
-            f"The DataFrame is no feed of changes: it lacks {', '.join(missing)}.",
-            hint='Read it with option("readChangeFeed", "true") of Delta, or spark.readStream.changes(name).',
-        )
-    timestamp = COMMIT_TIMESTAMP if changes.timestamp is None else changes.timestamp
-    return ChangeRows(frame, changes.key, changes.value, timestamp)
-
-
-def _session(table: str) -> SparkSession:
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        raise TopologyError(
-            f"wm.Changes({table!r}) asks Spark's catalogs for the table, and there is no session.",
-            hint='spark = wm.session("orders", ...), in the line above.',
-        )
-    return spark
-
-
-def _provider(spark: SparkSession, name: str, table: str) -> str:
-    try:
-        described = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").filter("col_name = 'Provider'").collect()
-    except AnalysisException:
-        raise TopologyError(
-            f"Unknown table {name!r}: no catalog of the session has it.",
-            hint='Write its whole name, "catalog.schema.table"; spark.catalog.listTables() has the names.',
-        ) from None
-    return str(described[0]["data_type"]).lower() if described else "none"
-
-
-def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tuple[ChangeRows, Snapshot | None]:
-    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-    if properties.get(_DELTA_FEED, "false").lower() != "true":
-        raise TopologyError(
-            f"The table {changes.table!r} writes no change data feed: {_DELTA_FEED} is not set.",
-            hint=f"ALTER TABLE {changes.table} SET TBLPROPERTIES ({_DELTA_FEED} = true): commits from then on have it.",
-        )
-    options, version, snapshot = dict(changes.options), changes.starting_version, None
-    if version is not None:
-        options["startingVersion"] = str(version + 1)
-        if kind != "stream":
-            if kind == "global":
-                raise TopologyError(
-                    f"A global table takes no starting_version={version}: every start reads it as it is.",
-                    hint="Leave starting_version= out.",
-                )
-            past = spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
-            snapshot = Snapshot(
-                past,
-                changes.key,
-                value=changes.value,
-                timestamp=None if callable(changes.timestamp) else changes.timestamp,
-            )
-    reader = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options)
-    return _rows(changes, reader.table(table)), snapshot

@@ -320,7 +320,7 @@ def _bootstrap_scan(
     number: int, source: SourceNode, headers: bool, begins: Begins, started_sources: Collection[str]
 ) -> Scan:
     frame, order = begins.stream(source, number, is_restart=source.name in started_sources)
-    scan = _in_one_task(frame, source, order, headers)
+    scan = _numbered(frame, source, order, headers, begins=True)
     return replace(scan, begins=True, snapshot=begins.recorded[source.name]["snapshot"])
 
 
@@ -440,12 +440,20 @@ def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folde
             )
         folder, at_once = checkpoint.below("watersmeet/static"), source.shape.kind == "global"
         frame = bootstrap.as_stream(frame, order, folder, source.name, at_once=at_once, is_restart=is_restart)
-    return _in_one_task(frame, source, order, headers, changes=source.origin.is_feed)
+    return _numbered(frame, source, order, headers, changes=source.origin.is_feed)
 
 
-def _in_one_task(
-    frame: DataFrame, source: SourceNode, order: tuple[str, ...], headers: bool, *, changes: bool = False
+def _numbered(
+    frame: DataFrame,
+    source: SourceNode,
+    order: tuple[str, ...],
+    headers: bool,
+    *,
+    changes: bool = False,
+    begins: bool = False,
 ) -> Scan:
     if headers:
         frame = frame.withColumn("headers", F.lit(None).cast(HEADERS))
+    if not begins and source.origin.partitioned:
+        return Scan(frame, (source.name,), order=order, partitioned=True, changes=changes)
     return Scan(frame.coalesce(1), (source.name,), order=order, changes=changes)

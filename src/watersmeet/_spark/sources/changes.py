@@ -1,0 +1,163 @@
+"""Changes of tables in catalogs as rows: of Delta by its own stream, which begins with the table as it is.
+
+Law 2: rows are ordered by commit and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from watersmeet._spark.session import connecting
+from watersmeet.errors import TopologyError
+from watersmeet.io.endpoints import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
+from watersmeet.io.topics import Snapshot
+
+_DELTA_FEED = "delta.enableChangeDataFeed"
+_ALL = str((1 << 31) - 1)
+_BEGUN = "A checkpoint that has begun goes on without the option."
+
+
+def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
+    """The feed as the rows of a DataFrame, and what the table begins with besides.
+
+    Parameters
+    ----------
+    kind : "stream", "table" or "global".
+
+    Raises
+    ------
+    TopologyError : the table is not there, has no feed, or lacks a column.
+    ConfigError : the format's connector does not work with the running Spark.
+    """
+    if not isinstance(changes.table, str):
+        return _rows(changes, changes.table, changes.key), None
+    if kind == "global" and changes.begins:
+        raise TopologyError(
+            f"A global table takes no {changes.begins}: every start reads it as it is.", hint="Leave it out."
+        )
+    spark = _session(changes.table)
+    table = ".".join(f"`{name}`" for name in changes.table.split("."))
+    with connecting(spark, changes.table):
+        provider = _provider(spark, changes.table, table)
+        if provider == "delta":
+            return _delta(spark, changes, table, kind)
+    raise TopologyError(
+        f"The table {changes.table!r} has the format {provider}, which has no feed of changes that watersmeet knows.",
+        hint="Delta does. Where its catalog has changes of its own: "
+        'wm.Changes(spark.readStream.option("startingVersion", ...).changes(name), key=...).',
+    )
+
+
+def _rows(changes: Changes, frame: Any, key: Any) -> ChangeRows:
+    missing = [name for name in FEED if name not in frame.columns]
+    if missing:
+        raise TopologyError(
+            f"The DataFrame is no feed of changes: it lacks {', '.join(missing)}.",
+            hint='Read it with option("readChangeFeed", "true") of Delta, or spark.readStream.changes(name).',
+        )
+    timestamp = COMMIT_TIMESTAMP if changes.timestamp is None else changes.timestamp
+    return ChangeRows(frame, key, changes.value, timestamp, partitioned=True)
+
+
+def _session(table: str) -> SparkSession:
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise TopologyError(
+            f"wm.Changes({table!r}) asks Spark's catalogs for the table, and there is no session.",
+            hint='spark = wm.session("orders", ...), in the line above.',
+        )
+    return spark
+
+
+def _provider(spark: SparkSession, name: str, table: str) -> str:
+    try:
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").filter("col_name = 'Provider'").collect()
+    except AnalysisException:
+        raise TopologyError(
+            f"Unknown table {name!r}: no catalog of the session has it.",
+            hint='Write its whole name, "catalog.schema.table"; spark.catalog.listTables() has the names.',
+        ) from None
+    return str(described[0]["data_type"]).lower() if described else "none"
+
+
+def _properties(spark: SparkSession, table: str) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+
+
+# Delta: its source begins with the table as it is and goes on with the version behind it.
+
+
+def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tuple[ChangeRows, Snapshot | None]:
+    if _properties(spark, table).get(_DELTA_FEED, "false").lower() != "true":
+        raise TopologyError(
+            f"The table {changes.table!r} writes no change data feed: {_DELTA_FEED} is not set.",
+            hint=f"ALTER TABLE {changes.table} SET TBLPROPERTIES ({_DELTA_FEED} = true): commits from then on have it.",
+        )
+    key, options, snapshot = changes.key, dict(changes.options), None
+    if kind == "global":  # all of it is one batch
+        options = {name: text for name, text in options.items() if not name.endswith("PerTrigger")}
+        options["maxFilesPerTrigger"] = _ALL
+    version = _delta_version(spark, changes, table)
+    if version is not None:
+        newest = int(spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"])
+        # Delta knows no version that is yet to come, so there the version's own changes are read, and left out
+        options["startingVersion"] = str(min(version + 1, newest))
+        if kind != "stream":
+            snapshot = Snapshot(
+                _delta_rows(spark, changes, table, version),
+                key,
+                value=changes.value,
+                timestamp=None if callable(changes.timestamp) else changes.timestamp,
+            )
+    frame = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options).table(table)
+    frame = frame if version is None else frame.filter(F.col(COMMIT_VERSION) > version)
+    return _rows(changes, frame, key), snapshot
+
+
+def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int) -> DataFrame:
+    try:
+        return spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
+    except AnalysisException:
+        raise TopologyError(
+            f"The table {changes.table!r} has no version {version}: {changes.begins}.",
+            hint=f"DESCRIBE HISTORY {changes.table} has those that are left. {_BEGUN}",
+        ) from None
+
+
+def _delta_version(spark: SparkSession, changes: Changes, table: str) -> int | None:
+    """The version of which the table is to begin; None: as it is."""
+    ms = changes.starting_timestamp
+    if ms is None:
+        return changes.starting_version
+    history = spark.sql(f"DESCRIBE HISTORY {table}").select("version", F.unix_millis("timestamp").alias("ms")).collect()
+    return _version_at(changes, {row["version"]: row["ms"] for row in history})
+
+
+def _version_at(changes: Changes, times: Mapping[int, int]) -> int:
+    """The last version that the table had at the time of the start.
+
+    Parameters
+    ----------
+    times : of each version that is left, in ms since 1970.
+    """
+    ms = changes.starting_timestamp
+    assert isinstance(ms, int)
+    earlier = [(at, version) for version, at in times.items() if at <= ms]
+    if not earlier:
+        first = min(times.values(), default=None)
+        raise TopologyError(
+            f"The table {changes.table!r} has no version of starting_timestamp={_text(ms)} or before.",
+            given="an empty history" if first is None else f"the first that is left is of {_text(first)}",
+            hint=f"Take a later time. {_BEGUN}",
+        )
+    return max(earlier)[1]
+
+
+def _text(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(" ", "milliseconds")
