@@ -257,7 +257,7 @@ class TopologyTestDriver:
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:
-        """What processors have counted (`context.metrics.count`), by operator and name, over all cases."""
+        """Counters of processors (`context.metrics.count`), by operator and name, over all cases."""
         return self._run.counts.counters()
 
     def get_store(
