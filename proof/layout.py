@@ -77,7 +77,7 @@ class PlanLayout:
         place = self.physical.host(operator.id), shard
         if operator.id in self.physical.readers:
             return mail.get(place, [])
-        own, rest = [], []
+        own, rest = list[tuple[int, bytes]](), list[tuple[int, bytes]]()
         for port, content in mail.pop(place, []):
             # the lookups of a chain have one place
             (own if self.physical.ports[port][0] == operator.id else rest).append((port, content))

@@ -59,7 +59,7 @@ class Case:
     @property
     def is_single(self) -> bool:
         """Whether the query is an aggregate of all rows: it has no row before the first."""
-        tree = sqlglot.parse_one(self.query, read="spark")
+        tree: Any = sqlglot.parse_one(self.query, read="spark")
         aggregates = (node for item in tree.selects for node in item.find_all(exp.AggFunc))
         return tree.args.get("group") is None and any(node.find_ancestor(exp.Select) is tree for node in aggregates)
 

@@ -300,10 +300,21 @@ class JournalFrame:
         return JournaledRecord(InputRecord(self.inlet.source.input, topic, *at, *pair), piped)
 
 
-def in_sequence(journal: Journal, topology: Local, inlets: Sequence[Inlet]) -> JournaledRows:
-    """All records of a journal, in order."""
+class BatchFrames(Protocol):
+    """The records of a batch, as a journal has them."""
+
+    @property
+    def number(self) -> int: ...
+
+    def frames(self) -> Iterator[tuple[pa.Table, bool]]:
+        """The rows of each task, and whether they are a table's snapshot."""
+        ...
+
+
+def in_sequence(batches: Iterable[BatchFrames], topology: Local, inlets: Sequence[Inlet]) -> JournaledRows:
+    """All records of some batches, in order."""
     frames, order = list[JournalFrame](), list[tuple[Int64s, Int64s]]()
-    for batch in journal.batches:
+    for batch in batches:
         read = [
             frame
             for rows, snapshot in batch.frames()
@@ -1200,7 +1211,7 @@ def _asked(
         )
     store = ready.stores[table]
     topics = KnownTopics.read(start).topics if physical.plan.patterns else {}
-    history = in_sequence(journal, ready, inlets_of(physical.plan, topics))
+    history = in_sequence(journal.batches, ready, inlets_of(physical.plan, topics))
     return store, AskedRow(store, store.order_of(key)), history, ready
 
 

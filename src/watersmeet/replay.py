@@ -197,17 +197,12 @@ class _RenumberedBatch:
             yield rows.rename_columns([columns.get(name, name) for name in rows.column_names]), snapshot
 
 
-@dataclass(frozen=True)
-class _RenumberedJournal:
-    batches: tuple[_RenumberedBatch, ...]
-
-
 def journaled_rows(journal: Journal, ready: Local, topics: Mapping[str, Sequence[str]]) -> JournaledRows:
     """All records of a journal in order, as those of a topology that may number its inputs in another way."""
     plan = ready.physical.plan
     names = tuple(map(journaled_name, plan.sources))
-    renumbered = _RenumberedJournal(tuple(_RenumberedBatch(batch, names) for batch in journal.batches))
-    return in_sequence(renumbered, ready, inlets_of(plan, topics))
+    batches = (_RenumberedBatch(batch, names) for batch in journal.batches)
+    return in_sequence(batches, ready, inlets_of(plan, topics))
 
 
 # The rows that a topology comes to.
@@ -542,8 +537,8 @@ class _TracedRun(WatchedRun):
 
     def _note(self, label: int, blobs: Sequence[tuple[int, bytes]]) -> None:
         super()._note(label, blobs)
-        for port, content in blobs if self.rows is not None else ():
-            if port in self._targets:
+        for port, content in blobs:
+            if self.rows is not None and port in self._targets:
                 table = row_sizes.decode(content)
                 table = table.select([name for name in table.column_names if name not in self._hidden])
                 self.rows.setdefault(self._targets[port], []).extend(map(_text, table.to_pylist()))
@@ -578,9 +573,9 @@ def _step_of(history: JournaledRows, place: str, journal: Journal) -> int:
     ------
     ConfigError : the journal does not have it.
     """
-    number = re.search(r"\d+$", place)
-    for at, frame in enumerate(history.frames) if number is not None else ():
-        for row in np.flatnonzero(ints(frame.rows, "offset") == int(number.group())).tolist():
+    offset = int((re.findall(r"\d+$", place) or ["-1"])[0])
+    for at, frame in enumerate(history.frames):
+        for row in np.flatnonzero(ints(frame.rows, "offset") == offset).tolist():
             if frame.record(row).record.place == place:
                 return int(np.flatnonzero((history.order[0] == at) & (history.order[1] == row))[0])
     batches = f"{journal.batches[0].number} to {journal.batches[-1].number}"
