@@ -77,11 +77,10 @@ def check_numbers(checkpoint: Path) -> None:
     assert said["stream_time_ms"] == {"rows": 3}
     assert (said["batch"]["number"], said["batch"]["consumed"]) == (0, {"rows": 4})
     lines = ran("metrics", checkpoint).stdout.splitlines()
-    assert lines[1] == (
-        "source rows: 4 records; stream time 1970-01-01T00:00:00.003+00:00, records at most 0.000 s behind it"
-    )
+    assert lines[1].startswith("source rows: 4 records; stream time 1970-01-01T00:00:00.003+00:00, ")
+    assert lines[1].endswith(" s behind the clock; records at most 0.000 s late")
     assert "sink out: 3 records" in lines
-    assert lines[-2].startswith("batch 0: 4 records, began ")
+    assert lines[-2].startswith("batch 0: 4 in; 3 out; ")
 
 
 def check_config(folder: Path, named: str, checkpoint: Path) -> None:

@@ -112,7 +112,7 @@ def log_line(metrics: Metrics) -> str:
 
 
 def batch_figures(batch: BatchMetrics) -> str:
-    """What came, went and was dropped, and how long it took: the whole, and its parts."""
+    """Records that came, went and were dropped, and seconds: of the whole batch, and of its parts."""
     figures = [f"{batch.records:,} in{_by_name(batch.consumed)}"]
     produced = batch.produced
     figures.append(f"{sum(produced.values()):,} out{_by_name(produced)}" if produced else "out: not counted")

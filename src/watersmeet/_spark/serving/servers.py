@@ -1,4 +1,4 @@
-"""What shows a replica: servers of HTTP and Arrow Flight, in threads of their own, and a notebook's widget."""
+"""Servers before a replica, HTTP and Arrow Flight, in threads of their own; and the widget of a notebook."""
 
 from __future__ import annotations
 
