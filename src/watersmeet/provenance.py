@@ -22,8 +22,10 @@ from pyspark.sql.types import BinaryType, DataType, StructType
 
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import SNAPSHOT, Clock
-from watersmeet._engine.keys import encode_keys
-from watersmeet._engine.rows import PARTITION_BITS, TOPIC, Bools, Int64s, array, ints, pattern_partition
+from watersmeet._engine.keys import encode_keys, hash_keys
+from watersmeet._engine.operators import run_operator
+from watersmeet._engine.rows import PARTITION_BITS, TOPIC, Bools, Int64s, array, ints, pattern_partition, stacked
+from watersmeet._engine.state.runs import MemoryChunkStore, State
 from watersmeet._plan.explain import explain
 from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import Node
@@ -406,6 +408,8 @@ TableRow = tuple[tuple[tuple[Any, ...], Any], ...]
 """What a table has of a key: the times of its windows or versions, and the value of each."""
 _CASE_ROWS = 20_000
 """Records that run at a time, over all cases."""
+_HASH_STEP = np.int64(-7046029254386353131)
+"""Between the hashes of a key in one history and in the next: odd, so that they are far apart, and never the same."""
 
 
 @dataclass(frozen=True)
@@ -431,6 +435,14 @@ class AskedRow:
         by_case = run.entries(self.table, range(cases), self.order)
         return [tuple((entry.times, entry.value) for entry in entries) for entries in by_case]
 
+    def is_of_one_key(self, physical: Physical) -> bool:
+        """Whether its operator makes it of the rows of its key alone, without time, and keeps it for nobody else."""
+        operator, schema = self.table.context.operator, self.table.schema
+        says, stores = operator.declaration, [store for store in physical.stores if store.owner == operator.id]
+        is_own = len(stores) == len(operator.tables) and not any(store.readers for store in stores)
+        by_key = says.by_key and not (says.mixes_keys or any(table.everywhere for table in operator.tables))
+        return by_key and not says.messages and is_own and operator.time is None and schema.identity == ("key",)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -440,18 +452,22 @@ class Outcome:
     drops: Counter[tuple[str, str]]
 
 
-def outcomes_of(topology: Local, target: AskedRow, frame: pa.Table, cases: Sequence[Int64s]) -> Iterator[Outcome]:
+def outcomes_of(
+    topology: Local, target: AskedRow, frame: pa.Table, cases: Sequence[Int64s], *, without_drops: bool = False
+) -> Iterator[Outcome]:
     """The outcome of each of several histories.
 
     Parameters
     ----------
     frame : records as a replay takes them, in order.
     cases : of each history the numbers of its records.
+    without_drops : whether no operator drops anything: the row's own operator may then run once for all histories.
     """
     for batch in _batch_cases(cases):
-        run = CasesRun(topology)
+        merges = without_drops and target.is_of_one_key(topology.physical)
+        run = MergedCasesRun(topology, target) if merges else CasesRun(topology, target)
         run.take_cases(frame, batch)
-        yield from (Outcome(row, run.drops_by_case[case]) for case, row in enumerate(target.of(run, len(batch))))
+        yield from (Outcome(row, run.drops_by_case[case]) for case, row in enumerate(run.rows()))
 
 
 def _batch_cases(cases: Sequence[Int64s]) -> Iterator[list[Int64s]]:
@@ -507,12 +523,18 @@ class CasesRun(QuietRun):
 
     Attributes
     ----------
+    target : the row that is looked at.
     drops_by_case : drops of operators, by the number of the history.
     """
 
-    def __init__(self, topology: Local) -> None:
+    def __init__(self, topology: Local, target: AskedRow) -> None:
         super().__init__(topology)
+        self.target = target
         self.drops_by_case: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+
+    def rows(self) -> list[TableRow]:
+        """The asked row after each of the histories."""
+        return self.target.of(self, len(self._ran))
 
     def take_cases(self, frame: pa.Table, cases: Sequence[Int64s]) -> None:
         """Run the histories; see `outcomes_of`."""
@@ -528,6 +550,58 @@ class CasesRun(QuietRun):
         labels, previous = self.topology.pack.common.labels, Counter(level.counts.drops)
         yield from super()._rows_of(level, label, blobs)
         self.drops_by_case[labels.place(label)[1] // labels.shards].update(level.counts.drops - previous)
+
+
+class MergedCasesRun(CasesRun):
+    """The same, where the asked row's operator goes by key alone: it runs once, over the rows of all histories.
+
+    The hash tells the keys of a history from those of the others: rows are one group, and one row of a table, if hash
+    and key are equal.
+    """
+
+    def __init__(self, topology: Local, target: AskedRow) -> None:
+        super().__init__(topology, target)
+        self._sides: dict[int, list[pa.Table]] = defaultdict(list)
+        self._store = MemoryChunkStore()
+
+    def take_cases(self, frame: pa.Table, cases: Sequence[Int64s]) -> None:
+        """See `CasesRun.take_cases`."""
+        super().take_cases(frame, cases)
+        inputs = {side: stacked(parts) for side, parts in self._sides.items()}
+        if inputs:
+            self._advance(partial(self._merged, inputs), self._ran)
+
+    def _merged(self, inputs: dict[int, pa.Table], drops: DeadLetterWriter) -> dict[tuple[int, str], list[Collected]]:
+        deque(run_operator(self.target.table.context, inputs, State(self._store, None), drops), maxlen=0)
+        return {}
+
+    def rows(self) -> list[TableRow]:
+        """See `CasesRun.rows`."""
+        table, cases = self.target.table, np.arange(len(self._ran))
+        keys = [array(rows, "key") for parts in self._sides.values() for rows in parts]
+        arrived = (rows.filter(pc.equal(encode_keys(rows).cast(pa.binary()), self.target.order)) for rows in keys)
+        key = next((rows for rows in arrived if len(rows)), None)
+        if key is None:
+            return [()] * len(cases)
+        queries = key.take(pa.array(np.zeros_like(cases)))
+        lookup = State(self._store, None).table(table.schema).point(_hash_of_case(hash_keys(queries), cases), queries)
+        values = [value for _, value in table.pairs(lookup.rows)]
+        return [() if at < 0 else (((), values[at]),) for at in lookup.index.tolist()]
+
+    def _rows_of(self, level: LevelProcessor, label: int, blobs: Sequence[tuple[int, bytes]]) -> Iterator[WireRow]:
+        labels, operator = self.topology.pack.common.labels, self.target.table.context.operator.id
+        number, shard = labels.place(label)
+        if number != operator:
+            yield from super()._rows_of(level, label, blobs)
+            return
+        for side, rows in level._operators.inputs(number, iter(blobs))[number].items():
+            hashes = _hash_of_case(ints(rows, "hash"), np.full(len(rows), shard // labels.shards))
+            self._sides[side].append(rows.set_column(rows.schema.get_field_index("hash"), "hash", pa.array(hashes)))
+
+
+def _hash_of_case(hashes: Int64s, cases: Int64s) -> Int64s:
+    """Hashes of keys in histories: one key has another in each."""
+    return np.asarray(hashes + cases * _HASH_STEP, dtype=np.int64)
 
 
 class WatchedRun(QuietRun):
@@ -667,6 +741,8 @@ def causes_of(topology: Local, target: AskedRow, history: RecordHistory, steps: 
     tried = np.union1d(related_steps, movers.before(related_steps))
     frame = history.frame(tried)
     (all_tried,) = outcomes_of(topology, target, frame, [np.arange(len(tried))])
+    # a history up to a record drops nothing that all of it does not drop
+    without_drops = all_tried.row == row and not +all_tried.drops
     if all_tried.row != row:
         # something has come by another way than keys say
         tried, frame, related = replayed, history.frame(replayed), frozenset(replayed.tolist())
@@ -675,7 +751,7 @@ def causes_of(topology: Local, target: AskedRow, history: RecordHistory, steps: 
         return Explanation(
             row, tuple(Cause(entry.record, "may") for entry in records), one_by_one=False, tried=len(records)
         )
-    without, first = _outcomes_by_record(topology, target, frame)
+    without, first = _outcomes_by_record(topology, target, frame, without_drops=without_drops)
     needed = [outcome.row != row for outcome in without]
     effects = _step_by_step(topology, frame, first, records)
     causes = (
@@ -756,11 +832,13 @@ class _Reaching:
         return ((edge, above) for edge, above in edges if above is not None)
 
 
-def _outcomes_by_record(topology: Local, target: AskedRow, frame: pa.Table) -> tuple[list[Outcome], list[Outcome]]:
+def _outcomes_by_record(
+    topology: Local, target: AskedRow, frame: pa.Table, *, without_drops: bool
+) -> tuple[list[Outcome], list[Outcome]]:
     """Of each record the outcome of the history without it, and of the history up to it."""
     steps = np.arange(len(frame))
     cases = [*(np.delete(steps, step) for step in steps), *(steps[:end] for end in steps + 1)]
-    outcomes = list(outcomes_of(topology, target, frame, cases))
+    outcomes = list(outcomes_of(topology, target, frame, cases, without_drops=without_drops))
     return outcomes[: len(steps)], outcomes[len(steps) :]
 
 

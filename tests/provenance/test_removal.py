@@ -19,7 +19,15 @@ from proof.oracle.records import Windowed
 from watersmeet._engine.rows import Int64s
 from watersmeet._spark.local import Local, NotInProcess, PipedFrame, local
 from watersmeet._worker.formats.arrow_types import arrow_schema
-from watersmeet.provenance import AskedRow, InputRecord, JournaledRecord, causes_of, inlets_of, selected
+from watersmeet.provenance import (
+    AskedRow,
+    InputRecord,
+    JournaledRecord,
+    causes_of,
+    inlets_of,
+    outcomes_of,
+    selected,
+)
 
 KEYS = ("a", "b", "c")
 Step = tuple[str, str, str | None, int]
@@ -163,6 +171,21 @@ def test_of_a_long_history_the_records_of_a_few_keys_are_replayed(spark: SparkSe
     found, whole = causes_of(ready, row_of, given, selection), causes_of(ready, row_of, given)
     assert found.row
     assert (found.row, found.causes) == (whole.row, whole.causes)
+
+
+@pytest.mark.parametrize("kind", ["table_table", "stream_table_count", "rekey_count"])
+def test_an_operator_that_runs_once_for_many_histories_ends_each_as_by_itself(spark: SparkSession, kind: str) -> None:
+    dice = random.Random(kind)
+    ready, row_of, given = ready_for(spark, kind, history(kind, dice, 60), KEYS[0])
+    assert row_of.is_of_one_key(ready.physical)
+    cases = [np.array(sorted(dice.sample(range(len(given)), 24)), dtype=np.int64) for _ in range(40)]
+    frame = given.frame(np.arange(len(given)))
+    together, alone = (
+        [outcome.row for outcome in outcomes_of(ready, row_of, frame, cases, without_drops=once)]
+        for once in (True, False)
+    )
+    assert together == alone
+    assert len(set(map(repr, alone))) > 3
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -203,18 +203,20 @@ class StoredTable:
             )
         if not len(table):
             return entries
-        values, params = table.column("value"), self.context.operator.params
-        if isinstance(params, AggregateParams):
-            values = fold_of(params.fold).finish(values.combine_chunks())
-        rows = python_rows(
-            pa.table({"key": table.column("key"), "value": values}),
-            (("key", self.key), ("value", spark_type(values.type))),
-        )
+        rows = self.pairs(table)
         times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(rows)
         known_from = [self._known_from(states) for states in shards]
         for case, at, when, (key, value) in zip(numbers.tolist(), orders.to_pylist(), times, rows, strict=True):
             entries[case].append(Entry((at, *when), key, when, value, known_from[case]))
         return [sorted(of_case, key=lambda entry: entry.order) for of_case in entries]
+
+    def pairs(self, rows: pa.Table) -> list[tuple[Any, ...]]:
+        """Key and value of rows, as Spark collects them."""
+        values, params = rows.column("value"), self.context.operator.params
+        if isinstance(params, AggregateParams):
+            values = fold_of(params.fold).finish(values.combine_chunks())
+        columns = (("key", self.key), ("value", spark_type(values.type)))
+        return python_rows(pa.table({"key": rows.column("key"), "value": values}), columns)
 
     def order_of(self, key: Any) -> bytes:
         """The bytes of a key that was given.
