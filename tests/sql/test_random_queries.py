@@ -74,6 +74,12 @@ def test_an_aggregate_may_read_a_subquery():
     assert differences(changed(query, *changes)) == []
 
 
+def test_a_row_whose_further_value_is_null_meets_none_and_stays_in_an_anti_join():
+    query = "SELECT a.id, a.s FROM t a LEFT ANTI JOIN t b ON a.x = b.id AND a.s = b.s"
+    changes = [("t", 1, {"x": 2, "s": None}), ("t", 2, {"x": 1, "s": "a"}), ("t", 1, {"x": 2, "s": "a"})]
+    assert differences(changed(query, *changes)) == []
+
+
 def test_a_full_join_by_key_of_a_table_with_itself_loses_a_deleted_row():
     query = "SELECT a.x AS one, b.x AS other FROM t a FULL JOIN (SELECT * FROM t WHERE x > 1) b ON a.id = b.id"
     changes = [

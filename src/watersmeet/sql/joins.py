@@ -166,7 +166,9 @@ def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], reques
     presence = present if request.form == "left" else None
     result.side(right, {VALUE: root(RIGHT), KEY: keys[RIGHT_KEY]}, request, presence, RIGHT)
     if request.mark is not None:
-        result.add(request.mark, present if request.form == "left" else exp.true())
+        # a condition on nulls is null, and then there is no row
+        met = exp.Coalesce(this=present, expressions=[exp.false()])
+        result.add(request.mark, met if request.form == "left" else exp.true())
     meets = result.fields.add(condition, "meets") if condition is not None and request.form == "inner" else None
     join = left.handle.left_join if request.form == "left" else left.handle.join
     # a join by key of a table with itself may lose the tombstone of a deleted row (KAFKA-6443)
