@@ -81,6 +81,21 @@ def duration_ms(duration: Duration, subject: str = "duration") -> int:
     raise TopologyError(f"The {subject} must be a duration of whole milliseconds, not {duration!r:.80}.", hint=hint)
 
 
+def length_text(length_ms: int) -> str:
+    """A length as `duration_ms` reads it.
+
+    >>> length_text(3630000)
+    '1 hour 30 seconds'
+    >>> length_text(0)
+    '0 ms'
+    """
+    parts, remainder = [], length_ms
+    for unit in ("day", "hour", "minute", "second"):
+        count, remainder = divmod(remainder, _UNITS_MS[unit])
+        parts += [f"{count} {unit}{'s' * (count != 1)}"] * bool(count)
+    return " ".join([*parts, *([f"{remainder} ms"] if remainder or not parts else [])])
+
+
 def positive_ms(duration: Duration, option: str, subject: str, hint: str) -> int:
     """The duration of an option in whole milliseconds, if it is more than zero.
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from google.protobuf import any_pb2, api_pb2, descriptor_pb2, source_context_pb2, type_pb2
 
 import watersmeet as wm
 from watersmeet.testing import TopologyTestDriver
@@ -137,3 +138,97 @@ def test_a_row_that_is_deleted_is_gone_from_a_join_by_key_of_its_table_with_itse
     """
     row = {"city": "Bern", "boss": "eve"}
     assert results(text, [("staff", "ann", row), ("staff", "ann", None)])[-1] is None
+
+
+def test_explain_tells_the_key_the_columns_and_what_is_kept_for_how_long(spark):
+    builder = wm.StreamsBuilder("explained")
+    builder.sql(STREAMS)
+    query = """
+        SELECT c.page, u.city, COUNT(*) AS n FROM TUMBLE(clicks, INTERVAL 1 MINUTE, INTERVAL 5 SECONDS) c
+        JOIN users FOR SYSTEM_TIME AS OF c.at AS u ON c.user = u.name WHERE c.page <> ';'
+        GROUP BY c.page, u.city, window_start, window_end EMIT FINAL
+    """
+    text = str(builder.sql(f"EXPLAIN {query}"))
+    assert text.startswith("key: page, city, (window_start), (window_end)\ncolumns:\n  page: string\n  city: string\n")
+    assert ": versions for 1 day of stream time behind the next one, and the latest one of each key\n" in text
+    assert ": windows for 1 minute 5 seconds of stream time\n" in text
+
+
+def test_explain_takes_a_name_and_a_declaration(spark):
+    builder = wm.StreamsBuilder("explained")
+    builder.sql(STREAMS)
+    declared = builder.sql("EXPLAIN CREATE MATERIALIZED VIEW n AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page")
+    assert declared.key == ("page",)
+    assert "a row for each key, without end" in str(builder.sql("explain n"))
+
+
+def test_each_format_of_a_topic_is_read_and_written_by_its_options(spark, tmp_path):
+    files = descriptor_pb2.FileDescriptorSet()
+    for module in (source_context_pb2, any_pb2, type_pb2, api_pb2):
+        files.file.add().ParseFromString(module.DESCRIPTOR.serialized_pb)
+    (tmp_path / "api.desc").write_bytes(files.SerializeToString())
+    (tmp_path / "order.avsc").write_text(
+        '{"type": "record", "name": "O", "fields": [{"name": "root", "type": "string"}]}'
+    )
+    (tmp_path / "order.json").write_text('{"type": "object", "properties": {"name": {"type": "string"}}}')
+    protobuf = f"format = 'protobuf', schema = '{tmp_path}/api.desc', message = 'google.protobuf.Mixin'"
+    views = wm.sql(
+        spark,
+        f"""
+        CREATE TABLE mixins (id BIGINT PRIMARY KEY, name STRING, root STRING) WITH ({protobuf}, ttl = '1 day');
+        CREATE TABLE again WITH ({protobuf}) AS SELECT id, name, root FROM mixins;
+        CREATE TABLE roots WITH (format = 'avro', schema = '{tmp_path}/order.avsc') AS SELECT id, root FROM mixins;
+        CREATE TABLE names WITH (format = 'json-schema', schema = '{tmp_path}/order.json', validate = false)
+            AS SELECT id, name FROM mixins;
+        CREATE TABLE files WITH (path = '{tmp_path}/out', format = 'json', 'option.compression' = 'gzip')
+            AS SELECT id, name FROM mixins;
+        """,
+    )
+    with TopologyTestDriver(views.build()) as driver:
+        driver.pipe("mixins", key=1, value={"name": "a", "root": "r"}, ts=0)
+        found = {
+            name: [record.value and tuple(record.value) for record in driver.read(name)]
+            for name in ("again", "roots", "names")
+        }
+    assert found == {"again": [("a", "r")], "roots": [("r",)], "names": [("a",)]}
+
+
+def test_the_keys_of_windows_are_written_and_read_as_kafka_streams_has_them(spark):
+    views = wm.sql(
+        spark,
+        f"""{STREAMS}
+        CREATE TABLE hours WITH (topic = 'hours', key_format = 'time_windowed') AS
+            SELECT page, COUNT(*) AS n FROM HOP(clicks, INTERVAL 1 MINUTE, INTERVAL 2 MINUTES)
+            GROUP BY page, window_start;
+        """,
+    )
+    with TopologyTestDriver(views.build()) as driver:
+        for name, key, value in CLICKS[:1]:
+            driver.pipe(name, key=key, value=value, ts=0)
+        start = int(at(0).timestamp() * 1000)
+        keys = [
+            (record.key.key.page, record.key.start - start, record.key.end - start) for record in driver.read("hours")
+        ]
+    assert keys == [("a", -60_000, 60_000), ("a", 0, 120_000)]
+    builder = wm.StreamsBuilder("read")
+    key = "w STRUCT<key: STRING, start: BIGINT, end: BIGINT> PRIMARY KEY"
+    options = "WITH (key_format = 'time_windowed', window_size = '2 minutes')"
+    table = builder.sql(f"CREATE TABLE hours ({key}, n BIGINT) {options}; SELECT w.key AS page, n FROM hours")
+    assert table.value_type.simpleString() == "struct<page:string,n:bigint>"
+
+
+def test_what_ksqldb_flink_and_duckdb_write_alike_is_taken(spark):
+    builder = wm.StreamsBuilder("alike")
+    builder.sql(STREAMS)
+    builder.sql("CREATE TABLE o (id BIGINT, c STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH (topic = 'o')")
+    builder.sql("CREATE VIEW v (a, b) AS SELECT id, n FROM o")
+    columns = {
+        "SELECT c, SUM(n) AS n FROM o GROUP BY ALL": ["c", "n"],
+        "SELECT * EXCLUDE (n) FROM o": ["id", "c"],
+        "SELECT id, n::BIGINT AS k FROM o": ["id", "k"],
+        "FROM o": ["id", "c", "n"],
+        "SELECT b FROM v": ["b"],
+        "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '10' MINUTES)) "
+        "GROUP BY window_start, window_end": ["window_start", "n"],
+    }
+    assert {query: builder.sql(query).value_type.names for query in columns} == columns

@@ -313,6 +313,10 @@ class OperatorDeclaration:
     shared_side: ClassVar[int | None] = None
     """The side of its only table, if several operators may read one store of it; None: it owns its stores."""
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        """For how long, in ms of stream time, it keeps rows that time lets go; None: of each key for itself."""
+        return None
+
     # -- what it reads ---------------------------------------------------------------------------------------
 
     def side_of(self, input: int) -> int | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
+from watersmeet._plan.declaration import TableSchema
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node, simple_text
 from watersmeet._plan.physical import Edge, Operator, Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import TopologyError
 from watersmeet.io.endpoints import Policies
+from watersmeet.windows import length_text
 
 # Policies of single operators and outputs: whether there is something that they are for.
 
@@ -110,6 +112,32 @@ def _changes_state(physical: Physical, edge: Edge) -> bool:
 def explain(physical: Physical) -> str:
     """The topology, a node a line in order of construction, then its levels."""
     return "\n".join(_lines(physical)) + "\n"
+
+
+def stores_text(physical: Physical) -> str:
+    """The stores, one a line, each with what lets its rows go."""
+    lines = [
+        f"  {name}: {_retention_text(physical, operator, store.schema)}\n"
+        for operator in sorted(physical.operators, key=lambda o: (o.level, o.id))
+        for name, store in physical.stores_of(operator.id)
+    ]
+    return "".join(["Stores:\n", *lines] if lines else [])
+
+
+def _retention_text(physical: Physical, operator: Operator, schema: TableSchema) -> str:
+    """For how long a row of a store is kept."""
+    node = physical.plan.by_name[operator.node]
+    if schema.retention is None:
+        is_endless = node.stem in ("stream_aggregate", "distinct") and not schema.everywhere
+        return "a row for each key, without end" if is_endless else "a row for each key, until it is deleted"
+    length_ms = physical.declaration_of(operator).retention_ms(physical.plan)
+    length = (
+        "as long as the rows that they belong to" if length_ms is None else f"{length_text(length_ms)} of stream time"
+    )
+    if schema.retention.ends is not None:
+        return f"versions for {length} behind the next one, and the latest one of each key"
+    rows = "windows" if "start" in dict(schema.columns) else "records"
+    return f"{rows} for {length}"
 
 
 def _lines(physical: Physical) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.evolve import Change
-from watersmeet._plan.explain import explain
+from watersmeet._plan.explain import explain, stores_text
 from watersmeet._plan.logical import Plan, with_dead_letters, without_dead_letters
 from watersmeet._plan.pictures import Picture, levels_picture, mermaid, nodes_picture, svg
 from watersmeet._plan.rewrite import rewrite
@@ -66,10 +66,16 @@ class Topology:
         levels = self.physical.levels
         return f"Topology({self.plan.application!r}, inputs={inputs}, outputs={outputs}, levels={levels})"
 
-    def describe(self) -> str:
-        """The topology as text: its nodes in order of construction, its levels, and where its functions run."""
+    def describe(self, *, stores: bool = False) -> str:
+        """The topology as text: its nodes in order of construction, its levels, and where its functions run.
+
+        Parameters
+        ----------
+        stores : whether to add its stores, with what they keep and for how long.
+        """
         lines = self.functions.where_they_run(self.physical)
-        return explain(self.physical) + "".join(["Functions:\n", *(f"  {line}\n" for line in lines)] if lines else [])
+        functions = "".join(["Functions:\n", *(f"  {line}\n" for line in lines)] if lines else [])
+        return explain(self.physical) + (stores_text(self.physical) if stores else "") + functions
 
     def to_mermaid(self, *, levels: bool = False) -> str:
         """The topology as a Mermaid flowchart: inputs, operators with their stores, outputs.

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,8 @@ from watersmeet.cli.topologies import (
     AS_JSON,
     BATCH,
     MASTER,
+    TLS_ROOTS,
+    TOKEN,
     check_named,
     check_started,
     examples,
@@ -46,6 +47,7 @@ from watersmeet.cli.topologies import (
 from watersmeet.errors import ConfigError
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
+from watersmeet.sql import check_installed
 
 # The command `init`: a new project that runs at once.
 
@@ -103,11 +105,43 @@ def main() -> None:
 
 for _command in (dashboard, doctor, init, run):
     main.add_command(_command)
-_sql = copy(run)
-_sql.epilog = examples(
-    "watersmeet sql views.sql --checkpoint /data/views --kafka localhost:9092", "watersmeet sql --config run.toml"
+
+
+@with_errors_as_text
+def _sql(
+    topology: str | None, config: Path | None, token: str | None, tls_roots: str | None, as_json: bool, **options: Any
+) -> None:
+    """Run the file TOPOLOGY, such as views.sql, as `run` does; or ask the query that serves its tables at an address.
+
+    An address is http://host:port; with neither, it is http://127.0.0.1:8815. In a terminal, statements end with a
+    semicolon; else those of standard input are answered. HELP says which there are.
+    """
+    if config is None and (topology is None or topology.startswith(("http://", "https://"))):
+        check_installed()
+        from watersmeet.cli.shell import run_shell
+
+        address = TableServerAddress(topology or SERVED_HERE, token, tls_roots)
+        run_shell(address, master=options["master"], as_json=as_json)
+        return
+    assert run.callback is not None, "it is a command"
+    run.callback(topology=topology, config=config, as_json=as_json, **options)
+
+
+SERVED_HERE = "http://127.0.0.1:8815"
+"""Where the pages let queries serve."""
+main.add_command(
+    click.Command(
+        "sql",
+        callback=_sql,
+        params=[*run.params, TOKEN, TLS_ROOTS],
+        help=_sql.__doc__,
+        epilog=examples(
+            "watersmeet sql views.sql --checkpoint /data/views --kafka localhost:9092 --serve 127.0.0.1:8815",
+            "watersmeet sql http://127.0.0.1:8815",
+            'echo "SELECT * FROM by_city" | watersmeet sql http://127.0.0.1:8815 --json',
+        ),
+    )
 )
-main.add_command(_sql, name="sql")
 
 
 @main.command(epilog=examples("watersmeet describe shop.topologies:orders"))

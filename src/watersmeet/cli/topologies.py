@@ -126,7 +126,10 @@ def made_topology(reference: str, spark: Any) -> Topology:
     SqlError : a statement of a file of SQL cannot be a topology.
     """
     if is_sql(reference):
-        return sql(spark, _sql_text(reference), application_id=Path(reference).stem).build()
+        views = sql(spark, _sql_text(reference), application_id=Path(reference).stem)
+        for explanation in views.explanations:
+            click.echo(str(explanation), err=True)
+        return views.build()
     module, _, name = reference.partition(":")
     namespace = _imported(reference, module)
     if not hasattr(namespace, name):
@@ -387,13 +390,15 @@ MASTER = click.option(
 )
 
 
+TOKEN = click.Option(["--token"], envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN.")
+TLS_ROOTS = click.Option(["--tls-roots"], type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
+
+
 def of_served_query(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the address of a query that serves its tables, and what it asks of its readers."""
-    token = click.option(
-        "--token", envvar="WATERSMEET_TOKEN", help="The one of query.serve; better in WATERSMEET_TOKEN."
-    )
-    roots = click.option("--tls-roots", type=click.Path(exists=True), help="Certificates that are trusted, in PEM.")
-    return click.argument("url")(token(roots(command)))
+    for parameter in (TLS_ROOTS, TOKEN, click.Argument(["url"])):
+        command.__dict__.setdefault("__click_params__", []).append(parameter)
+    return command
 
 
 def with_errors_as_text(command: Callable[..., None]) -> Callable[..., None]:

@@ -45,21 +45,27 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
     >>> views["orders"].key_type  # doctest: +SKIP
     LongType()
     """
-    _check()
+    check_installed()
     from watersmeet.sql.script import Views, run
 
     builder = StreamsBuilder(application_id)
     return Views(spark, builder, run(builder, text, handles))
 
 
-def _check() -> None:
+def check_installed() -> None:
+    """Raise where sqlglot is missing.
+
+    Raises
+    ------
+    ConfigError : it is.
+    """
     if missing(["sqlglot"]):
         raise ConfigError("SQL needs sqlglot, which is missing.", hint=installing("sql"))
 
 
 def _read(builder: StreamsBuilder, text: str, handles: dict[str, Any]) -> Any:
     """What `StreamsBuilder.sql` returns."""
-    _check()
+    check_installed()
     from watersmeet.sql.script import run
 
     results = run(builder, text, handles)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import DataType, StructField, StructType
@@ -15,7 +18,7 @@ from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import did_you_mean
 from watersmeet.io import formats
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.endpoints import DeadLetter
+from watersmeet.io.endpoints import Changes, DeadLetter, Writer
 from watersmeet.io.formats import Format, SchemaRegistry
 from watersmeet.io.topics import Snapshot
 from watersmeet.sql.rows import (
@@ -68,6 +71,27 @@ def _policy(value: Any) -> Any:
     return DeadLetter(text.partition(":")[2]) if text.startswith("dead letter:") else text
 
 
+def _number(value: Any) -> int:
+    if not str(value).isdigit():
+        raise ValueError("a whole number")
+    return int(value)
+
+
+_OF_FORMATS: Mapping[str, Callable[[Any], Any]] = {
+    "subject_name_strategy": _text,
+    "auto_register": _flag,
+    "version": _number,
+    "subject": _text,
+    "validate": _flag,
+    "tombstones": _flag,
+    "time": _text,
+    "documents": _flag,
+    "missing_columns": _text,
+    "unavailable_columns": _text,
+}
+"""Options of values' formats, by the names of the functions that make them."""
+
+
 @dataclass(frozen=True)
 class Option:
     """An option in WITH.
@@ -85,6 +109,21 @@ class Option:
 
 
 _IN, _TABLE, _OUT = "input", "table", "output"
+_OF_SPARK = "option."
+_ELSEWHERE = {
+    "kafka_topic": "Write topic = '...'.",
+    "value_format": "Write format = 'json'.",
+    "value.format": "Write format = 'json'.",
+    "key.format": "Write key_format = 'json'.",
+    "key.fields": "Declare the key's columns: PRIMARY KEY (a, b).",
+    "connector": "Leave it out: topic is one of Kafka, url a database, path are files.",
+    "partitions": "Leave it out: topics are made with Kafka's own tools.",
+    "replicas": "Leave it out: topics are made with Kafka's own tools.",
+    "properties.bootstrap.servers": "Leave it out: watersmeet sql views.sql --kafka host:9092.",
+    "scan.startup.mode": "Write starting_offsets = 'earliest'.",
+    "window_type": "Windows are made where they are used: FROM TUMBLE(s, INTERVAL 1 HOUR).",
+}
+"""What to write for options of ksqlDB and Flink SQL."""
 
 
 def _option(read: Callable[[Any], Any], *of: str, passes: bool = True) -> Option:
@@ -96,9 +135,17 @@ OPTIONS: Mapping[str, Option] = {
     "format": _option(_text, _IN, _OUT, passes=False),
     "key_format": _option(_text, _IN, _OUT, passes=False),
     "registry": _option(_text, _IN, _OUT, passes=False),
+    "registry_username": _option(_text, _IN, _OUT, passes=False),
+    "registry_password": _option(_text, _IN, _OUT, passes=False),
     "schema": _option(_text, _IN, _OUT, passes=False),
-    "path": _option(_text, _IN, passes=False),
+    "message": _option(_text, _IN, _OUT, passes=False),
+    "key_schema": _option(_text, _IN, _OUT, passes=False),
+    "key_message": _option(_text, _IN, _OUT, passes=False),
+    "window_size": _option(_text, _IN, passes=False),
+    **{name: _option(read, _IN, _OUT, passes=False) for name, read in _OF_FORMATS.items()},
+    "path": _option(_text, _IN, _OUT, passes=False),
     "catalog_table": _option(_text, _IN, _OUT, passes=False),
+    "changes": _option(_flag, _IN, passes=False),
     "snapshot": _option(_text, _TABLE, passes=False),
     "url": _option(_text, _OUT, passes=False),
     "table": _option(_text, _OUT, passes=False),
@@ -123,37 +170,36 @@ OPTIONS: Mapping[str, Option] = {
 """The options by name."""
 
 
-def options_of(source: Source, tree: Tree, kinds: frozenset[str]) -> dict[str, Any]:
-    """The options of a statement, read."""
+def options_of(source: Source, kinds: frozenset[str]) -> dict[str, Any]:
+    """The options of a statement, read; those of Spark's readers and writers stand under "option."."""
     entries: dict[str, Any] = {}
-    clause = tree.args.get("properties")
-    for element in clause.expressions if clause else ():
-        if isinstance(element, exp.FileFormatProperty):
-            name, value = "format", element.this
-        elif isinstance(element, exp.Property):
-            name, value = element.name.lower(), element.args["value"]
-        else:
+    names = [name for name, option in OPTIONS.items() if option.of & kinds]
+    for name, (written, place) in source.options.items():
+        text = _with_environment(source, place, written)
+        if name.startswith(_OF_SPARK):
+            entries[name] = text
             continue
-        option = OPTIONS.get(name)
-        if option is None or not option.of & kinds:
-            options = [key for key, local in OPTIONS.items() if local.of & kinds]
-            hint = did_you_mean(name, options, f"There are {', '.join(options)}.")
-            raise source.error(element, f"The option {name} in WITH is unknown here.", hint)
-        text = _with_environment(source, element, value.name or value.sql())
+        if name not in names:
+            hint = _ELSEWHERE.get(name) or did_you_mean(name, names, f"There are {', '.join(names)}.")
+            raise source.error(place, f"The option {name} in WITH is unknown here.", hint)
         try:
-            entries[name] = option.read(text)
+            entries[name] = OPTIONS[name].read(text)
         except ValueError as error:
-            raise source.error(
-                element, f"The option {name} takes {error}: {name} = {text!r}.", f"{name} = true"
-            ) from None
+            example = f"Write {name} = {'1' if OPTIONS[name].read is _number else 'true'}."
+            raise source.error(place, f"The option {name} takes {error}: {name} = {written!r}.", example) from None
     return entries
 
 
-def _with_environment(source: Source, place: Tree, text: str) -> str:
+def _with_environment(source: Source, place: int, text: str) -> str:
     for name in _ENVIRONMENT.findall(text):
         if name not in os.environ:
             raise source.error(place, f"The environment has no variable {name}.", f"export {name}=...")
     return _ENVIRONMENT.sub(lambda match: os.environ[match[1]], text)
+
+
+def _of_spark(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of Spark's reader or writer."""
+    return {name.removeprefix(_OF_SPARK): value for name, value in options.items() if name.startswith(_OF_SPARK)}
 
 
 @dataclass(frozen=True)
@@ -221,23 +267,64 @@ def _kind(source: Source, column: Tree) -> DataType:
 
 def declared(builder: StreamsBuilder, source: Source, tree: Tree, name: str, *, stream: bool) -> Relation:
     """The rows of a declared table or stream."""
-    options = options_of(source, tree, frozenset({_IN} if stream else {_IN, _TABLE}))
+    options = options_of(source, frozenset({_IN} if stream else {_IN, _TABLE}))
     columns = _columns(source, tree, stream=stream)
-    passed = {key: value for key, value in options.items() if OPTIONS[key].passes}
+    passed = {key: value for key, value in options.items() if key in OPTIONS and OPTIONS[key].passes}
     time = options.get("timestamp")
     by_lower = {element.name.lower(): element.name for element in (*columns.key.fields, *columns.value.fields)}
     if time is not None and time.lower() not in by_lower:
-        raise source.error(tree, f"timestamp = {time!r} names no column.", f"There are {', '.join(by_lower.values())}.")
+        raise source.error(
+            _place_of(source, "timestamp"),
+            f"timestamp = {time!r} names no column.",
+            f"There are {', '.join(by_lower.values())}.",
+        )
     frames = [key for key in ("path", "catalog_table") if key in options]
     if frames and "topic" in options:
         raise source.error(tree, f"A table is of a topic or of {frames[0]}, and not of both.", "Leave one of them out.")
-    read = builder.global_table if options.get("global") else builder.stream if stream else builder.table
+    if options.get("changes") and "catalog_table" not in options:
+        place = _place_of(source, "changes")
+        raise source.error(place, "changes = true is of a table of a catalog.", "catalog_table = 'shop.orders'")
+    method = "global_table" if options.get("global") else "stream" if stream else "table"
+    read = getattr(builder, method)
     passed.setdefault("name", name)
     if frames:
         handle = _of_frame(source, tree, options, columns, read, passed)
     else:
+        if options.get("format", "json") != "json" or "key_format" in options:
+            # a refused declaration leaves the builder as it is
+            trial = getattr(StreamsBuilder("trial"), method)
+            _check_columns(source, tree, _of_topic(source, tree, options, columns, trial, {**passed}, name), columns)
         handle = _of_topic(source, tree, options, columns, read, passed, name)
     return _rows(handle, name, columns, {"time": time, "history": options.get("history"), "grace": _grace(options)})
+
+
+def _check_columns(source: Source, tree: Tree, handle: Any, columns: _Columns) -> None:
+    """Raise where a column is declared that the format's schema has not, or has in another type."""
+    for declared_as, fields, part in (
+        (handle.key_type, columns.key.fields, "key"),
+        (handle.value_type, columns.value.fields, "value"),
+    ):
+        side_type = expressions().kind(declared_as)
+        single = len(fields) == 1 and (part == "key" or not isinstance(side_type, StructType))
+        kinds = (
+            {element.name: element.dataType for element in side_type.fields}
+            if isinstance(side_type, StructType)
+            else {}
+        )
+        for element in fields:
+            kind = side_type if single else kinds.get(element.name)
+            if kind is not None and kind.simpleString() == element.dataType.simpleString():
+                continue
+            place = next(node for node in tree.this.expressions if node.name == element.name)
+            if kind is None:
+                has = ", ".join(kinds) or f"a single {side_type.simpleString()}"
+                raise source.error(place, f"The {part} has no column {element.name}.", f"Its schema has {has}.")
+            declared_type = element.dataType.simpleString()
+            raise source.error(
+                place,
+                f"The column {element.name} is {kind.simpleString()} in the {part}'s format, and not {declared_type}.",
+                f"Write {element.name} {kind.simpleString().upper()}; a cast in a view makes it another type.",
+            )
 
 
 def _grace(options: Mapping[str, Any]) -> int:
@@ -253,7 +340,7 @@ def _of_topic(
     passed: dict[str, Any],
     name: str,
 ) -> Any:
-    key, value = _key_format(source, tree, options, columns), _value_format(source, tree, options, columns)
+    key, value = _key_format(source, options, columns), _value_format(source, tree, options, columns)
     time = options.get("timestamp")
     if time is not None:
         passed["timestamp"] = of_row(_place(time, columns, key, value))
@@ -274,45 +361,51 @@ def _of_frame(
     source: Source, tree: Tree, options: Mapping[str, Any], columns: _Columns, read: Any, passed: dict[str, Any]
 ) -> Any:
     spark, time = active_session(), options.get("timestamp")
-    if time is None:
-        raise source.error(
-            tree,
-            "Rows of files and of catalogs must have a time, and WITH names no timestamp.",
-            "Name the column: WITH (timestamp = 'at', ...).",
-        )
     if not columns.key.fields:
         raise source.error(
             tree,
             "Rows of files and of catalogs must have a key, and no column is the PRIMARY KEY.",
             "Declare it: id BIGINT PRIMARY KEY.",
         )
+    names, value = list(columns.key.names), list(columns.value.names)
+    key = names[0] if len(names) == 1 else names
+    if options.get("changes"):
+        return read(
+            Changes(options["catalog_table"], key=key, value=value, timestamp=time, options=_of_spark(options)),
+            **passed,
+        )
+    if time is None:
+        raise source.error(
+            tree,
+            "Rows of files and of catalogs must have a time, and WITH names no timestamp.",
+            "Name the column: WITH (timestamp = 'at', ...); or, of a table of Delta, changes = true.",
+        )
     entire = StructType([*columns.key.fields, *columns.value.fields])
+    reader = spark.readStream.options(**_of_spark(options))
     if "path" in options:
-        frame = spark.readStream.schema(entire).format(options.get("format", "parquet")).load(options["path"])
+        frame = reader.schema(entire).format(options.get("format", "parquet")).load(options["path"])
     else:
-        frame = spark.readStream.table(options["catalog_table"]).select(*entire.names)
-    names = list(columns.key.names)
+        frame = reader.table(options["catalog_table"]).select(*entire.names)
     order = [element.strip() for element in options["order"].split(",")] if "order" in options else None
-    value = list(columns.value.names)
-    return read(frame, key=names[0] if len(names) == 1 else names, value=value, timestamp=time, order=order, **passed)
+    return read(frame, key=key, value=value, timestamp=time, order=order, **passed)
 
 
-def _key_format(source: Source, tree: Tree, options: Mapping[str, Any], columns: _Columns) -> Any:
+def _key_format(source: Source, options: Mapping[str, Any], columns: _Columns) -> Any:
     fields = columns.key.fields
     entire = options.get("format", "json")
     name = options.get("key_format")
     if not fields:
         return name or "bytes"
     if name is None and entire.startswith("debezium"):
-        return formats.debezium_key(_registered(options) if entire == "debezium-avro" else columns.key)
-    kind = fields[0].dataType.simpleString()
+        return formats.debezium_key(_registered(source, options, _KEY) if entire == "debezium-avro" else columns.key)
+    kind = fields[0].dataType
     if name is None:
-        name = _SIMPLE.get(kind, "json") if len(fields) == 1 else "json"
+        name = _SIMPLE.get(kind.simpleString(), "json") if len(fields) == 1 else "json"
     if name in _NAMES and len(fields) == 1:
         return name
     if name == "decimal" and len(fields) == 1:
-        return formats.decimal(fields[0].dataType.precision, fields[0].dataType.scale)  # type: ignore[attr-defined]
-    return _structured(source, tree, name, options, fields[0].dataType if len(fields) == 1 else columns.key)
+        return formats.decimal(kind.precision, kind.scale)  # type: ignore[attr-defined]
+    return _structured(source, name, options, kind if len(fields) == 1 else columns.key, _KEY)
 
 
 def _value_format(source: Source, tree: Tree, options: Mapping[str, Any], columns: _Columns) -> Any:
@@ -322,36 +415,127 @@ def _value_format(source: Source, tree: Tree, options: Mapping[str, Any], column
     if name in _NAMES:
         if len(columns.value.fields) != 1:
             raise source.error(
-                tree,
+                _place_of(source, "format", tree),
                 f"format = {name!r} takes one column beside the key, and there are {len(columns.value.fields)}.",
                 "Take format = 'json', or declare one column.",
             )
         return name
-    return _structured(source, tree, name, options, columns.value)
+    return _structured(source, name, options, columns.value)
+
+
+_KEY = "key_"
+"""What the names of a key's options begin with."""
+
+
+def _place_of(source: Source, option: str, tree: Tree = None) -> Any:
+    """Where an option stands; one that is left out: where the statement does."""
+    return source.options[option][1] if option in source.options else (tree if tree is not None else 0)
 
 
 def _registry(options: Mapping[str, Any]) -> SchemaRegistry | None:
-    return SchemaRegistry(options["registry"]) if "registry" in options else None
+    login = {name: options[f"registry_{name}"] for name in ("username", "password") if f"registry_{name}" in options}
+    return SchemaRegistry(options["registry"], **login) if "registry" in options else None
 
 
-def _registered(options: Mapping[str, Any]) -> Format:
+def _schema(source: Source, options: Mapping[str, Any], part: str) -> str | None:
+    """A schema as text, of the option or of the file that it names."""
+    text: str | None = options.get(f"{part}schema")
+    if text is None or not text.endswith((".avsc", ".json")):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except OSError as error:
+        raise source.error(
+            _place_of(source, f"{part}schema"),
+            f"The file of the schema cannot be read: {error.strerror}: {text}.",
+            "A relative path begins at the folder of the command.",
+        ) from None
+
+
+def _registered(source: Source, options: Mapping[str, Any], part: str = "", **passed: Any) -> Format:
     """Avro, of the schema that is given or registered."""
-    return formats.avro(options.get("schema"), registry=_registry(options))
+    return formats.avro(_schema(source, options, part), registry=_registry(options), **passed)
 
 
-def _structured(source: Source, tree: Tree, name: str, options: Mapping[str, Any], kind: Any) -> Format:
-    if name == "json":
-        return formats.json(kind)
-    if name == "debezium":
-        return formats.debezium(kind)
-    if name == "debezium-avro":
-        return formats.debezium(_registered(options))
-    if name == "avro":
-        return _registered(options)
-    if name in ("json-schema", "json_schema"):
-        return formats.json_schema(options.get("schema"), registry=_registry(options))
-    listed = "json, debezium, debezium-avro, avro, json-schema, " + ", ".join(sorted(_NAMES))
-    raise source.error(tree, f"The format {name!r} is unknown.", f"There are {listed}.")
+def _message(source: Source, options: Mapping[str, Any], part: str) -> Any:
+    """A message of Protobuf: a class in a module, or of a file of descriptors that protoc has written."""
+    name, file = options.get(f"{part}message"), options.get(f"{part}schema")
+    place = _place_of(source, f"{part}message", None) or _place_of(source, f"{part}format", None)
+    hint = (
+        f"{part}message = 'shop_pb2:Order'; or {part}schema = 'shop.desc', which protoc --include_imports "
+        f"--descriptor_set_out=shop.desc makes, and {part}message = 'shop.Order'."
+    )
+    if name is None:
+        raise source.error(place, "The format 'protobuf' needs the name of a message.", hint)
+    try:
+        if file is None:
+            module, _, attribute = name.partition(":")
+            return getattr(import_module(module), attribute)
+        from google.protobuf import descriptor_pb2, descriptor_pool
+
+        pool = descriptor_pool.DescriptorPool()
+        for description in descriptor_pb2.FileDescriptorSet.FromString(Path(file).read_bytes()).file:
+            pool.Add(description)
+        return pool.FindMessageTypeByName(name)
+    except Exception as error:  # of a module that is imported it may be any
+        raise source.error(place, f"The message {name} is not there: {error!s:.200}.", hint) from None
+
+
+def _structured(source: Source, name: str, options: Mapping[str, Any], kind: Any, part: str = "") -> Format:
+    """A format that is no simple name; `kind` is the type of what is read, None: of what is written."""
+    passed = {} if part else {option: options[option] for option in _OF_FORMATS if option in options}
+    registry = _registry(options)
+    makers: dict[str, tuple[Callable[..., Format], Callable[..., Format]]] = {
+        "json": (formats.json, lambda **arguments: formats.json(*(() if kind is None else (kind,)), **arguments)),
+        "debezium": (formats.debezium, lambda **arguments: formats.debezium(kind, **arguments)),
+        "debezium-avro": (
+            formats.debezium,
+            lambda **arguments: formats.debezium(_registered(source, options, part), **arguments),
+        ),
+        "avro": (formats.avro, lambda **arguments: _registered(source, options, part, **arguments)),
+        "json-schema": (
+            formats.json_schema,
+            lambda **arguments: formats.json_schema(_schema(source, options, part), registry=registry, **arguments),
+        ),
+        "protobuf": (
+            formats.protobuf,
+            lambda **arguments: formats.protobuf(_message(source, options, part), registry=registry, **arguments),
+        ),
+    }
+    if name in _WINDOWED and part:
+        return _windowed(source, name, options, kind)
+    place = _place_of(source, f"{part}format")
+    if name not in makers:
+        listed = ", ".join([*makers, *sorted(_NAMES), *((*_WINDOWED, "decimal") if part else ())])
+        raise source.error(place, f"The format {name!r} is unknown.", f"There are {listed}.")
+    if kind is None and name.startswith("debezium"):
+        raise source.error(place, f"The format {name!r} is read, not written.", "Take json, avro or another one.")
+    function, make = makers[name]
+    for option in passed:
+        if option not in inspect.signature(function).parameters:
+            listed = ", ".join(name for name in _OF_FORMATS if name in inspect.signature(function).parameters)
+            raise source.error(
+                _place_of(source, option), f"The format {name!r} has no option {option}.", f"It has {listed or 'none'}."
+            )
+    return make(**passed)
+
+
+_WINDOWED = ("time_windowed", "session_windowed")
+
+
+def _windowed(source: Source, name: str, options: Mapping[str, Any], kind: Any) -> Format:
+    """Keys of windows, as Kafka Streams writes them: structs of the key, the start and the end."""
+    place = _place_of(source, "key_format")
+    if not isinstance(kind, StructType) or kind.names != ["key", "start", "end"]:
+        raise source.error(
+            place,
+            f"key_format = {name!r} takes the key of a window.",
+            "Declare w STRUCT<key: STRING, start: BIGINT, end: BIGINT> PRIMARY KEY; or write a windowed aggregate.",
+        )
+    inner: Any = _SIMPLE.get(kind["key"].dataType.simpleString()) or formats.json(kind["key"].dataType)
+    if name == "session_windowed":
+        return formats.session_windowed(inner)
+    return formats.time_windowed(inner, options.get("window_size"))
 
 
 def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -> Relation:
@@ -380,8 +564,8 @@ def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -
 
 def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
     """Write rows where WITH says."""
-    options = options_of(source, tree, frozenset({_OUT}))
-    targets = [key for key in ("topic", "url", "catalog_table") if key in options]
+    options = options_of(source, frozenset({_OUT}))
+    targets = [key for key in ("topic", "url", "catalog_table", "path") if key in options]
     if len(targets) > 1:
         raise source.error(
             tree, f"A table is written to one place: {' and '.join(targets)} are given.", "Leave all but one out."
@@ -400,23 +584,26 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
         catalog = CatalogTable(options["catalog_table"], adopt=options.get("adopt", False))
         _table_of(handle).to(catalog, name=options.get("name"))
         return
-    passed = {key: value for key, value in options.items() if OPTIONS[key].passes}
-    formats_given: dict[str, Any] = {"value": _written(source, tree, options.get("format", "json"), options)}
+    if "path" in options:
+        writer = Writer(options.get("format", "parquet"), options["path"], **_of_spark(options))
+        handle.to(writer, name=options.get("name", name))
+        return
+    passed = {key: value for key, value in options.items() if key in OPTIONS and OPTIONS[key].passes}
+    written = {"value": _written(source, options.get("format", "json"), options)}
     if "key_format" in options:
-        formats_given["key"] = _written(source, tree, options["key_format"], options)
+        written["key"] = _written(source, options["key_format"], options, _KEY, handle.key_type)
     elif _SIMPLE.get(expressions().kind(handle.key_type).simpleString()) is None:
-        formats_given["key"] = "json"
-    handle.to(options.get("topic", name), **formats_given, **passed)
+        written["key"] = "json"
+    handle.to(options.get("topic", name), **written, **passed)
 
 
 def _table_of(handle: Any) -> Any:
     return handle if hasattr(handle, "outer_join") and not hasattr(handle, "to_table") else handle.to_table()
 
 
-def _written(source: Source, tree: Tree, name: str, options: Mapping[str, Any]) -> Any:
-    if name in _NAMES:
-        return name
-    return formats.json() if name == "json" else _structured(source, tree, name, options, None)
+def _written(source: Source, name: str, options: Mapping[str, Any], part: str = "", key: Any = None) -> Any:
+    """The format that an output writes."""
+    return name if name in _NAMES else _structured(source, name, options, key if name in _WINDOWED else None, part)
 
 
 def keyed(source: Source, tree: Tree, rows: Relation, options: Mapping[str, Any]) -> Any:
@@ -444,6 +631,8 @@ def keyed(source: Source, tree: Tree, rows: Relation, options: Mapping[str, Any]
     stays = rows.is_stream or not parts or same(request, root(KEY)) or (len(parts) == 1 and same(parts[0], root(KEY)))
     flat = parts and all(is_path(part) and roots_of(part) == {KEY} for part in parts)
     as_is = flat and [part.sql() for part in parts] == [root(KEY, name).sql() for name in fields.trees]
+    if windowed and options.get("key_format") in _WINDOWED:
+        return handle.to_stream()
     if windowed:
         return handle.to_stream().select_key(of_row(request))
     if stays or (as_is and not same(request, parts[0])):

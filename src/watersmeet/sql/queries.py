@@ -35,6 +35,8 @@ from watersmeet.sql.rows import (
 )
 from watersmeet.sql.text import Source
 
+_SAMPLE = ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10.")
+_VERSION = ("AS OF", "A stream meets a table with history as of its time; a view has the latest rows.")
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
 _REFUSED_CLAUSES = {
@@ -45,9 +47,28 @@ _REFUSED_CLAUSES = {
     "sort": ("SORT BY", "ORDER BY ... LIMIT n keeps the first n rows."),
     "offset": ("OFFSET", "ROW_NUMBER() OVER (ORDER BY ...) AS n gives places; filter by n."),
     "pivots": ("PIVOT", "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot."),
-    "sample": ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10."),
     "hint": ("a hint", "Leave it out: each join becomes the one that keys allow."),
+    "locks": ("FOR UPDATE", "Leave it out: a view only reads."),
 }
+
+
+_FUNCTIONS = {
+    "latest_by_offset": "LAST(x), of a stream",
+    "earliest_by_offset": "FIRST(x), of a stream",
+    "topk": "TOP_K(x, 3)",
+    "tumble": "FROM TUMBLE(s, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end",
+    "hop": "FROM HOP(s, INTERVAL 5 MINUTES, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end",
+    "tumble_start": "FROM TUMBLE(s, INTERVAL 1 HOUR), and window_start",
+    "tumble_end": "FROM TUMBLE(s, INTERVAL 1 HOUR), and window_end",
+    "proctime": "the column of WITH (timestamp = 'at')",
+}
+"""Functions of ksqlDB and Flink SQL, with what to write instead."""
+_COLUMNS = {
+    "rowtime": "The time is a column of the value: WITH (timestamp = 'at').",
+    "windowstart": "Write window_start.",
+    "windowend": "Write window_end.",
+}
+"""Columns that ksqlDB has, with what to write instead."""
 
 
 def conjuncts(tree: Tree | None) -> list[Tree]:
@@ -70,6 +91,12 @@ def own_nodes(tree: Tree) -> Iterator[Tree]:
     yield tree
     if isinstance(tree, exp.Select | exp.SetOperation):
         return
+    for child in tree.iter_expressions():
+        yield from own_nodes(child)
+
+
+def own_nodes_below(tree: Tree) -> Iterator[Tree]:
+    """The nodes of a SELECT without those of its subqueries."""
     for child in tree.iter_expressions():
         yield from own_nodes(child)
 
@@ -175,7 +202,7 @@ class SelectQuery(ABC):
         names = [f"{alias}.{column}" if alias else column for alias, column in rows.columns]
         columns = [column.lower() for _, column in rows.columns]
         suffix = f"The columns are {', '.join(names[:12]) or 'none'}."
-        hint = did_you_mean(
+        hint = _COLUMNS.get(node.name.lower()) or did_you_mean(
             node.name.lower(), [column for column in columns if column != node.name.lower()], suffix=suffix
         )
         return self.error(node, f"There is no column {written}.", hint)
@@ -196,6 +223,8 @@ class SelectQuery(ABC):
                 f"{node.this.name or node.this.sql()} is not taken in FROM.",
                 "TUMBLE, HOP and SESSION give the windows of a stream.",
             )
+        if node.args.get("sample"):
+            raise self.error(node.args["sample"], f"{_SAMPLE[0]} is not taken.", _SAMPLE[1])
         name = node.name
         entries = self.names.get(name.lower())
         if entries is None:
@@ -245,13 +274,37 @@ class SelectQuery(ABC):
             if value:
                 place = value[0] if isinstance(value, list) else value
                 raise self.error(place, f"{clause} is not taken.", hint)
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            hint = "SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 1."
+            raise self.error(distinct, "DISTINCT ON is not taken.", hint)
+        for node in own_nodes_below(tree):
+            self._check_function(node)
+            if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Subquery | exp.Query | exp.Paren):
+                word = type(node).__name__.upper()
+                hint = "a = ANY (...) is a IN (...); another one is EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND ...)."
+                raise self.error(node, f"{word} of a subquery is not taken.", hint)
         if tree.args.get("from_") is None:
             raise self.error(tree, "The query has no FROM.", "A view is of tables: SELECT ... FROM orders.")
+
+    def _check_function(self, node: Tree) -> None:
+        """Raise for a function of ksqlDB or Flink SQL, and for one that makes several rows."""
+        in_from = isinstance(node.parent, exp.Table)
+        name = node.name.lower() if isinstance(node, exp.Anonymous) and not in_from else ""
+        if name in _FUNCTIONS:
+            raise self.error(node, f"The function {name.upper()} is not taken.", f"Write {_FUNCTIONS[name]}.")
+        if isinstance(node, exp.Explode | exp.Posexplode | exp.Inline):
+            message = f"{node.sql_name()} makes several rows of one, and is not taken."
+            raise self.error(node, message, "Read the elements with flat_map_values in Python, and name the handle.")
+        if isinstance(node, exp.JSONExtract) and not isinstance(node.expression, exp.Literal | exp.JSONPath):
+            raise self.error(node, "A field is not read by ->.", "Write it with a point: address.city.")
 
     def _set_operation(self, tree: Tree) -> Relation:
         parts = [type(self)(self.source, self.names, self.outer).run(element) for element in (tree.left, tree.right)]
         widths = [len(part.columns) for part in parts]
         word = type(tree).__name__.upper()
+        if tree.args.get("by_name"):
+            raise self.error(tree.right, f"{word} BY NAME is not taken.", "Select the columns in the same order.")
         if widths[0] != widths[1]:
             raise self.error(
                 tree.right, f"{word} has {widths[0]} columns on the left and {widths[1]} on the right.", "Name as many."
@@ -290,6 +343,9 @@ class SelectQuery(ABC):
         if _has_stream(self, first, joins):
             self.rows = self.join_stream(first, joins)
             return self._conditions(tree.args.get("where"))
+        for element in (first, *(join.this for join in joins)):
+            if isinstance(element, exp.Table) and element.args.get("version"):
+                raise self.error(element, f"{_VERSION[0]} is not taken of tables alone.", _VERSION[1])
         self._add(first)
         outer = any(element.side in ("RIGHT", "FULL") for element in joins)
         for element in joins:
@@ -328,7 +384,10 @@ class SelectQuery(ABC):
 
     def _is_inner(self, join: Tree) -> bool:
         if join.args.get("method"):
-            raise self.error(join, f"{join.args['method']} JOIN is not taken.", "Write JOIN ... ON a.id = b.id.")
+            hint = "Write JOIN ... ON a.id = b.id."
+            if join.args["method"] == "ASOF":
+                hint = "A stream meets a table as of its time: JOIN t FOR SYSTEM_TIME AS OF s.at ON t.id = s.id."
+            raise self.error(join, f"{join.args['method']} JOIN is not taken.", hint)
         return not join.side and join.kind in ("", "INNER", "CROSS")
 
     def _name(self, node: Tree) -> str:

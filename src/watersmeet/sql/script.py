@@ -33,7 +33,7 @@ from watersmeet.sql.rows import (
 )
 from watersmeet.sql.selection import aggregated, selected
 from watersmeet.sql.streams import stream_of
-from watersmeet.sql.text import Source, Statement, statements
+from watersmeet.sql.text import Source, Statement, no_statement, statements
 
 
 class WholeQuery(SelectQuery):
@@ -80,7 +80,7 @@ class Explained:
     @property
     def plan(self) -> str:
         """The whole topology with its levels and stores. To describe it is to build it: nothing can be added then."""
-        return self.topology().describe()
+        return self.topology().describe(stores=True)
 
     def __str__(self) -> str:
         lines = [f"key: {', '.join(self.key) or 'none'}", "columns:"]
@@ -164,14 +164,14 @@ def _created(statement: Statement) -> str:
 
 
 def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any:
-    source, tree = replace(statement.source, emit=statement.emit), statement.tree
+    source, tree = statement.source, statement.tree
     try:
         if isinstance(tree, exp.Create):
-            return _create(builder, catalog, source, statement)
+            rows = _create(builder, catalog, source, statement)
+            return explained(builder, rows) if statement.explain else None
         if not isinstance(tree, exp.Query):
-            word = type(tree).__name__.upper()
-            hint = "CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT are statements."
-            raise source.error(statement.start, f"{word} is no statement of watersmeet.", hint)
+            word = source.text[statement.start :].split(None, 1)[0].upper()
+            raise no_statement(source, statement.start, word)
         rows = _queried(catalog, source, tree)
         if statement.explain:
             return explained(builder, rows)
@@ -189,16 +189,17 @@ def _queried(catalog: Catalog, source: Source, tree: Any) -> Relation:
     return replace(rows, columns={("", name): element for (_, name), element in rows.columns.items()})
 
 
-def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement: Statement) -> None:
+def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement: Statement) -> Relation:
     tree, name = statement.tree, _created(statement)
     kind = "STREAM" if statement.stream else str(tree.args.get("kind"))
     query = tree.expression
+    _check_clauses(source, tree)
     if query is None:
         if kind not in ("TABLE", "STREAM"):
             raise source.error(tree, f"CREATE {kind} {name} has no query.", f"CREATE VIEW {name} AS SELECT ...")
         rows = declared(builder, source, tree, name, stream=statement.stream)
     else:
-        rows = _queried(catalog, source, query)
+        rows = _renamed(source, tree, _queried(catalog, source, query))
         if statement.stream and not rows.is_stream:
             raise source.error(
                 tree.this, f"The query of the stream {name} gives a table.", f"CREATE TABLE {name} ... AS."
@@ -211,6 +212,46 @@ def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement
         if kind in ("TABLE", "STREAM"):
             output(source, tree, name, rows)
     catalog.rows[name.lower()], catalog.names[name.lower()] = rows, name
+    return rows
+
+
+_CLAUSES: dict[type, tuple[str, str]] = {
+    exp.FileFormatProperty: ("USING", "The place of rows stands in WITH: path = '...', format = 'parquet'."),
+    exp.PartitionedByProperty: ("PARTITIONED BY", "Leave it out: rows lie by their keys."),
+    exp.TemporaryProperty: ("TEMPORARY", "Leave it out: CREATE VIEW stores nothing."),
+    exp.LikeProperty: ("LIKE", "Declare the columns."),
+}
+
+
+def _check_clauses(source: Source, tree: Any) -> None:
+    """Raise for a clause of CREATE that means nothing here."""
+    clause = tree.args.get("properties")
+    for element in clause.expressions if clause else ():
+        if isinstance(element, exp.MaterializedProperty):
+            continue
+        word, hint = _CLAUSES.get(type(element), (element.sql("spark").split("(")[0], "Options stand in WITH (...)."))
+        raise source.error(element, f"{word} is not taken in CREATE.", hint)
+
+
+def _renamed(source: Source, tree: Any, rows: Relation) -> Relation:
+    """The rows under the names of CREATE VIEW v (a, b) AS ..., if it has some."""
+    if not isinstance(tree.this, exp.Schema):
+        return rows
+    names = [element.name for element in tree.this.expressions]
+    if any(isinstance(element, exp.ColumnDef) and element.args.get("kind") for element in tree.this.expressions):
+        raise source.error(
+            tree.this.expressions[0],
+            "Columns of a query have types already.",
+            "Names alone: CREATE VIEW v (a, b) AS ...",
+        )
+    if len(names) != len(rows.columns):
+        raise source.error(
+            tree.this.expressions[0],
+            f"The query has {len(rows.columns)} columns, and {len(names)} are named.",
+            "Name as many, or none.",
+        )
+    columns = {(alias, name): part for name, ((alias, _), part) in zip(names, rows.columns.items(), strict=True)}
+    return replace(rows, columns=columns)
 
 
 def _view_rows(rows: Relation, name: str, kind: str, tree: Any, source: Source) -> Relation:
@@ -281,6 +322,11 @@ class Views:
 
     def __init__(self, spark: SparkSession, builder: StreamsBuilder, results: list[Any]) -> None:
         self.spark, self.builder, self.results = spark, builder, results
+
+    @property
+    def explanations(self) -> list[Explained]:
+        """The answer of each EXPLAIN, in order."""
+        return [result for result in self.results if isinstance(result, Explained)]
 
     def __getitem__(self, name: str) -> Any:
         """The handle of a table, stream or view: its values are structs of its columns."""

@@ -131,6 +131,8 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
                     element, f"There is no table {element.table}.", "Write * alone, or the name of a table in FROM."
                 )
             star = element.this if isinstance(element, exp.Column) else element
+            if star.args.get("replace") or star.args.get("rename"):
+                raise query.error(element, "* REPLACE is not taken.", "* EXCEPT (n), n + 1 AS n.")
             left_out = {name.name.lower() for name in star.args.get("except_") or star.args.get("except") or []}
             entries += [
                 (name[1], exp.column(name[1], name[0] or None)) for name in matches if name[1].lower() not in left_out
@@ -205,10 +207,13 @@ def _groups(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]]) -
     if clause is None:
         return {}
     sets = clause.find(exp.Cube, exp.Rollup, exp.GroupingSets)
-    if sets is not None or clause.args.get("all"):
-        raise query.error(sets or clause, "GROUP BY of several groupings is not taken.", "Write a view for each.")
+    if sets is not None:
+        raise query.error(sets, "GROUP BY of several groupings is not taken.", "Write a view for each.")
     entries: dict[str, Tree] = {}
-    for number, element in enumerate(clause.expressions):
+    elements = clause.expressions
+    if clause.args.get("all"):
+        elements = [node for _, node in items if not any(groups.aggregate_name(part) for part in own_nodes(node))]
+    for number, element in enumerate(elements):
         node = _with_aliases(_ordinal(query, element, items), items, query)
         text = _text(query, node)
         alias = next((name for name, item in items if text is not None and _text(query, item) == text), None)

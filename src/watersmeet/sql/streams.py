@@ -37,6 +37,10 @@ _WINDOWS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
 
 
+_BOUNDS = frozenset({"#window_start", "#window_end"})
+"""Roots of what the groups of a stream will have; its records do not."""
+
+
 def milliseconds(query: SelectQuery, node: Tree) -> int:
     """The length of an interval."""
     if isinstance(node, exp.Interval):
@@ -122,6 +126,8 @@ def _joined(query: SelectQuery, left: Relation, join: Tree) -> Relation:
     node = join.this
     version = node.args.get("version") if isinstance(node, exp.Table) else None
     right = _source(query, node)
+    if not query._is_inner(join) and join.kind in ("SEMI", "ANTI"):
+        raise query.error(join, f"A stream has no {join.kind} JOIN.", "LEFT JOIN, and IS [NOT] NULL in WHERE.")
     if join.side not in ("", "LEFT") and not (join.side == "FULL" and right.is_stream):
         raise query.error(join, f"A stream has no {join.side} JOIN with a table.", "Take JOIN or LEFT JOIN.")
     conditions = query._on(join)
@@ -167,8 +173,8 @@ def _columns(left: Relation, right: Relation, moves: Any, fields: Fields, side: 
             moved = rebased(tree, move)
             if presence is not None and not (is_path(moved) and roots_of(moved) == {presence}):
                 moved = when(exists(root(presence)), moved)
-            by_key = is_path(moved) and roots_of(moved) == {KEY}
-            columns[name] = moved if by_key else fields.add(moved, name[1], name[0])
+            stays = (is_path(moved) and roots_of(moved) == {KEY}) or bool(roots_of(moved) & _BOUNDS)
+            columns[name] = moved if stays else fields.add(moved, name[1], name[0])
     return columns
 
 
@@ -205,7 +211,10 @@ def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any,
 def _rekeyed(rows: Relation, key: Tree) -> Relation:
     """The records under another key; what columns read of the old one goes into the value."""
     fields = Fields()
-    columns = {name: fields.add(tree, name[1], name[0]) for name, tree in rows.columns.items()}
+    columns = {
+        name: tree if roots_of(tree) & _BOUNDS else fields.add(tree, name[1], name[0])
+        for name, tree in rows.columns.items()
+    }
     pair = lambda k, v: (of_row(key)(k, v), of_row(fields.struct)(k, v))  # noqa: E731
     return replace(rows, handle=rows.handle.map(pair), columns=columns, key=Key((root(KEY),), ("key",)))
 

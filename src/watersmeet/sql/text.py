@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlglot
@@ -21,15 +21,68 @@ from watersmeet.errors import SqlError
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 SESSION = "SESSWIN"
+_ELSEWHERE = (
+    (
+        r"\bWINDOW\s+(TUMBLING|HOPPING|SESSION)\b",
+        "Windows are made of the stream in FROM, and not behind it.",
+        "FROM TUMBLE(s, INTERVAL 20 SECONDS) GROUP BY k, window_start, window_end; HOP and SESSION, too.",
+    ),
+    (r"\bSOURCE\s+(TABLE|STREAM)\b", "SOURCE is not taken.", "Leave it out: WITH (store = 't') lets the shell ask it."),
+    (
+        r"\bWITHIN\b",
+        "WITHIN is not taken: the join's condition has the bounds of the time.",
+        "ON a.k = b.k AND b.t BETWEEN a.t - INTERVAL 1 HOUR AND a.t + INTERVAL 1 HOUR.",
+    ),
+    (
+        r"\bWATERMARK\s+FOR\b",
+        "WATERMARK is not taken.",
+        "WITH (timestamp = 'at'); windows have a grace as last argument.",
+    ),
+    (r"\bMETADATA\b", "METADATA is not taken.", "A record's offset and headers are Python's: docs/records.md."),
+    (r"\bMATCH_RECOGNIZE\b", "MATCH_RECOGNIZE is not taken.", "Write a processor in Python: docs/processors.md."),
+    (r"\bLATERAL\b", "LATERAL is not taken.", "Read the elements with flat_map_values in Python, and name the handle."),
+    (r"=>", "Arguments by name are not taken.", "TUMBLE(s, INTERVAL 1 HOUR): they stand in their order."),
+    (r"\bEMIT\s+\w+\s+LIMIT\b", "EMIT stands at the end, and a stream has no LIMIT.", "Leave LIMIT out."),
+    (
+        r"\bPARTITION\s+BY\b",
+        "PARTITION BY is not taken here.",
+        "Leave it out: joins and groups place rows by what they need.",
+    ),
+    (r"(?<!\bPRIMARY)\s+KEY\b", "KEY alone is no constraint.", "Write PRIMARY KEY, of a stream, too."),
+)
+"""What statements of ksqlDB, Flink SQL and others have: (pattern, message, hint)."""
+STATEMENTS = "CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT are statements."
+_INSTEAD = {
+    "INSERT": "CREATE TABLE t WITH (...) AS SELECT ...; several queries of one output are one by UNION ALL.",
+    "DESCRIBE": "EXPLAIN name; the shell, `watersmeet sql http://...`, has DESCRIBE.",
+    "SHOW": "The shell, `watersmeet sql http://...`, has SHOW TABLES.",
+    "PRINT": "The shell, `watersmeet sql http://...`, reads tables of a running query.",
+    "SET": "Options stand in run.toml, and those of an input in WITH.",
+    "TERMINATE": "Stop the command that runs the file.",
+    "ALTER": "Change its CREATE; `watersmeet diff` says what the change does, and --evolve does it.",
+    "PIVOT": "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot.",
+    "CACHE": "Write CREATE MATERIALIZED VIEW, which is stored.",
+}
+"""What to write in the place of other statements, by their first word."""
+_EXPLAIN = "EXPLA1N"
+"""A plain word of the same length, in whose place no command begins."""
 _LONGEST_LINE = 160
 
 
 @dataclass(frozen=True)
 class Source:
-    """The whole text that statements stand in, and what the statement at hand says of its results."""
+    """The whole text that statements stand in, and what the statement at hand says beside its syntax tree.
+
+    Parameters
+    ----------
+    text : of all statements.
+    emit : "changes" or "final", if EMIT is written.
+    options : those in WITH, by name: the text, and where the name stands.
+    """
 
     text: str
     emit: str | None = None
+    options: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def error(self, place: Any, message: str, hint: str) -> SqlError:
         """The error for a node or an offset of the text."""
@@ -63,10 +116,9 @@ class Statement:
 
     Parameters
     ----------
-    source : the text around it.
+    source : the text around it, and what it says beside its tree.
     tree : its syntax tree.
     stream : whether it declares a stream.
-    emit : "changes" or "final", if EMIT is written.
     explain : whether it asks for the plan alone.
     start : where it begins.
     """
@@ -74,7 +126,6 @@ class Statement:
     source: Source
     tree: exp.Expression
     stream: bool = False
-    emit: str | None = None
     explain: bool = False
     start: int = 0
 
@@ -84,6 +135,7 @@ class _Draft:
     text: list[str]
     tokens: list[Any]
     facts: dict[str, Any] = field(default_factory=dict)
+    remarks: dict[str, Any] = field(default_factory=dict)
 
     def word(self, number: int) -> str:
         return str(self.tokens[number].text).upper() if -len(self.tokens) <= number < len(self.tokens) else ""
@@ -106,8 +158,9 @@ def statements(text: str) -> Iterator[Statement]:
     SqlError : it is no SQL.
     """
     source = Source(text)
+    explained: set[int] = set()
     try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
+        tokens = _tokens(text, explained)
     except TokenError as error:
         raise source.error(0, "The text cannot be read as SQL.", f"Close every quotation mark: {error}"[:300]) from None
     local: list[Any] = []
@@ -116,44 +169,90 @@ def statements(text: str) -> Iterator[Statement]:
             local.append(token)
             continue
         if local:
-            yield _statement(source, local)
+            yield _statement(source, local, explained)
         local = []
 
 
-def _statement(source: Source, tokens: list[Any]) -> Statement:
+def _tokens(text: str, explained: set[int]) -> list[Any]:
+    """The tokens of a text; where a statement begins with EXPLAIN, those behind the word, which are one to sqlglot.
+
+    Parameters
+    ----------
+    explained : gets the offsets of these words.
+    """
+    tokens = sqlglot.tokenize(text, read=DIALECT)
+    heads = [
+        token
+        for number, token in enumerate(tokens)
+        if token.text.upper() == "EXPLAIN"
+        and (number == 0 or tokens[number - 1].token_type == sqlglot.TokenType.SEMICOLON)
+        and token.start not in explained
+    ]
+    if not heads:
+        return list(tokens)
+    head = heads[0]
+    explained.add(head.start)
+    remainder = text[: head.start] + _EXPLAIN + text[head.end + 1 :]
+    return _tokens(remainder, explained)
+
+
+def _statement(source: Source, tokens: list[Any], explained: set[int]) -> Statement:
     start, end = tokens[0].start, tokens[-1].end + 1
     blank = re.sub(r"[^\n]", " ", source.text)
     draft = _Draft(list(blank[:start] + source.text[start:end] + blank[end:]), tokens)
+    if start in explained:
+        draft.facts["explain"] = True
+        draft.drop(0)
     _take_words(source, draft)
     if not draft.tokens:
-        raise source.error(start, "EXPLAIN has no query.", "EXPLAIN SELECT ... FROM ...")
+        raise source.error(start, "EXPLAIN has no query.", "EXPLAIN SELECT ... FROM ..., or EXPLAIN and a name.")
+    if draft.facts.get("explain") and len(draft.tokens) == 1:
+        return Statement(source, exp.select("*").from_(_table_of(draft.tokens[0])), start=start, **draft.facts)
     try:
         tree: Any = sqlglot.parse_one("".join(draft.text), read=DIALECT)
     except (ParseError, TokenError) as error:
         raise _syntax_error(source, error, start) from None
     if isinstance(tree, exp.Command):
         word = draft.word(0)
-        hint = "CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT are statements."
-        raise source.error(start, f"{word} is no statement of watersmeet, or is not written as it is read.", hint)
-    return Statement(source, tree, start=start, **draft.facts)
+        raise no_statement(source, start, word)
+    return Statement(replace(source, **draft.remarks), tree, start=start, **draft.facts)
+
+
+def no_statement(source: Source, start: int, word: str) -> SqlError:
+    """The error for a statement that begins with this word."""
+    if word == "CREATE":
+        return source.error(
+            start, "This CREATE is not written as it is read.", "CREATE TABLE t WITH (...) AS SELECT ..."
+        )
+    return source.error(start, f"{word} is no statement of watersmeet.", _INSTEAD.get(word, STATEMENTS))
+
+
+def _table_of(token: Any) -> exp.Expression:
+    """The table of one word, which stands where the word does."""
+    table = exp.to_table(token.text, dialect=DIALECT)
+    table.this.meta["start"] = token.start
+    return table
 
 
 def _take_words(source: Source, draft: _Draft) -> None:
     """Read off what sqlglot does not know, and blank it out."""
-    if draft.word(0) == "EXPLAIN":
-        draft.facts["explain"] = True
-        draft.drop(0)
     places = [number for number in range(min(4, len(draft.tokens))) if draft.word(number) == "STREAM"]
     if draft.word(0) == "CREATE" and places and places[0] <= 3:
         draft.facts["stream"] = True
         draft.blank(places[0], "TABLE")
+    if draft.word(0) == "CREATE":
+        _take_options(source, draft)
     if draft.word(-2) == "EMIT":
         word = draft.word(-1)
         if word not in ("CHANGES", "FINAL"):
             raise source.error(draft.tokens[-1].start, f"EMIT {word} is unknown.", "Write EMIT CHANGES or EMIT FINAL.")
-        draft.facts["emit"] = word.lower()
+        draft.remarks["emit"] = word.lower()
         draft.drop(-1)
         draft.drop(-1)
+    for number in range(len(draft.tokens) - 1, 0, -1):
+        is_called = draft.word(number) == "TABLE" and draft.word(number + 1) == "("
+        if is_called and draft.word(number - 1) in ("FROM", "JOIN", ","):
+            _unwrap(draft, number)
     for number in range(2, len(draft.tokens)):
         if draft.word(number) == "TABLE" and draft.word(number - 1) == "(":
             draft.blank(number)
@@ -167,6 +266,48 @@ def _take_words(source: Source, draft: _Draft) -> None:
             )
 
 
+def _unwrap(draft: _Draft, number: int) -> None:
+    """FROM TABLE(TUMBLE(...)) as FROM TUMBLE(...)."""
+    depth = 0
+    for place in range(number + 1, len(draft.tokens)):
+        depth += (draft.word(place) == "(") - (draft.word(place) == ")")
+        if depth == 0:
+            draft.drop(place)
+            draft.drop(number + 1)
+            draft.drop(number)
+            return
+
+
+def _take_options(source: Source, draft: _Draft) -> None:
+    """Read off WITH (name = 'text', ...): to sqlglot many of these names are words of its own."""
+    starts = [n for n in range(len(draft.tokens)) if draft.word(n) == "WITH" and draft.word(n + 1) == "("]
+    if not starts:
+        return
+    draft.drop(starts[0])
+    draft.drop(starts[0])
+    options: dict[str, tuple[str, int]] = {}
+    closed = False
+    while not closed:
+        head, parts = starts[0], []
+        while draft.word(head) not in ("=", "", ",", ")"):
+            parts.append(draft.tokens[head])
+            draft.drop(head)
+        value = draft.tokens[head + 1] if draft.word(head) == "=" and draft.word(head + 1) else None
+        if not parts or value is None or draft.word(head + 2) not in (",", ")"):
+            place = parts[0] if parts else draft.tokens[min(head, len(draft.tokens) - 1)]
+            raise source.error(
+                place.start, "An option in WITH is a name, = and a text.", "WITH (topic = 'orders', format = 'json')"
+            )
+        name = "".join(part.text for part in parts).lower()
+        if name in options:
+            raise source.error(parts[0].start, f"The option {name} stands twice in WITH.", "Leave one out.")
+        options[name] = (value.text, parts[0].start)
+        closed = draft.word(head + 2) == ")"
+        for _ in range(3):
+            draft.drop(head)
+    draft.remarks["options"] = options
+
+
 def _syntax_error(source: Source, error: Exception, start: int) -> SqlError:
     entries = getattr(error, "errors", None) or [{}]
     line, column = entries[0].get("line"), entries[0].get("col")
@@ -174,6 +315,14 @@ def _syntax_error(source: Source, error: Exception, start: int) -> SqlError:
     if line and column:
         offset = sum(len(element) + 1 for element in source.text.split("\n")[: line - 1]) + column
         offset = max(start, offset - len(entries[0].get("highlight") or ""))
+    head = source.text.find(";", offset)
+    for pattern, message, hint in _ELSEWHERE:
+        match = re.compile(pattern, re.IGNORECASE).search(source.text, start, len(source.text) if head < 0 else head)
+        if match:
+            raise source.error(match.start(), message, hint)
+    word = source.text[start:].split(None, 1)[0].upper()
+    if word in _INSTEAD:
+        raise no_statement(source, start, word)
     description = str(entries[0].get("description") or error).rstrip(".")
     return source.error(
         offset, f"This is no SQL of Spark: {description}.", "Look at the sign at the caret, and before it."

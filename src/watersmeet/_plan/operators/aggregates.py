@@ -259,6 +259,10 @@ class WindowAggregateNode(AggregatedNode):
         hold = max(0, self.wait_ms - 1) if self.on_close else None
         return TimeBehaviour(hold=hold, dropped_move=False, reaches=(), elsewhere=True)
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        """A window is kept until it is closed."""
+        return self.wait_ms
+
     @property
     def wait_ms(self) -> int:
         """From a window's start on until it is closed, in ms."""
@@ -393,6 +397,9 @@ class SuppressNode(OperatorNode):
         """The last moment in which a change waits is one before the end of its wait."""
         hold = self._wait + self._length - 1
         return TimeBehaviour(hold=hold, dropped_move=False, reaches=())
+
+    def retention_ms(self, plan: Plan) -> int | None:
+        return self._wait + self._length
 
     @property
     def _wait(self) -> int:

@@ -304,6 +304,9 @@ class StreamVersionedTableNode(StreamTableNode):
     def timed(self, plan: Plan) -> TimeBehaviour:
         return TimeBehaviour(dropped_move=False, reaches=(TABLE,))
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        return self.table_history_ms
+
 
 @dataclass(frozen=True)
 class StreamTableGraceNode(StreamVersionedTableNode):
@@ -428,6 +431,9 @@ class StreamStreamNode(JoinNode):
         hold = max(windows.before_ms, windows.after_ms) + windows.grace_ms
         return TimeBehaviour(hold=hold if self.waits else None)
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        return _window_ms(self.windows)
+
 
 Match = Literal["first", "nearest"]
 """Of the right records in a left record's window, the one that it is joined with."""
@@ -479,6 +485,14 @@ class StreamMatchNode(JoinNode):
     def timed(self, plan: Plan) -> TimeBehaviour:
         """Left records wait until window and grace have passed."""
         return TimeBehaviour(hold=self.wait_ms)
+
+    def retention_ms(self, plan: Plan) -> int | None:
+        return _window_ms(self.windows)
+
+
+def _window_ms(windows: JoinWindows) -> int:
+    """From a record's time on until none that may come can meet it."""
+    return windows.before_ms + windows.after_ms + windows.grace_ms
 
 
 def _window_text(windows: JoinWindows) -> str:

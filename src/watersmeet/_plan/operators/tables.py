@@ -90,6 +90,9 @@ class VersionedTable(Keeper):
         """Its time is how far its own changes reach."""
         return TimeBehaviour(dropped_move=False)
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        return self.node.history_ms
+
 
 @dataclass(frozen=True)
 class TableParams(Params):
@@ -178,6 +181,9 @@ class DistinctNode(OperatorNode):
         retention = Retention(UNTIL, "domain")
         return (TableSchema(name, columns, identity=(), order=(UNTIL,), retention=retention, shown=False),)
 
+    def retention_ms(self, plan: Plan) -> int | None:
+        return self.within_ms
+
     def timed(self, plan: Plan) -> TimeBehaviour | None:
         """By stream time, where a key is forgotten in time; nothing is held back."""
         if self.within_ms is None:
@@ -221,6 +227,9 @@ class ExpiryNode(OperatorNode):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """Of each key that has a row until when it lasts, as a row that waits for that moment."""
         return (held_schema(f"{self.name}.due", self.shape.key, (), replaced=True),)
+
+    def retention_ms(self, plan: Plan) -> int | None:
+        return self.ttl_ms
 
     def timed(self, plan: Plan) -> TimeBehaviour:
         """A tombstone has the moment at which it comes, so nothing is held back."""
