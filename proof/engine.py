@@ -158,7 +158,7 @@ class EngineDriver:
         count = 0
         for operator, shard in self.stores:
             state = State(self.stores[(operator, shard)], None)
-            for kept in self.layout.kept(operator):
+            for kept in self.layout.tables_of(operator):
                 # rows that are only appended have no table
                 if not kept.appended:
                     count += sum(len(rows) for rows in state.table(kept).scan())
@@ -169,7 +169,7 @@ class EngineDriver:
         parts: dict[tuple[int, int], list[MemoryChunkStore]] = defaultdict(list)
         for (operator, shard), store in sorted(self.stores.items()):
             if store.manifest is not None:
-                tables = CarriedTables(tuple((t.name, t) for t in self.layout.kept(operator)), scalars=True)
+                tables = CarriedTables(tuple((t.name, t) for t in self.layout.tables_of(operator)), scalars=True)
                 made: dict[int, MemoryChunkStore] = defaultdict(MemoryChunkStore)
                 counts = self.counts.of(operator), self._counts(shards).of(operator)
                 divide(store, tables, shard, counts, made.__getitem__)

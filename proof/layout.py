@@ -67,7 +67,7 @@ class PlanLayout:
             node: tuple(watermark_of(physical, operator) for operator in ops) for node, ops in told.items()
         }
 
-    def kept(self, host: int) -> list[TableSchema]:
+    def tables_of(self, host: int) -> list[TableSchema]:
         """The tables in an operator's shards: its own, and those of the lookups that run there, too."""
         chained = [number for number, context in self.settings.items() if context.operator.head == host]
         return [table for number in (host, *chained) for table in self.settings[number].kept]

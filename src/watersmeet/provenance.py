@@ -306,7 +306,9 @@ class BatchFrames(Protocol):
     """The records of a batch, as a journal has them."""
 
     @property
-    def number(self) -> int: ...
+    def number(self) -> int:
+        """The batch's."""
+        ...
 
     def frames(self) -> Iterator[tuple[pa.Table, bool]]:
         """The rows of each task, and whether they are a table's snapshot."""

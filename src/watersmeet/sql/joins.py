@@ -39,7 +39,7 @@ from watersmeet.sql.rows import (
 
 How = Literal["inner", "left", "outer"]
 Pair = tuple[Tree, Tree]
-"""What is equal: a tree over the left rows, and one over the right."""
+"""The two sides of an equality: a tree over the left rows, and one over the right."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Reference:
 
 
 def reference_to(rows: Relation, pairs: Sequence[Pair], latter: Relation) -> Reference | None:
-    """What `latter` says of the key of `rows` where the pairs are equal; None: not the whole key.
+    """The word of `latter` on the key of `rows` where the pairs are equal; None: not the whole key.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _tables(rows: Relation) -> set[str]:
 
 
 def _facts(left: Relation, right: Relation) -> Mapping[str, Any]:
-    """What is known of joined rows."""
+    """The facts about joined rows."""
     return {**left.facts, "tables": _tables(left) | _tables(right)}
 
 

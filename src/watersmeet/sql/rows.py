@@ -207,7 +207,7 @@ def maker(names: Sequence[str], *, single: bool = False) -> Callable[[Sequence[T
 
 
 class Expressions:
-    """What expressions mean: Spark parses and analyses them. What it says is remembered, by their text."""
+    """The meaning of expressions: Spark parses and analyses them, and its answers are remembered by their text."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[str, ...], DataType] = {}
@@ -278,11 +278,11 @@ class Expressions:
 _OF_SESSIONS: WeakKeyDictionary[SparkSession, dict[str, Expressions]] = WeakKeyDictionary()
 """By session and whether its mode is ANSI, which decides of types."""
 OTHER_EXPRESSIONS: ContextVar[Expressions | None] = ContextVar("expressions", default=None)
-"""What gives expressions a meaning instead of Spark, where no session is wanted."""
+"""The source of meaning in the place of Spark, where no session is wanted."""
 
 
 def expressions() -> Expressions:
-    """What expressions mean here.
+    """The meaning of expressions here.
 
     Raises
     ------

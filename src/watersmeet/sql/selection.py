@@ -248,7 +248,7 @@ def regrouped(
 ) -> list[Tree]:
     """Make the query's rows its groups; the trees then read the columns of those."""
     attached = {name: query.attached(node) for name, node in names.items()}
-    trees = [query.attached(tree, _within_aggregate) for tree in trees]
+    trees = [query.attached(tree, _is_read_by_aggregate) for tree in trees]
     resolved = {name: query.resolved(node) for name, node in attached.items()}
     checked(query.rows, query.source, list(resolved.values()), list(names.values()))
     by_text = {str(tree.sql()): name for name, tree in resolved.items()}
@@ -282,7 +282,7 @@ def regrouped(
     return outcome
 
 
-def _within_aggregate(node: Tree) -> bool:
+def _is_read_by_aggregate(node: Tree) -> bool:
     """Whether a subquery stands in what an aggregate reads, or in its FILTER."""
     around = node.parent
     while around is not None and not isinstance(around, exp.Select):

@@ -140,7 +140,7 @@ def table_failure(text: str) -> WatersmeetError | None:
         return SourceError(
             "Files that the query was to read next are gone: the table was vacuumed, or they were deleted.",
             given=history[0][:300],
-            hint="What has changed is unknown: begin a new checkpoint, which begins with the table as it is. Keep "
+            hint="The changes since are unknown: begin a new checkpoint, which begins with the table as it is. Keep "
             "history for longer than the query may rest: delta.logRetentionDuration, "
             "delta.deletedFileRetentionDuration.",
         )
