@@ -423,7 +423,7 @@ def computed(rows: Relation, names: Sequence[Name] | None = None, **options: Any
 
 
 def unwindowed(rows: Relation) -> Relation:
-    """The rows of windows as those of a table, whose keys have the window; other rows as they are."""
+    """The rows of windows as those of a table with the window in its keys; other rows as they are."""
     if type(rows.handle).__name__ != "WTable":
         return rows
     return replace(rows, handle=rows.handle.to_stream().to_table())

@@ -148,7 +148,7 @@ def table_failure(text: str) -> WatersmeetError | None:
         return SourceError(
             "The columns of a table of Delta have changed while the query read it.",
             given=columns[0][:300],
-            hint="Build the topology again and start it: it goes on, where the value has all columns with evolve=True "
+            hint="Build the topology again and start it; where the value has all columns, with evolve=True "
             "(docs/change.md).",
         )
     if types:
