@@ -211,19 +211,24 @@ class _Rewrite:
     def _operator(self, node: Node, declaration: OperatorDeclaration) -> Operator:
         return self._operators[node.name, type(declaration)]
 
-    def _operators_of(self, name: str) -> frozenset[Operator | None]:
-        """The operators with the results that become the node's rows, behind all its own; None stands for a source."""
+    def _operators_of(self, name: str) -> frozenset[int | None]:
+        """The ids of the operators with the results that become the node's rows, behind all its own; None: a source."""
         node = self._plan.by_name[name]
         declarations = self._declarations(node)
         if declarations:
-            return frozenset({self._operator(node, declarations[-1])})
-        return frozenset(o for above in node.inputs for o in self._reach(above)) or frozenset({None})
+            return frozenset({self._operator(node, declarations[-1]).id})
+        return frozenset(number for above in node.inputs for number in self._reach(above)) or frozenset({None})
+
+    def _operators_above(self, name: str) -> list[Operator]:
+        """The operators among those that `_operators_of` names."""
+        numbers = self._reach(name)
+        return [operator for operator in self._operators.values() if operator.id in numbers]
 
     def _head_of(self, node: Node, declaration: OperatorDeclaration) -> Operator | None:
         """The first lookup of the chain that gives a lookup all its rows; None where it takes a level of its own."""
         if not declaration.chains or node.name in self._plan.separate_lookups:
             return None
-        above = [operator for operator in self._reach(node.inputs[0]) if operator is not None]
+        above = self._operators_above(node.inputs[0])
         heads = {operator.id if operator.head is None else operator.head for operator in above}
         chained = len(above) == len(self._reach(node.inputs[0])) and all(o.declaration.chains for o in above)
         return next(o for o in self._operators.values() if o.id in heads) if chained and len(heads) == 1 else None
@@ -231,8 +236,7 @@ class _Rewrite:
     def _level_of(self, node: Node, declaration: OperatorDeclaration) -> int:
         """One above the inputs that come in here and the operators of the node before it."""
         sides = [side for side in range(len(node.inputs)) if declaration.side_of(side) is not None]
-        operators = [o for side in sides for o in self._reach(node.inputs[side])]
-        above = [0 if operator is None else operator.level for operator in operators]
+        above = [operator.level for side in sides for operator in self._operators_above(node.inputs[side])]
         is_last = declaration.messages != "sent"
         levels = [op.level for (name, _), op in self._operators.items() if name == node.name and is_last]
         return 1 + max(above + levels, default=0)
