@@ -113,7 +113,7 @@ class Rule:
 
 
 AVRO_RULES = (
-    Rule("Avro's rules ignore logical types, watersmeet does not", r".* there, and read as "),
+    Rule("although Avro's rules ignore logical types", r".* there, and read as "),
     Rule("beyond the range of its type", r"a timestamp is beyond|a decimal (has more than|is empty)"),
     Rule(
         "everything that is not exactly a value of the writer's schema",
@@ -189,12 +189,12 @@ def test_a_value_of_avro_is_read_as_javas_library_resolves_it(java: Peers, cases
 
 
 PROTOBUF_RULES = (
-    Rule("a number that its enum does not have", r"\S+ has no value of number"),
+    Rule("a number outside an open enum", r"\S+ has no value of number"),
     Rule("other values are undecodable", r"a (timestamp|duration) is beyond"),
     Rule("an entry of a map", r"an entry of a map has more"),
-    Rule("a string of proto2 that is not valid UTF-8", r"a string is not valid UTF-8"),
+    Rule("a string of proto2 in invalid UTF-8", r"a string is not valid UTF-8"),
     Rule("in a field of a `oneof` that a later one replaces", there=r".*(invalid tag \(zero\)|invalid UTF-8)"),
-    Rule("more bits than it may have", r"the bytes are no message"),
+    Rule("a number with too many bits", r"the bytes are no message"),
 )
 
 

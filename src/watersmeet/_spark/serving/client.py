@@ -231,6 +231,7 @@ class ServedTable:
 
 
 def batch_of(answer: pa.Table) -> int:
+    """The number of the batch that an answer is of."""
     return int((answer.schema.metadata or {})[BATCH])
 
 
