@@ -132,7 +132,7 @@ def test_the_command_fails_when_a_history_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken(monkeypatch)
-    assert main(["--count", "60", "--seed", "1", "--workers", "1"]) == 1
+    assert main(["--count", "110", "--seed", "1", "--workers", "1"]) == 1
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED"))
     number = line.split("number ")[1].split(":")[0]
     assert main(["--seed", "1", "--only", number]) == 1

@@ -138,7 +138,7 @@ main.add_command(
         epilog=examples(
             "watersmeet sql views.sql --checkpoint /data/views --kafka localhost:9092 --serve 127.0.0.1:8815",
             "watersmeet sql http://127.0.0.1:8815",
-            'echo "SELECT * FROM by_city" | watersmeet sql http://127.0.0.1:8815 --json',
+            'watersmeet sql http://127.0.0.1:8815 --json <<< "SELECT * FROM by_city"',
         ),
     )
 )
