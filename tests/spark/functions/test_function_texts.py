@@ -56,7 +56,7 @@ def test_each_function_of_each_node_has_a_text_that_is_the_same_when_the_program
         "with table": {"joiner": f"struct({', '.join(f'c{n}, {n}' for n in range(40))})"},
         "with global": {"mapper": "value.id", "joiner": "(key + mapped_key)"},
         "some": {"predicate": "(value.id > cast(0 as bigint))"},
-        "tables": {"joiner": "right.id"},
+        "tables": {"joiner": "side1.id"},
         "by key": {"extractor": "value.id", "joiner": "right"},
     }
     # Spark and PySpark have numbered on meanwhile
