@@ -128,7 +128,7 @@ def _retention_text(physical: Physical, operator: Operator, schema: TableSchema)
     """For how long a row of a store is kept."""
     node = physical.plan.by_name[operator.node]
     if schema.retention is None:
-        is_endless = physical.plan.by_name[node.inputs[0]].shape.kind == "stream" and not schema.everywhere
+        is_endless = node.is_endless and not schema.everywhere
         return "a row for each key, without end" if is_endless else "a row for each key, until it is deleted"
     length_ms = physical.declaration_of(operator).retention_ms(physical.plan)
     length = (

@@ -61,6 +61,8 @@ class Node:
     """Whether its records have headers of its own making, and not those of the records that they are made of."""
     combines_keys: ClassVar[bool] = False
     """Whether its key is made of those of both inputs."""
+    is_endless: ClassVar[bool] = False
+    """Whether its store has a row for each key that ever came, where no retention ends it."""
     in_step: ClassVar[bool] = True
     """Whether its results come among all else that a record causes; False: behind it, as through a topic."""
 

@@ -131,6 +131,7 @@ class StreamAggregateNode(AggregatedNode):
     """count, reduce, aggregate of a grouped stream; of several, where they are cogrouped."""
 
     stem = "stream_aggregate"
+    is_endless = True
     by_key = True
     in_place = True
 

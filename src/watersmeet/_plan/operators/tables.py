@@ -153,6 +153,7 @@ class DistinctNode(OperatorNode):
     within_ms: int | None = field(kw_only=True)
 
     stem = "distinct"
+    is_endless = True
     in_place = True
 
     @property
