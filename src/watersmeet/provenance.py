@@ -1290,9 +1290,13 @@ def _asked(
             hint=f"Tables: {', '.join(sorted(ready.stores)) or 'none'}.",
         )
     store = ready.stores[table]
-    topics = KnownTopics.read(start).topics if physical.plan.patterns else {}
-    history = in_sequence(journal.batches, ready, inlets_of(physical.plan, topics))
+    history = in_sequence(journal.batches, ready, inlets_of(physical.plan, topics_of(start, physical.plan)))
     return store, AskedRow(store, store.order_of(key)), history, ready
+
+
+def topics_of(start: Checkpoint, plan: Plan) -> Mapping[str, Sequence[str]]:
+    """The topics of each input with a pattern, in the order of the numbers that the checkpoint gives them."""
+    return KnownTopics.read(start).topics if plan.patterns else {}
 
 
 def replayable(spark: SparkSession, physical: Physical, cure: str = "Leave explain= out") -> Local:

@@ -29,7 +29,6 @@ from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._plan.physical import Physical
 from watersmeet._spark.checkpoint.folders import Folder
-from watersmeet._spark.checkpoint.pattern_topics import KnownTopics
 from watersmeet._spark.checkpoint.record import Checkpoint, started_in
 from watersmeet._spark.journal import Journal, JournalBatch, journaled_name
 from watersmeet._spark.local import Collected, Header, Local, LocalRun, StoredTable
@@ -45,6 +44,7 @@ from watersmeet.provenance import (
     in_sequence,
     inlets_of,
     replayable,
+    topics_of,
 )
 
 # Rows of two topologies, compared.
@@ -329,7 +329,7 @@ def replay(
     check_session(spark, "topology.replay(spark, checkpoint=...)")
     start = started_in(Folder(spark, checkpoint))
     journal = Journal.of(start.place)
-    topics = _topics(start, physical.plan)
+    topics = topics_of(start, physical.plan)
     ready = replayable(spark, physical, _CURE)
     history = journaled_rows(journal, ready, topics)
     contents, last = _contents(ready, history), journal.batches[-1].number
@@ -355,10 +355,6 @@ def replay(
 
 
 _CURE = "Start the changed topology upon a copy of the checkpoint"
-
-
-def _topics(start: Checkpoint, plan: Plan) -> Mapping[str, Sequence[str]]:
-    return KnownTopics.read(start).topics if plan.patterns else {}
 
 
 def _input_notes(journal: Journal, plan: Plan) -> Iterator[str]:
@@ -555,7 +551,7 @@ def trace(spark: SparkSession, checkpoint: str, physical: Physical, place: str) 
     start = started_in(Folder(spark, checkpoint))
     journal = Journal.of(start.place)
     ready = replayable(spark, physical, _CURE)
-    history = journaled_rows(journal, ready, _topics(start, physical.plan))
+    history = journaled_rows(journal, ready, topics_of(start, physical.plan))
     step = _step_of(history, place, journal)
     steps, outputs, related = _traced(ready, history, np.arange(step + 1))
     related_steps, related_outputs, _ = _traced(ready, history, related)

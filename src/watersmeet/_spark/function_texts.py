@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
@@ -21,7 +20,6 @@ from watersmeet._plan.nodes import UserFunction
 from watersmeet._spark.session import overridden
 
 _WHOLE = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
-_IN_A_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 # PySpark numbers the variables of lambdas as they come, Spark numbers what it has named
 _VARIABLE = re.compile(r"\blambda (\w+?)(?:_\d+)?#(\d+)L?")
 _NUMBERED = re.compile(r"(?<=\))#\d+L?")
@@ -42,8 +40,7 @@ def function_texts(spark: SparkSession, plan: Plan) -> dict[str, dict[str, str]]
 def expression_texts(frame: DataFrame, columns: Sequence[Column]) -> list[str]:
     """What Spark's analysis has made of columns of a frame, with the numbers that it gives to what it has named.
 
-    Each is empty where the plan does not show it by itself, as those of window functions, and in a pipeline, which
-    allows no view.
+    Each is empty where the plan does not show it by itself, as those of window functions.
     """
     if not columns:
         return []
@@ -52,17 +49,12 @@ def expression_texts(frame: DataFrame, columns: Sequence[Column]) -> list[str]:
     names = [f"column{number}_{mark}" for number in range(len(columns))]
     view = f"watersmeet_{mark}"
     spark = frame.sparkSession
-    try:
-        with overridden(spark, _WHOLE):
-            frame.select(*[c.alias(name) for c, name in zip(columns, names, strict=True)]).createOrReplaceTempView(view)
-            try:
-                explanation = str(spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {view}").collect()[0][0])
-            finally:
-                spark.catalog.dropTempView(view)
-    except PySparkException as refusal:
-        if not str(refusal.getCondition()).startswith(_IN_A_PIPELINE):
-            raise
-        return [""] * len(columns)
+    with overridden(spark, _WHOLE):
+        frame.select(*[c.alias(name) for c, name in zip(columns, names, strict=True)]).createOrReplaceTempView(view)
+        try:
+            explanation = str(spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {view}").collect()[0][0])
+        finally:
+            spark.catalog.dropTempView(view)
     analysed = explanation.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
     ends = r", ".join(rf"(.*) AS {name}#\d+L?" for name in names)
     below = analysed.partition(f"+- View (`{view}`, ")[2]

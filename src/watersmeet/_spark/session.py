@@ -539,13 +539,12 @@ def _write(target: int, data: bytes) -> None:
 # The session that a user gives: whether it is one, and whether it still runs.
 
 
-def check_session(spark: Any, call: str, *, takes_connect: bool = False) -> None:
+def check_session(spark: Any, call: str) -> None:
     """Raise unless it is a Spark session that runs.
 
     Parameters
     ----------
     call : how what gets the session is called, for the hint.
-    takes_connect : whether it may be one of Spark Connect.
     """
     if not (hasattr(spark, "conf") and hasattr(spark, "createDataFrame")):
         raise ConfigError(
@@ -553,8 +552,6 @@ def check_session(spark: Any, call: str, *, takes_connect: bool = False) -> None
             hint=f"Make one, spark = wm.session('app'), and call {call}.",
         )
     if is_connect(spark):
-        if takes_connect:
-            return
         raise of_connect(f"{type(spark).__module__}.{type(spark).__name__}", call)
     if _has_stopped(spark):
         raise ConfigError(
@@ -566,13 +563,6 @@ def check_session(spark: Any, call: str, *, takes_connect: bool = False) -> None
 def is_connect(spark: Any) -> bool:
     """Whether a session is one of Spark Connect, which has no JVM beside it (serverless compute gives such ones)."""
     return any(cls.__module__.startswith("pyspark.sql.connect.") for cls in type(spark).__mro__)
-
-
-def tasks_at_once(spark: SparkSession) -> int:
-    """How many tasks run at a time; over Spark Connect, which does not say it, those of an exchange."""
-    if is_connect(spark):
-        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return spark.sparkContext.defaultParallelism
 
 
 def of_connect(subject: str, call: str) -> ConfigError:

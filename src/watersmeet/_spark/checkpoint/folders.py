@@ -27,7 +27,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.session import (
     FILE_MANAGER,
-    is_connect,
     path_on_this_machine,
     temporary_folder,
 )
@@ -359,9 +358,7 @@ class HadoopFiles(Folder):
 
 @lru_cache(maxsize=1)
 def defaults_to_this_machine(spark: SparkSession) -> bool:
-    """Whether a path without a scheme is one of this machine; over Spark Connect nobody says otherwise."""
-    if is_connect(spark):
-        return True
+    """Whether a path without a scheme is one of this machine."""
     files = HadoopFiles(spark, "/")
     return str(files._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(files._settings).getScheme()) == "file"
 

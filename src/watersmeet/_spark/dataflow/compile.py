@@ -53,7 +53,6 @@ from watersmeet._spark.dataflow.stage import (
     value_columns,
     with_times,
 )
-from watersmeet._spark.session import tasks_at_once
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.rows import Scan
 from watersmeet._worker.counts import Measures
@@ -287,7 +286,7 @@ class _Compiler:
             # a task numbers whole partitions
             tasks = self._layout.tasks
             return _dealt(frame, tasks) if source.partitioned else frame
-        return frame.coalesce(max(self._layout.tasks, tasks_at_once(frame.sparkSession)))
+        return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
 
     # -- levels --------------------------------------------------------------------------------------------
 

@@ -731,7 +731,7 @@ class _Start:
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
-        shards, tasks = layout_of(self.options, files.binding, session.tasks_at_once(self.spark))
+        shards, tasks = layout_of(self.options, files.binding, self.spark.sparkContext.defaultParallelism)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
