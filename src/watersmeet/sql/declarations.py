@@ -448,7 +448,7 @@ def _schema(source: Source, options: Mapping[str, Any], part: str) -> str | None
         raise source.error(
             _place_of(source, f"{part}schema"),
             f"The file of the schema cannot be read: {error.strerror}: {text}.",
-            "A relative path begins at the folder of the command.",
+            "A relative path starts from the folder in which the command runs.",
         ) from None
 
 

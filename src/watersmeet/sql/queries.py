@@ -297,7 +297,7 @@ class SelectQuery(ABC):
             message = f"{node.sql_name()} makes several rows of one, and is not taken."
             raise self.error(node, message, "Read the elements with flat_map_values in Python, and name the handle.")
         if isinstance(node, exp.JSONExtract) and not isinstance(node.expression, exp.Literal | exp.JSONPath):
-            raise self.error(node, "A field is not read by ->.", "Write it with a point: address.city.")
+            raise self.error(node, "-> does not read a field here.", "Write it with a point: address.city.")
 
     def _set_operation(self, tree: Tree) -> Relation:
         parts = [type(self)(self.source, self.names, self.outer).run(element) for element in (tree.left, tree.right)]

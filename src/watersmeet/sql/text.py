@@ -38,10 +38,10 @@ _ELSEWHERE = (
         "WATERMARK is not taken.",
         "WITH (timestamp = 'at'); windows have a grace as last argument.",
     ),
-    (r"\bMETADATA\b", "METADATA is not taken.", "A record's offset and headers are Python's: docs/records.md."),
+    (r"\bMETADATA\b", "METADATA is not taken.", "Read offsets and headers in Python: docs/records.md."),
     (r"\bMATCH_RECOGNIZE\b", "MATCH_RECOGNIZE is not taken.", "Write a processor in Python: docs/processors.md."),
     (r"\bLATERAL\b", "LATERAL is not taken.", "Read the elements with flat_map_values in Python, and name the handle."),
-    (r"=>", "Arguments by name are not taken.", "TUMBLE(s, INTERVAL 1 HOUR): they stand in their order."),
+    (r"=>", "Arguments by name are not taken.", "Give them in order: TUMBLE(s, INTERVAL 1 HOUR)."),
     (r"\bEMIT\s+\w+\s+LIMIT\b", "EMIT stands at the end, and a stream has no LIMIT.", "Leave LIMIT out."),
     (
         r"\bPARTITION\s+BY\b",

@@ -408,8 +408,8 @@ def check_chains(physical: Physical, fusion: Fusion) -> None:
     names = sorted(_behind_spark(physical, fusion))
     if names:
         raise ConfigError(
-            "The session has Spark evaluate functions that it had not when the topology was built.",
-            given=f"what stands before {', '.join(names)}",
+            "In this session Spark evaluates functions that it did not evaluate when the topology was built.",
+            given=f"functions before {', '.join(names)}",
             hint="Build the topology again: a lookup behind such a function takes a level of its own.",
         )
 

@@ -155,7 +155,7 @@ def table_failure(text: str) -> WatersmeetError | None:
         return SourceError(
             "A column of a table of Delta was dropped or renamed, or has another type: its changes cannot be read on.",
             given=types[0][:300],
-            hint="Begin a new checkpoint, which begins with the table as it is.",
+            hint="Start with a new checkpoint: it reads the table as it is now.",
         )
     return None
 

@@ -20,7 +20,7 @@ from watersmeet.io.topics import Snapshot
 
 _DELTA_FEED = "delta.enableChangeDataFeed"
 _ALL = str((1 << 31) - 1)
-_BEGUN = "A checkpoint that has begun goes on without the option."
+_BEGUN = "To go on with a checkpoint that has begun, leave the option out."
 
 
 def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
