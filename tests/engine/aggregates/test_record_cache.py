@@ -242,9 +242,16 @@ def test_what_a_stream_looks_up_is_there_at_its_time() -> None:
     assert run(driver, *steps, ("in", "k", "2", 4)) == [("k", "1+a+x", 2), ("k", "2+b+x", 4)]
 
 
-def test_a_table_that_is_joined_with_itself_is_not_cached() -> None:
+def _cached_operators(join: Callable[[Any, Any], Any]) -> list[str]:
     builder = arrow_builder("itself")
     (table,) = tables(builder, "in")
-    other = table.map_values(LIBRARY.lift(text.mapped, "string"))
-    table.join(other, PLUS).to("out")
-    assert not any(operator.cached for operator in with_record_cache(builder.build().physical).operators)
+    join(table, table.map_values(LIBRARY.lift(text.mapped, "string"))).to("out")
+    return [operator.node for operator in with_record_cache(builder.build().physical).operators if operator.cached]
+
+
+def test_a_foreign_key_join_of_a_table_with_itself_is_not_cached() -> None:
+    assert _cached_operators(lambda left, right: left.join(right, PLUS, foreign_key=REF)) == []
+
+
+def test_a_join_by_key_of_a_table_with_itself_is_one_operator_that_is_cached() -> None:
+    assert len(_cached_operators(lambda left, right: left.join(right, PLUS))) == 1

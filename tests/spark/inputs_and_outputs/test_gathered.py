@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from tests.spark.driver import test_driver_in_process as driven
 from watersmeet._engine.exchange import Clock
+from watersmeet._spark import local
 from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor
 from watersmeet._worker import pack as gathered
 from watersmeet._worker.counts import Counts, Measures
@@ -24,13 +25,13 @@ from watersmeet._worker.pack import WIRE_ARROW, ends_for_all_tasks
 from watersmeet._worker.spark_worker import Wire, straight
 from watersmeet._worker.wire import END, Labels, WireRow, WireSettings, sparks_hash, spread_labels
 from watersmeet.errors import WatersmeetError
-from watersmeet.testing import driver, runs
+from watersmeet.testing import driver
 from watersmeet.testing.driver import TopologyTestDriver
 
 TASKS, SHARDS = 2, 16
 
 
-class InTasks(runs.LocalRun):
+class InTasks(local.LocalRun):
     """A run whose levels are divided into tasks, each with a processor of its own and an end behind its labels."""
 
     gathers = False
@@ -64,12 +65,12 @@ def spread(monkeypatch: pytest.MonkeyPatch, *, gathers: bool) -> type[InTasks]:
         rows_sent = 0
 
     Run.gathers = gathers
-    one = runs._local
+    one = local._local
 
-    def local(spark: SparkSession, physical: Any, form: Any, labels: Labels) -> Any:
+    def spread_local(spark: SparkSession, physical: Any, form: Any, labels: Labels) -> Any:
         return one(spark, physical, form, spread_labels(physical, SHARDS, TASKS))
 
-    monkeypatch.setattr(runs, "_local", local)
+    monkeypatch.setattr(local, "_local", spread_local)
     monkeypatch.setattr(driver, "LocalRun", Run)
     return Run
 

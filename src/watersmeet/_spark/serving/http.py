@@ -649,9 +649,9 @@ _PLACES = ("tables", "read", "changes", "status", "metrics", "dead-letters", "he
 
 
 def _near_place(path: str) -> str:
-    first, slash, suffix = path.lstrip("/").partition("/")
+    first, slash, after = path.lstrip("/").partition("/")
     suffix = f"There are {', '.join(f'/{place}' for place in _PLACES)}."
-    return did_you_mean(first, _PLACES, form=lambda near: f"/{near}{slash}{suffix:.100}", suffix=suffix)
+    return did_you_mean(first, _PLACES, form=lambda near: f"/{near}{slash}{after:.100}", suffix=suffix)
 
 
 async def _too_large(request: Request, error: Exception) -> Response:
