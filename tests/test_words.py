@@ -24,6 +24,7 @@ PACKAGE = ROOT / "src" / "watersmeet"
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))])
 PAGES.append(ROOT / "CHANGELOG.md")
 OWN_WORDS = 15
+MOST_WORDS_OF_DOCS = 75_000
 
 # Beside each phrase stands a plainer one.
 PHRASES = {
@@ -74,6 +75,12 @@ def phrases_in(text: str, phrases: Mapping[str, re.Pattern[str]] = PHRASES) -> l
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_no_phrase_that_plain_english_does_not_need(page: Path) -> None:
     assert phrases_in(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_docs_are_short_enough_to_be_read() -> None:
+    words = {page: len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md")}
+    longest = sorted(words, key=lambda page: -words[page])[:5]
+    assert sum(words.values()) <= MOST_WORDS_OF_DOCS, [f"{words[page]} {page.relative_to(ROOT)}" for page in longest]
 
 
 def test_the_rules_find_what_they_are_for() -> None:

@@ -36,7 +36,8 @@ def text(part: str | bytes | None) -> str | None:
 
 def write(servers: str, path: Path, first: int, last: int | None) -> None:
     """Write the records of these lines, both included, each to its topic."""
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    quiet = {"log_level": 3}  # a broker that has just started is asked again
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True} | quiet)
     chosen = records(path)[first - 1 : last]
     for record in chosen:
         time = {"timestamp": record["ts"]} if "ts" in record else {}

@@ -35,6 +35,7 @@ POSTGRES = "postgresql://shop@localhost/shop"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _TEXT = re.compile(r"You should now see[^.\n]*:\s*\Z")
 _HUNK = re.compile(r"((?:^-.*\n)+)((?:^\+.*\n)*)", re.MULTILINE)
+MOST_WARNINGS = 2
 _SECONDS = 300.0
 """In which what goes on in a terminal has to show what the page says."""
 
@@ -182,6 +183,8 @@ class Reader:
             time.sleep(1)
         self._waits = False
         assert done.returncode == 0, f"{step.text}\n{done.stdout}\n{done.stderr}"
+        # Spark warns on standard error of what depends on times
+        assert done.stderr.count(" WARN ") <= MOST_WARNINGS, f"{step.text}\n{done.stderr}"
         return done.stdout
 
     def _go_on(self, step: Step) -> str:

@@ -73,8 +73,8 @@ def checked_memory(heap: str, available: int | None) -> str:
 
 def bytes_of(text: str) -> int | None:
     """The bytes that Spark means by a size: "512m"; None: it means none."""
-    found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
+    return int(size[1]) * _UNITS[size[2]] if size else None
 
 
 def temporary_folders(local_dirs: str | None) -> list[str]:

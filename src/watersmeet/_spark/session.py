@@ -325,14 +325,18 @@ def kafka_jars(settings: Mapping[str, str], home: Path | None = None, version: s
     home = _cache_home() if home is None else home
     jars = at_hand(home, version)
     if jars:
-        _say_which(jars[0].parent.name, version)
         return [str(jar) for jar in jars]
     failure = ""
     for name, dependencies in ((version, _exact_dependency(version)), (f"{version}-known", _pinned_dependencies())):
         folder = home / name
         failure = _fetched(dependencies, folder, settings.get(SETTINGS))
         if not failure:
-            _say_which(name, version)
+            if name != version:
+                print(
+                    f"watersmeet: Spark's Kafka connector {version} is not to be had; "
+                    f"taking {KNOWN[0][2]}, which works with it.",
+                    file=sys.stderr,
+                )
             return [str(jar) for jar in sorted(folder.glob("*.jar"))]
     raise ConfigError(
         "Spark's Kafka connector could not be fetched.",
@@ -353,15 +357,6 @@ def at_hand(home: Path | None = None, version: str = pyspark.__version__) -> lis
     home = _cache_home() if home is None else home
     listed = [sorted((home / name).glob("*.jar")) for name in (version, f"{version}-known")]
     return next(filter(None, listed), [])
-
-
-def _say_which(name: str, version: str) -> None:
-    if name != version:
-        print(
-            f"watersmeet: Spark's Kafka connector {version} is not to be had; "
-            f"taking {KNOWN[0][2]}, which works with it.",
-            file=sys.stderr,
-        )
 
 
 def _cache_home() -> Path:

@@ -47,6 +47,7 @@ def test_the_known_connector_is_taken_where_the_versions_own_is_not_to_be_had_an
     ]
     shutil.rmtree(tmp_path / "mirror")
     assert kafka_jars(settings, tmp_path / "home", "4.9.9") == found
+    assert capsys.readouterr().err == ""  # only the start that fetches it says which
 
 
 def test_the_running_versions_own_connector_is_taken_where_there_is_one(
