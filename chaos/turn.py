@@ -29,7 +29,7 @@ _TELLING = ("SinkError", "ConfigError", "StateError", "CorruptData", "Hint", "Gi
 
 def main(folder: Path) -> None:
     """Run until told to finish."""
-    threading.Thread(target=_end_with_the_bench, daemon=True).start()
+    threading.Thread(target=end_with_the_bench, daemon=True).start()
     given = json.loads((folder / ROUND).read_text())
     spark = session(folder, given["executors"], given["store"]["jars"], given["store"]["settings"])
     while not _ran(given, spark, folder):
@@ -125,7 +125,8 @@ def _telling(text: str) -> str:
     return " / ".join(lines[-3:])[-600:] or text[:300]
 
 
-def _end_with_the_bench() -> None:
+def end_with_the_bench() -> None:
+    """End with all processes when the standard input does."""
     sys.stdin.buffer.read()
     kill_session(os.getsid(0))
 

@@ -28,6 +28,7 @@ from watersmeet.sql.rows import (
     rebased,
     root,
     roots_of,
+    same,
     when,
 )
 from watersmeet.sql.text import SESSION
@@ -233,7 +234,10 @@ def _in_time(
     keys = compared(left, right, pairs)
     assert keys is not None, "the pairs have been checked"
     make = maker([f"k{number}" for number in range(len(pairs))], single=len(pairs) == 1)
-    sides = [_rekeyed(rows, make(parts)) for rows, parts in zip((left, right), keys, strict=True)]
+    sides = [
+        rows if same(make(parts), root(KEY)) else _rekeyed(rows, make(parts))
+        for rows, parts in zip((left, right), keys, strict=True)
+    ]
     fields = Fields()
     columns = _columns(sides[0], sides[1], ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
     call = {"": "join", "LEFT": "left_join", "FULL": "outer_join"}[join.side]
