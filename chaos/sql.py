@@ -231,8 +231,9 @@ class _Turn:
             return {"refused": f"Spark: {str(error)[:80]}"}
         changed = sorted(path.name for path in (self._folder / KEPT).glob("changed-*"))
         empty = case.is_single and not found and sum(wanted.values()) == 1
-        told = {"missing": dict(wanted - found), "extra": dict(found - wanted)} if found != wanted and not empty else {}
-        told |= {"planned anew": changed} if changed else {}
+        told: dict[str, Any] = {"planned anew": changed} if changed else {}
+        if found != wanted and not empty:
+            told |= {"missing": dict(wanted - found), "extra": dict(found - wanted)}
         return {"rows": sum(found.values()), "batches": len(list((self._folder / KEPT).iterdir())), "different": told}
 
     def _view(self) -> Rows:

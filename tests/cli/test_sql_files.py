@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,26 @@ def test_a_file_runs_and_goes_on_when_it_has_changed(spark: SparkSession, folder
     changed = CliRunner().invoke(main, ["diff", checkpoint, file, "--allow-changed-functions"])
     assert changed.exit_code == 0, changed.output
     assert changed.output != same.output
+
+
+def test_a_view_goes_on_behind_a_view_that_is_written_before_it(spark: SparkSession, folder: Path) -> None:
+    to = f"WITH (url = 'sqlite:///{folder}/views.db', create = true"
+    query = "FROM orders GROUP BY customer;"
+    counts = f"CREATE TABLE counts {to}) AS SELECT customer, COUNT(*) AS n {query}"
+    totals = f"CREATE TABLE totals {to}, adopt = true) AS SELECT customer, SUM(n) AS n {query}"
+    file = folder / "views.sql"
+    for number, text in enumerate((counts, totals + counts)):
+        file.write_text(ORDERS.replace("FOLDER", str(folder)) + text)
+        if number:
+            change = CliRunner().invoke(main, ["diff", str(folder / "cp"), str(file)])
+            assert change.exit_code == 0, change.output
+            assert "store counts-agg-orders.aggregate of counts-agg-orders: kept" in change.output
+            assert "node totals-agg-orders: added" in change.output
+            write(spark, folder, [(3, "ann", 1, 3)])
+        run(folder, str(file), evolve=bool(number))
+    with closing(sqlite3.connect(folder / "views.db")) as base:
+        assert sorted(base.execute("SELECT * FROM counts")) == [("ann", 2), ("bob", 1)]
+        assert ("ann", 1) in set(base.execute("SELECT * FROM totals")), "of what came since"
 
 
 def test_a_mistake_in_a_file_is_shown_with_its_place_and_without_a_trace(folder: Path) -> None:

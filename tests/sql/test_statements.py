@@ -14,8 +14,17 @@ from watersmeet.testing import TopologyTestDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 FOLDER = Path(wm.__file__).parent / "sql"
-# what no name of `wm` is, and the Python API shows: the builder's hook, readers of options, hints of what is missing
-VOCABULARY = {"read_sql_by", "installing", "missing", "answered", "duration_ms", "formats", "did_you_mean"}
+# what no name of `wm` is, and the Python API shows: the builder's hooks, readers of options, hints of what is missing
+VOCABULARY = {
+    "read_sql_by",
+    "names_after",
+    "installing",
+    "missing",
+    "answered",
+    "duration_ms",
+    "formats",
+    "did_you_mean",
+}
 STREAMS = """
     CREATE STREAM clicks (user STRING PRIMARY KEY, page STRING, at TIMESTAMP) WITH (timestamp = 'at');
     CREATE STREAM buys (id BIGINT PRIMARY KEY, user STRING, amount INT, t TIMESTAMP)

@@ -288,6 +288,7 @@ class Construction:
         self._made_up: dict[str, None] = {}
         self._origins: dict[str, str] = {}
         self._built = False
+        self.prefixes: list[str] = []
         self.named_policies: dict[str, Policies] = {}
         self.processor_wrapper: Callable[[str, Callable[[], Any]], Callable[[], Any]] | None = None
 
@@ -390,7 +391,7 @@ class Construction:
 
         Tables are found by their names in a checkpoint (law 10), so a name is made of the inputs, and does not depend
         on how many others came before: stem and inputs, and a number only where two would have one name. Other nodes
-        are numbered among the unnamed of their stem.
+        are numbered among the unnamed of their stem. `prefixes` stand before it.
 
         Parameters
         ----------
@@ -404,7 +405,7 @@ class Construction:
                     f"The name of an operator must be a text: name={name!r:.80}.", hint="For example name='counts'."
                 )
             return name
-        base = "-".join([stem, *self._above(inputs)])
+        base = "-".join([*self.prefixes, stem, *self._above(inputs)])
         free = base if inputs and base not in self._nodes else self._free(base, 2 if inputs else 1, ends)
         self._made_up[free] = None
         return free

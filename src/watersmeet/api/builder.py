@@ -6,7 +6,8 @@ Overloads say which options go with which source; that they do is checked again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack, overload
 
@@ -442,6 +443,17 @@ _SQL: list[Callable[[StreamsBuilder, str, dict[str, Any]], Any]] = []
 def read_sql_by(front: Callable[[StreamsBuilder, str, dict[str, Any]], Any]) -> None:
     """Registers what reads the statements of `StreamsBuilder.sql`: it stands above the handles."""
     _SQL[:] = [front]
+
+
+@contextmanager
+def names_after(builder: StreamsBuilder, prefix: str) -> Iterator[None]:
+    """Names that are made up meanwhile begin so: those of a statement of SQL with what it declares."""
+    prefixes = builder._construction.prefixes
+    prefixes.append(prefix)
+    try:
+        yield
+    finally:
+        prefixes.pop()
 
 
 def _spark_functions() -> FunctionBackend:

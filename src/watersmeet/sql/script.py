@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from sqlglot import exp
 
-from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.builder import StreamsBuilder, names_after
 from watersmeet.api.topology import Topology
 from watersmeet.errors import SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql.declarations import declared, output
@@ -167,7 +167,8 @@ def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any
     source, tree = statement.source, statement.tree
     try:
         if isinstance(tree, exp.Create):
-            rows = _create(builder, catalog, source, statement)
+            with names_after(builder, _created(statement)):
+                rows = _create(builder, catalog, source, statement)
             return explained(builder, rows) if statement.explain else None
         if not isinstance(tree, exp.Query):
             word = source.text[statement.start :].split(None, 1)[0].upper()

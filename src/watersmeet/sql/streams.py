@@ -265,7 +265,7 @@ def _bounds(
                 raise query.error(
                     tree,
                     "This condition is no equality and no bound of time, and a join of streams takes only those.",
-                    "Put it into WHERE.",
+                    "Put it into WHERE; a bound compares the columns that WITH (timestamp = ...) declares.",
                 )
             way, distance = entries
             if way == "lower":
