@@ -1,6 +1,7 @@
 """TPC-H q3, q5 and q10 as views kept up to date, beside Spark's batch query over the latest rows: CPU a change.
 
-`python bench/studies/tpch.py [--orders 15000 150000] [--json FILE]`; `--of FILE --picture FILE` draws an earlier run.
+`python bench/studies/tpch.py [--orders 15000] [--json FILE]`; `--of FILE --picture FILE` draws an earlier run. With
+`--times 10 100` the batch query alone reads so many times as many rows: what it costs grows with the tables.
 Tables lie in Parquet files: rows of our own making in TPC-H's proportions. After a fill come rounds of a thousand
 changes: new orders with their lines, lines and orders that change, customers whose balance changes. The view reads
 the changes, the batch query the latest rows of each table, which are written for it beforehand. Both run in one
@@ -21,12 +22,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,6 +223,35 @@ def compared(spark: Any, number: int, orders: int, folder: Path, sampler: Sample
     return Section(f"tpch q{number} {orders}", title, {VIEW: [view.run()], BATCH: [batch.run()]}, [note])
 
 
+def recomputed(spark: Any, number: int, orders: int, times: int, folder: Path, sampler: Sampler) -> Section:
+    """The batch query over so many copies of the rows, each with keys of its own."""
+    rows, batch, session = Rows(orders), Measured(sampler), spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", 2)
+    filled = rows.fill()
+    for table in READS[number]:
+        (folder / "latest" / table).mkdir(parents=True)
+        copies = 1 if table in ("nation", "region") else times
+        for copy in range(copies):
+            moved = filled[table]
+            for name in set(_KEYS_OF_COPIES) & set(moved.column_names):
+                column = moved.schema.get_field_index(name)
+                keys = pc.add(moved.column(name), copy * _KEYS_OF_COPIES[name](rows))
+                moved = moved.set_column(column, name, keys)
+            pq.write_table(moved, folder / "latest" / table / f"{copy}.parquet")
+    for _ in range(WARM + 2):
+        batch.round(lambda: _recompute(session, folder, number))
+    title = f"q{number}, {orders * times:,} orders, {4 * orders * times:,} lines: {CHANGES:,} changes a round"
+    return Section(f"tpch q{number} {orders * times}", title, {BATCH: [batch.run()]})
+
+
+_KEYS_OF_COPIES: Mapping[str, Callable[[Rows], int]] = {
+    **dict.fromkeys(("o_orderkey", "l_orderkey"), lambda rows: rows.orders),
+    **dict.fromkeys(("c_custkey", "o_custkey"), lambda rows: rows.customers),
+    **dict.fromkeys(("s_suppkey", "l_suppkey"), lambda rows: rows.suppliers),
+}
+"""The keys that differ from copy to copy, with how many there are in one."""
+
+
 def _lay_down(folder: Path, tables: Mapping[str, pa.Table], names: Sequence[str], name: str) -> None:
     for table in names:
         (folder / table).mkdir(parents=True, exist_ok=True)
@@ -247,7 +280,7 @@ def _same(spark: Any, folder: Path) -> None:
 
     def whole(row: Any) -> str:
         fields = {**(row["key"].asDict() if hasattr(row["key"], "asDict") else {}), **row["value"].asDict()}
-        return repr([str(fields.get(name)) for name in names])
+        return repr([str(fields.get(name, row["key"])) for name in names])  # a key of one column is the key itself
 
     found, wanted = Counter(map(whole, last)), Counter(repr([str(v) for v in row]) for row in recomputed.collect())
     assert found == wanted, f"missing {list(wanted - found)[:3]}, extra {list(found - wanted)[:3]}"
@@ -263,7 +296,7 @@ def drawn(sections: Sequence[Section]) -> str:
     """An SVG picture: of each query and size two bars, the CPU of a change."""
     values = [run.figures[CPU] for section in sections for runs in section.runs.values() for run in runs]
     scale = (WIDTH - LEFT - 70) / max(values)
-    height = TOP + len(sections) * (2 * BAR + GAP) + 8
+    height = TOP + sum(len(section.runs) * BAR + GAP for section in sections)
     said = "TPC-H: CPU milliseconds a change, in rounds of 1,000 changes"
     pieces = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -275,21 +308,25 @@ def drawn(sections: Sequence[Section]) -> str:
         f'<rect x="300" y="38" width="12" height="12" fill="{SLOWER}"/>',
         text_at(318, 49, "Spark's batch query over the latest rows, once a round", "start"),
     ]
-    for number, section in enumerate(sections):
-        top = TOP + number * (2 * BAR + GAP)
-        query, size = section.title.split(":")[0].split(", ", 1)
-        pieces.append(text_at(LEFT - 10, top + BAR, f"{query}: {size.split(' orders')[0]} orders", "end"))
-        for place, (name, fill) in enumerate(((VIEW, FASTER), (BATCH, SLOWER))):
+    top = TOP
+    for section in sections:
+        query, _, lines = section.title.partition(":")[0].split(", ")
+        pieces.append(text_at(LEFT - 10, top + BAR - 4, f"{query}, {lines}", "end"))
+        both = [(name, fill) for name, fill in ((VIEW, FASTER), (BATCH, SLOWER)) if name in section.runs]
+        for place, (name, fill) in enumerate(both):
             value, y = section.runs[name][0].figures[CPU], top + place * BAR
             pieces.append(f'<rect x="{LEFT}" y="{y}" width="{value * scale:.1f}" height="{BAR - 2}" fill="{fill}"/>')
             pieces.append(text_at(LEFT + value * scale + 5, y + BAR - 4, f"{value:.2f}", "start"))
+        top += len(both) * BAR + GAP
     return "\n".join([*pieces, "</svg>"]) + "\n"
 
 
 def main() -> None:
     """Measure, print and keep; or draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--orders", type=int, nargs="+", default=[15_000, 150_000])
+    parser.add_argument("--orders", type=int, nargs="+", default=[15_000])
+    parser.add_argument("--times", type=int, nargs="*", default=[], help="copies of the rows for the batch query alone")
+    parser.add_argument("--no-view", action="store_true", help="measure the batch query alone")
     parser.add_argument("--queries", type=int, nargs="+", choices=[*READS], default=[*READS])
     parser.add_argument("--json", type=Path, help="keep the figures")
     parser.add_argument("--of", type=Path, nargs="+", help="figures of earlier runs, in place of a run")
@@ -310,9 +347,11 @@ def _measured(given: argparse.Namespace) -> list[Section]:
     work = Path(tempfile.mkdtemp(prefix="watersmeet-tpch-"))
     try:
         with Sampler(os.getpid()) as sampler:
-            for orders in given.orders:
-                for number in given.queries:
-                    sections.append(compared(spark, number, orders, work / f"q{number}-{orders}", sampler))
+            for orders, number in product(given.orders, given.queries):
+                parts = [] if given.no_view else [partial(compared, spark, number, orders)]
+                parts += [partial(recomputed, spark, number, orders, times) for times in given.times]
+                for part in parts:
+                    sections.append(part(work / f"{len(sections)}", sampler))
                     print(sections[-1], flush=True)
                     if given.json:
                         machine = f"{os.cpu_count()} cores, shared with other work; Python {platform.python_version()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, IntegerType, StructField, StructType
 from sqlglot import exp
 
 from watersmeet.aggregates.collections import (
@@ -166,15 +166,10 @@ def used(name: str, arguments: Sequence[Tree], condition: Tree | None, kinds: Se
         return Used(lambda value, by: _OF_TWO[name](value, by=by), (arguments[0], by))
     if name in ("percentile", "median"):
         part = 0.5 if name == "median" else _number(arguments[1])
-        return Used(lambda value: percentile(value, p=part), (cast_double(first_argument),))
+        return Used(lambda value: percentile(value, p=part), (cast(first_argument, DoubleType()),))
     size = int(_number(arguments[1]))
     make = top_k if name == "top_k" else last_k
     return Used(lambda value: make(value, k=size), (first_argument,), stream_only=name == "last_k")
-
-
-def cast_double(tree: Tree) -> Tree:
-    """A tree as a double."""
-    return exp.Cast(this=tree.copy(), to=exp.DataType.build("double"))
 
 
 def _all_known(head: Tree, remainder: Sequence[Tree], *, struct: bool = False) -> Tree:

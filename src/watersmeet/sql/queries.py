@@ -50,8 +50,6 @@ _REFUSED_CLAUSES = {
     "hint": ("a hint", "Leave it out: each join becomes the one that keys allow."),
     "locks": ("FOR UPDATE", "Leave it out: a view only reads."),
 }
-
-
 _FUNCTIONS = {
     "latest_by_offset": "LAST(x), of a stream",
     "earliest_by_offset": "FIRST(x), of a stream",
@@ -91,12 +89,6 @@ def own_nodes(tree: Tree) -> Iterator[Tree]:
     yield tree
     if isinstance(tree, exp.Select | exp.SetOperation):
         return
-    for child in tree.iter_expressions():
-        yield from own_nodes(child)
-
-
-def own_nodes_below(tree: Tree) -> Iterator[Tree]:
-    """The nodes of a SELECT without those of its subqueries."""
     for child in tree.iter_expressions():
         yield from own_nodes(child)
 
@@ -189,12 +181,10 @@ class SelectQuery(ABC):
                     f"The column {column} is ambiguous: there are {owners}.",
                     f"Write {matches[0][0][0]}.{column}.",
                 )
-            if matches and (alias is not None or len(parts) == 1 or not self._is_table(parts[0], rows)):
+            tables = {table.lower() for table, _ in rows.columns}
+            if matches and (alias is not None or len(parts) == 1 or parts[0].lower() not in tables):
                 return field_path(matches[0][1].copy(), *fields)
         return None
-
-    def _is_table(self, name: str, rows: Relation) -> bool:
-        return any(alias.lower() == name.lower() for alias, _ in rows.columns)
 
     def unknown(self, node: Tree, rows: Relation) -> SqlError:
         """The error for a column that is not there."""
@@ -278,7 +268,7 @@ class SelectQuery(ABC):
         if distinct is not None and distinct.args.get("on"):
             hint = "SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 1."
             raise self.error(distinct, "DISTINCT ON is not taken.", hint)
-        for node in own_nodes_below(tree):
+        for node in (node for child in tree.iter_expressions() for node in own_nodes(child)):
             self._check_function(node)
             if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Subquery | exp.Query | exp.Paren):
                 word = type(node).__name__.upper()
@@ -650,8 +640,7 @@ class SelectQuery(ABC):
 
     def _matching(self, left: Relation, right: Relation, pairs: Any, *, negate: bool, place: Any) -> Relation:
         """The rows that meet one, or none, of the right."""
-        entries = self._different(right, [latter for _, latter in pairs])
-        again = [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
+        entries, again = self._different(right, pairs)
         if reference_to(right, pairs, left) is not None:
             entries, again = right, list(pairs)
         names = frozenset(left.columns)
@@ -667,8 +656,10 @@ class SelectQuery(ABC):
         self._marks += 1
         return f"${self._marks}"
 
-    def _different(self, rows: Relation, trees: Sequence[Tree]) -> Relation:
-        return groups.grouped(rows, {f"v{n}": tree for n, tree in enumerate(trees)}, {})
+    def _different(self, rows: Relation, pairs: Any) -> tuple[Relation, list[tuple[Tree, Tree]]]:
+        """The different values of the right that are equal, and what they are equal to."""
+        entries = groups.grouped(rows, {f"v{n}": latter for n, (_, latter) in enumerate(pairs)}, {})
+        return entries, [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
 
     def _filter(self, where: list[Condition]) -> None:
         for condition in where:
@@ -724,8 +715,7 @@ class SelectQuery(ABC):
         right, pairs, extra = self._meeting(node, negate=True)
         if extra:
             right, pairs = self._meeting_more(right, pairs, extra)
-        entries = self._different(right, [latter for _, latter in pairs])
-        again = [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
+        entries, again = self._different(right, pairs)
         names = frozenset(self.rows.columns)
         self.rows = self._joined(self.rows, entries, Wanted("left", again, names, mark=mark), node)
         return mark
@@ -808,7 +798,7 @@ class SelectQuery(ABC):
         left = self.rows
         request = Wanted("inner", pairs, None)
         pairing = self._joined(_numbered(left, "$l"), _numbered(right, "$r"), request, extra[0])
-        parts = [_in_result(pairing, left, part) for part in left.key.parts]
+        parts = [pairing.columns[("$l", f"$k{n}")] for n in range(len(left.key.parts))]
         ids = list(left.key.parts)
         if ids and not left.key.certain:  # a part may be null, which no part equals; a struct of parts equals its like
             parts, ids = ([struct_of({f"p{n}": part for n, part in enumerate(side)})] for side in (parts, ids))
@@ -899,17 +889,12 @@ def _of_nothing(value: Tree) -> Tree:
     """The value of aggregates, where a count is 0 if there is no group."""
 
     def counted(node: Tree) -> Tree:
-        if node.meta.get("empty") is not None:
-            return exp.Coalesce(this=_without(node), expressions=[literal(int(node.meta["empty"]))])
-        return node
+        if node.meta.get("empty") is None:
+            return node
+        plain = node.copy()
+        return exp.Coalesce(this=plain, expressions=[literal(int(plain.meta.pop("empty")))])
 
     return value.copy().transform(counted)
-
-
-def _without(node: Tree) -> Tree:
-    plain = node.copy()
-    plain.meta.pop("empty", None)
-    return plain
 
 
 def _numbered(rows: Relation, alias: str) -> Relation:
@@ -917,11 +902,6 @@ def _numbered(rows: Relation, alias: str) -> Relation:
     columns = {(alias, f"$c{n}"): tree for n, tree in enumerate(rows.columns.values())}
     keys = {(alias, f"$k{n}"): tree for n, tree in enumerate(rows.key.parts)}
     return replace(rows, columns={**columns, **keys})
-
-
-def _in_result(pairing: Relation, left: Relation, part: Tree) -> Tree:
-    number = next(n for n, element in enumerate(left.key.parts) if element is part)
-    return pairing.columns[("$l", f"$k{number}")]
 
 
 def _named_sides(query: SelectQuery, tree: Tree, left: Relation, right: Relation, pairing: Relation) -> Tree:

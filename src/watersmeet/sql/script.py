@@ -284,7 +284,6 @@ def rows_of(handle: Any, name: str) -> Relation:
     key = handle.key_type
     parts = [root(KEY, field) for field in key.names] if isinstance(key, StructType) else [root(KEY)]
     names = tuple(key.names) if isinstance(key, StructType) else ("key",)
-
     single = not isinstance(key, StructType)
     return Relation(handle, columns, Key(tuple(parts), names, maker(names, single=single), single), {})
 

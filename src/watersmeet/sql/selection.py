@@ -139,7 +139,8 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
             ]
             continue
         node = element.unalias()
-        name = element.alias or (node.name if isinstance(node, exp.Column | exp.Dot) else "") or _name_of(node, number)
+        name = element.alias or (node.name if isinstance(node, exp.Column | exp.Dot) else "")
+        name = name or f"{groups.aggregate_name(node) or 'column'}_{number + 1}"
         entries.append((name, node))
     earlier_names: set[str] = set()
     for name, node in entries:
@@ -149,11 +150,6 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
             )
         earlier_names.add(name.lower())
     return entries
-
-
-def _name_of(node: Tree, number: int) -> str:
-    name = groups.aggregate_name(node)
-    return f"{name or 'column'}_{number + 1}"
 
 
 def _ordinal(query: SelectQuery, node: Tree, items: Sequence[tuple[str, Tree]]) -> Tree:

@@ -36,8 +36,6 @@ from watersmeet.windows import JoinWindows, SessionWindows, TimeWindows
 
 _WINDOWS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
-
-
 _BOUNDS = frozenset({"#window_start", "#window_end"})
 """Roots of what the groups of a stream will have; its records do not."""
 
