@@ -43,10 +43,10 @@ BEHIND = {"boost": 0.2}
 """Whole programs, figures and changes, in which most words stand: the search ranks them behind the pages of tasks."""
 LONG = ("examples/", "performance.md", "changelog.md", "kafka_streams_names.md")
 SOUGHT = {
-    "aggregates.md": ["top N", "count", "sum"],
+    "aggregates.md": ["top N", "count", "sum", "count distinct"],
     "bad_records.md": ["dead letter", "late records", "null key"],
     "change.md": ["add a column"],
-    "checkpoints.md": ["restart after a crash", "add a column"],
+    "checkpoints.md": ["restart after a crash", "add a column", "increase partitions"],
     "coming_from_pyspark.md": ["pandas", "Python UDF"],
     "concepts.md": ["exactly once"],
     "databases.md": ["Delta", "Iceberg"],
@@ -56,13 +56,14 @@ SOUGHT = {
     "recipes.md": ["top N per hour", "sessions"],
     "reference/formats.md": ["Schema Registry"],
     "reference/testing.md": ["test without Kafka"],
-    "runbook.md": ["slow query, lag, memory", "restart after a crash"],
+    "runbook.md": ["slow query, lag, memory", "restart after a crash", "stop a query"],
     "secrets.md": ["password"],
     "semantics/one_to_many.md": ["join two tables"],
     "semantics/stream_stream.md": ["join two streams"],
     "semantics/table_table.md": ["join two tables"],
     "semantics/windows.md": ["session window", "tumbling window"],
     "sql.md": ["SQL"],
+    "state.md": ["read state"],
     "tune.md": ["slow query, lag, memory"],
     "tutorials/cdc.md": ["Debezium", "test without Kafka"],
     "watch.md": ["metrics", "Prometheus", "lag"],
