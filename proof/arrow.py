@@ -151,10 +151,6 @@ class ArrowFunctions:
         """See `FunctionBackend`."""
         return pc.if_else(pc.is_null(operand), value, pa.nulls(len(value), value.type) if default is None else default)
 
-    def is_positive(self, number: pa.Array) -> pa.Array:
-        """See `FunctionBackend`."""
-        return pc.greater(number, 0)
-
     def initial(self, initializer: Function, kind: pa.DataType | None = None) -> tuple[pa.DataType, Any]:
         """See `FunctionBackend`; a scalar of Arrow, or a plain value."""
         given = initializer()

@@ -1,8 +1,9 @@
 """`python -m proof.histories --count N --seed S --workers W [--resume FILE]`: the soak's command.
 
 Owns the command line and its exit status: 0 when every case holds, 1 when one fails, 2 when it cannot run.
-`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--spark` goes through real Spark, and
-`--kafka-streams` holds oracle and engine against Kafka Streams. Called from the shell and by `make soak`.
+`--only NUMBER` runs one case and prints it, shrunk, if it fails; `--tables` draws tables alone, joined with what is
+computed from them; `--spark` goes through real Spark, and `--kafka-streams` holds oracle and engine against Kafka
+Streams. Called from the shell and by `make soak`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from proof.histories.check import check
-from proof.histories.draw import case_of
 from proof.histories.kafka_streams import beside_driver, check_programs, record_programs
 from proof.histories.report import page, seed_line
 from proof.histories.shrink import shrink
-from proof.histories.soak import print_now, soak
+from proof.histories.soak import drawn_case, print_now, soak
 from proof.histories.spark import bundle_of, check_bundle
 
 
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kafka-streams", action="store_true", help="oracle and engine beside the real Kafka Streams")
     parser.add_argument("--driver", action="store_true", help="beside Kafka Streams the public test driver, on Spark")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write what Kafka Streams makes of the programs")
+    parser.add_argument("--tables", action="store_true", help="tables alone, joined with what is computed from them")
     options = parser.parse_args(arguments)
     if options.record is not None:
         record_programs(options.seed, options.count, options.record)
@@ -43,11 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.spark:
         return _on_spark(options.seed, options.count)
     if options.only is not None:
-        return _one(options.seed, options.only)
+        return _one(options.seed, options.only, tables=options.tables)
     # A plain end of the process would leave the workers behind.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        progress = soak(options.count, options.seed, workers=options.workers, path=options.resume, say=print_now)
+        how: Any = {"workers": options.workers, "path": options.resume, "tables": options.tables}
+        progress = soak(options.count, options.seed, say=print_now, **how)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -82,12 +85,12 @@ def _on_spark(seed: int, histories: int) -> int:
     return 1 if failed else 0
 
 
-def _one(seed: int, number: int) -> int:
-    found = check(case_of(seed, number))
+def _one(seed: int, number: int, *, tables: bool) -> int:
+    found = check(drawn_case(seed, number, tables=tables))
     if found is None:
         print_now(f"seed {seed} number {number} holds")
         return 0
-    print_now(f"{seed_line(seed, number, found)}\n{page(shrink(found))}")
+    print_now(f"{seed_line(seed, number, found, tables=tables)}\n{page(shrink(found))}")
     return 1
 
 

@@ -13,9 +13,9 @@ from proof.histories.check import Difference, Steps
 HEADER = ("step", "input", "key", "value", "ts", "expected", "got")
 
 
-def seed_line(seed: int, number: int, found: Difference) -> str:
+def seed_line(seed: int, number: int, found: Difference, *, tables: bool = False) -> str:
     """One line that gives the failure again."""
-    again = f"python -m proof.histories --seed {seed} --only {number}"
+    again = f"python -m proof.histories --seed {seed} --only {number}{' --tables' * tables}"
     return f"FAILED seed {seed} number {number}: {found.check}: {found.message}; again: {again}"
 
 

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proof.histories.case import Case
 from proof.histories.check import check
 from proof.histories.draw import CASES_PER_BLUEPRINT, case_of
 from proof.histories.report import page, seed_line
 from proof.histories.shrink import shrink
+from proof.histories.subjects.self_joins import self_joined_case_of
 
 CHUNK = 25 * CASES_PER_BLUEPRINT
 SHRUNK_PER_CHUNK = 1
@@ -34,15 +36,22 @@ class Progress:
     done : cases checked; always the first ones.
     failed : numbers of the cases that failed.
     seconds : time spent, over all runs.
+    tables : whether its cases are of tables that are joined with what is computed from them.
     """
 
     seed: int
     done: int = 0
     failed: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    tables: bool = False
 
 
-def load(path: Path | None, seed: int) -> Progress:
+def drawn_case(seed: int, number: int, *, tables: bool) -> Case:
+    """The case of a seed and a number, perhaps of tables that are joined with what is computed from them."""
+    return self_joined_case_of(seed, number) if tables else case_of(seed, number)
+
+
+def load(path: Path | None, seed: int, *, tables: bool = False) -> Progress:
     """What a file remembers; the beginning where there is none.
 
     Raises
@@ -50,13 +59,14 @@ def load(path: Path | None, seed: int) -> Progress:
     ValueError : the file belongs to a soak of another seed, or cannot be read.
     """
     if path is None or not path.exists():
-        return Progress(seed)
+        return Progress(seed, tables=tables)
     try:
         progress = Progress(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} remembers no soak: {error}. Hint: name another file") from error
-    if progress.seed != seed:
-        raise ValueError(f"{path} is of seed {progress.seed}, not {seed}. Hint: name another file")
+    if (progress.seed, progress.tables) != (seed, tables):
+        subject = " of tables" * progress.tables
+        raise ValueError(f"{path} is of seed {progress.seed}{subject}, not {seed}. Hint: name another file")
     return progress
 
 
@@ -68,27 +78,33 @@ def save(path: Path | None, progress: Progress) -> None:
         beside.replace(path)
 
 
-def run_chunk(seed: int, start: int, end: int) -> list[tuple[int, str]]:
+def run_chunk(seed: int, start: int, end: int, tables: bool) -> list[tuple[int, str]]:
     """The failures among some cases: (number, text); the first is shrunk."""
     failures: list[tuple[int, str]] = []
     for number in range(start, end):
-        found = check(case_of(seed, number))
+        found = check(drawn_case(seed, number, tables=tables))
         if found is None:
             continue
-        line = seed_line(seed, number, found)
+        line = seed_line(seed, number, found, tables=tables)
         shown = f"\n{page(shrink(found))}" if len(failures) < SHRUNK_PER_CHUNK else ""
         failures.append((number, line + shown))
     return failures
 
 
 def soak(
-    count: int, seed: int, *, workers: int = 2, path: Path | None = None, say: Callable[[str], Any] = print
+    count: int,
+    seed: int,
+    *,
+    workers: int = 2,
+    path: Path | None = None,
+    say: Callable[[str], Any] = print,
+    tables: bool = False,
 ) -> Progress:
     """Check the first `count` cases of a seed, beginning where the file stopped."""
-    progress = load(path, seed)
-    chunks = [(start, min(start + CHUNK, count)) for start in range(progress.done, count, CHUNK)]
+    progress = load(path, seed, tables=tables)
+    chunks = [(seed, start, min(start + CHUNK, count), tables) for start in range(progress.done, count, CHUNK)]
     began, before = time.monotonic(), progress.seconds
-    for (_, end), failures in zip(chunks, _results(seed, chunks, workers), strict=True):
+    for (_, _, end, _), failures in zip(chunks, _results(chunks, workers), strict=True):
         for number, text in failures:
             progress.failed.append(number)
             say(text)
@@ -105,13 +121,13 @@ def line_of(progress: Progress, count: int) -> str:
     return f"{progress.done} of {count} histories, {len(progress.failed)} failed, {rate:.0f} a second"
 
 
-def _results(seed: int, chunks: list[tuple[int, int]], workers: int) -> Iterator[list[tuple[int, str]]]:
+def _results(chunks: list[tuple[int, int, int, bool]], workers: int) -> Iterator[list[tuple[int, str]]]:
     if workers < 2:
-        yield from (run_chunk(seed, *chunk) for chunk in chunks)
+        yield from (run_chunk(*chunk) for chunk in chunks)
         return
     with ProcessPoolExecutor(workers) as pool:
         try:
-            yield from pool.map(run_chunk, *zip(*((seed, *chunk) for chunk in chunks), strict=True))
+            yield from pool.map(run_chunk, *zip(*chunks, strict=True))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

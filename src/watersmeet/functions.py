@@ -136,10 +136,6 @@ class FunctionBackend(Protocol):
         """`value` where `operand` is null, else `default`; None is null."""
         ...
 
-    def is_positive(self, number: Any) -> Any:
-        """Whether a number is more than 0."""
-        ...
-
     def initial(self, initializer: Function, kind: Any = None) -> tuple[Any, Any]:
         """(type, plain value) of what an initializer gives; null is None.
 

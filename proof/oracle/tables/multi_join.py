@@ -27,6 +27,11 @@ class MultiJoin(StandingResults):
             side.require_lookup()
             side.feed(self, port)
 
+    def get(self, key: Key) -> Stored | None:
+        """The standing result; a joiner's null is none."""
+        result = super().get(key)
+        return None if result is None or result.value is None else result
+
     def state_rows(self) -> Iterator[StateRow]:
         """The standing results; the rows of all sides stand in their tables."""
         return (StateRow("result", str(key), *stored) for key, stored in self._results.items())

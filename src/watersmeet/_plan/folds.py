@@ -63,10 +63,13 @@ class NamedFold:
     arguments: bool = True
     alone: bool = False  # whether the result is the one field's value; else a struct of all
     takes_back: bool = False  # whether values are subtracted, too: of a grouped table
+    # the field that counts the rows of a group, which is deleted with its last one; None: a group stays without rows
+    rows: str | None = None
 
     def recorded(self) -> dict[str, Any]:
         """The same as JSON has it, for the checkpoint."""
-        return {**self.__dict__, "fields": [[name, *aggregate.recorded()] for name, aggregate in self.fields]}
+        entries = {name: value for name, value in self.__dict__.items() if value is not None}
+        return {**entries, "fields": [[name, *aggregate.recorded()] for name, aggregate in self.fields]}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> NamedFold:
@@ -76,6 +79,8 @@ class NamedFold:
 
 COUNT = NamedFold((("count", Count()),), arguments=False, alone=True)
 """count()."""
+PRESENCE = replace(COUNT, rows="count")
+"""count() of groups that stand for as long as they have rows."""
 
 
 @dataclass(frozen=True)

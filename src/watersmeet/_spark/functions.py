@@ -1111,9 +1111,6 @@ class ColumnFunctions(RecordFunctions):
     def where_null(self, operand: Column, value: Column, default: Column | None = None) -> Column:
         return F.when(operand.isNull(), value).otherwise(F.lit(None) if default is None else default)
 
-    def is_positive(self, number: Column) -> Column:
-        return number > 0
-
     def initial(self, initializer: Function, kind: DataType | None = None) -> tuple[DataType, Any]:
         """See `FunctionBackend`: of a Column without operands, or of a plain value."""
         result = initializer()

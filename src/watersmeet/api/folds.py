@@ -18,7 +18,7 @@ from watersmeet._engine.aggregates.kernel import KernelTypes
 from watersmeet._engine.aggregates.registry import part_of
 from watersmeet._engine.rows import is_known, unknown_type
 from watersmeet._plan.construction import Construction
-from watersmeet._plan.folds import COUNT, CogroupFold, Fold, FunctionFold, NamedFold, Step
+from watersmeet._plan.folds import COUNT, PRESENCE, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from watersmeet._plan.nodes import MapValuesNode, Node, Shape, UserFunction, type_text
 from watersmeet._plan.operators.aggregates import WITH_HISTORY, AggregatedNode, ArgumentsNode
 from watersmeet.aggregates import AGGREGATES
@@ -172,13 +172,13 @@ Part = tuple[Group, FoldFunction]
 """A stream that is cogrouped, and its aggregator."""
 
 
-def counting(group: Group) -> Folding:
+def counting(group: Group, definition: NamedFold = COUNT) -> Folding:
     """count()."""
-    ((name, aggregate),) = COUNT.fields
+    ((name, aggregate),) = definition.fields
     state_type, result_type = aggregate.types(Use())
     of_arrow = group.functions.of_arrow
     return Folding(
-        Fold(COUNT, aggregate.text, of_arrow(pa.struct([(name, state_type)])), of_arrow(result_type)), group.inputs
+        Fold(definition, aggregate.text, of_arrow(pa.struct([(name, state_type)])), of_arrow(result_type)), group.inputs
     )
 
 
@@ -348,8 +348,13 @@ def naming(
     *,
     takes_back: bool = False,
     merges: bool = False,
+    rows: str | None = None,
 ) -> Folding:
     """agg(): aggregates by name, and users' own; nodes of their own, which are attached, evaluate the arguments.
+
+    Parameters
+    ----------
+    rows : the field that counts the rows of a group, which is deleted with its last one.
 
     Raises
     ------
@@ -373,7 +378,7 @@ def naming(
         types[field] = aggregate.types(use)
         tried(aggregate.bare(), types[field], takes_back=takes_back, merges=merges)
     definition = NamedFold(
-        tuple((field, aggregate.bare()) for field, aggregate in aggregates.items()), takes_back=takes_back
+        tuple((field, aggregate.bare()) for field, aggregate in aggregates.items()), takes_back=takes_back, rows=rows
     )
     state, result = (
         functions.of_arrow(pa.struct([(field, pair[position]) for field, pair in types.items()])) for position in (0, 1)
@@ -573,6 +578,19 @@ class Grouped(NoValue):
             history_ms=history_ms,
         )
         return self._group.construction.add(node)
+
+
+def counted_groups(grouped: Grouped, make: Callable[..., AggregatedNode], name: str) -> KTable:
+    """How many rows each group has; a group is deleted with its last one."""
+    return grouped._add(make, counting(grouped._group, PRESENCE), "count", name=name)
+
+
+def named_groups(
+    grouped: Grouped, make: Callable[..., AggregatedNode], rows: str, aggregates: Mapping[str, AnyAggregate]
+) -> KTable:
+    """Aggregates by name of each group; it is deleted with its last row, of which the field `rows` is the count."""
+    name = grouped._group.construction.name(None, "agg", *grouped._group.inputs[-1:])
+    return grouped._add(make, naming(grouped._group, aggregates, name, takes_back=True, rows=rows), "agg", name=name)
 
 
 def group_of(value: Any) -> Group | None:

@@ -76,6 +76,18 @@ def test_a_table_and_itself_are_right_behind_each_record(
         assert standing(said[:count]) == expected(method, way, rows, rows)
 
 
+@settings(max_examples=examples(60), deadline=None)
+@given(history=histories(("left", "right")), method=METHODS, way=st.sampled_from(list(WAYS)), shards=SHARDS)
+def test_nothing_is_stored_of_values_that_have_gone(
+    history: tuple[list[Step], set[int]], method: str, way: str, shards: int
+) -> None:
+    steps, cuts = history
+    used = dict.fromkeys((topic, key) for topic, key, _, _ in steps)
+    topology = driver(method, way if method.endswith("join") else "key", shards)
+    by_step(topology, [*steps, *((topic, key, None, 1_000) for topic, key in used)], cuts)
+    assert topology.rows_in_stores() == 0
+
+
 def test_a_row_without_a_reference_meets_nothing_and_stays_in_an_anti_join() -> None:
     steps: list[Step] = [("right", "p", "x|1", 1), ("left", "a", "no reference", 2), ("left", "b", "x|2", 3)]
     assert run(driver("anti_join", "value"), *steps) == [("a", "no reference", 2), ("b", None, 3)]

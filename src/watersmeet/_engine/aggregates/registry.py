@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +11,7 @@ import pyarrow.compute as pc
 from watersmeet._engine.aggregates import collections, extremes, sums, user_defined
 from watersmeet._engine.aggregates.folds import ArrayFold, CogroupedFunctions, Folded, FoldKernel, Groups, Work, folded
 from watersmeet._engine.aggregates.kernel import AggregateKernel, Kernel, KernelTypes
-from watersmeet._engine.rows import gather, valid
+from watersmeet._engine.rows import Bools, gather, valid
 from watersmeet._plan import folds
 from watersmeet.aggregates.declaration import AnyAggregate
 
@@ -58,6 +60,7 @@ class NamedFoldKernel(FoldKernel):
     def __init__(self, fold: folds.NamedFold, state: pa.DataType, result: pa.DataType) -> None:
         super().__init__(state, result)
         self._fold = fold
+        self._rows = None if fold.rows is None else [name for name, _ in fold.fields].index(fold.rows)
         kinds = [result] if fold.alone else [field.type for field in result]
         self._parts: list[AggregateKernel] = [
             part_of(aggregate, KernelTypes(field.type, kind, fold.takes_back))
@@ -85,20 +88,31 @@ class NamedFoldKernel(FoldKernel):
 
     def run(self, work: Work) -> Folded:
         """Each part folds the whole batch at once."""
-        groups = Groups(work.starts)
-        adds = valid(work.values)
-        has_prior = np.repeat(work.known, work.sizes)
-        present = has_prior | groups.any_before(adds, inclusive=False)
-        prior = (
-            pc.if_else(work.prior.is_valid(), work.prior, self.init(work.keys)) if work.prior.null_count else work.prior
-        )
+        groups, prior, adds = Groups(work.starts), work.prior, valid(work.values)
+        present, columns = self._columns(work, groups, prior)
+        presence = present | adds
+        if self._rows is not None:
+            part, *operands = columns[self._rows]
+            presence &= part.run(groups, *operands).to_numpy() != 0
+            # what comes into a group behind its last row begins anew
+            starts = np.union1d(work.starts, np.flatnonzero(~presence) + 1)
+            first = np.searchsorted(starts, work.starts[:-1])
+            pointers = np.full(len(starts) - 1, -1)
+            pointers[first] = np.arange(len(first))
+            groups = Groups(starts)
+            _, columns = self._columns(work, groups, gather(prior, pointers))
+        states = self._state([part.run(groups, *operands) for part, *operands in columns], len(work))
+        return folded(work, [states], self.state, np.where(presence, np.arange(len(work)), -1))
+
+    def _columns(self, work: Work, groups: Groups, prior: pa.Array) -> tuple[Bools, list[Any]]:
+        """(whether there is an aggregate before each row, what each part folds: prior states, values, old values)."""
+        present = np.repeat(valid(prior), groups.sizes) | groups.any_before(valid(work.values), inclusive=False)
         olds = [None] * len(self._parts)
         if work.olds is not None:
             # what is taken from an absent aggregate is as if it had not come
             olds = self._arguments(gather(work.olds, np.where(present, np.arange(len(work)), -1)))
-        columns = zip(self._parts, prior.flatten(), self._arguments(work.values), olds, strict=True)
-        states = self._state([part.run(groups, state, value, old) for part, state, value, old in columns], len(work))
-        return folded(work, [states], self.state, np.where(present | adds, np.arange(len(work)), -1))
+        states = self._initialize(prior, prior).flatten()
+        return present, list(zip(self._parts, states, self._arguments(work.values), olds, strict=True))
 
     def finish(self, states: pa.Array) -> pa.Array:
         absent = None if not states.null_count else states.is_null()
