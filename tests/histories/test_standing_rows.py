@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from proof.histories.recomputation import recomputed, wrong_row
 from proof.histories.report import page
 from proof.histories.subjects.self_joins import self_joined_case_of
 from proof.oracle.records import Result
+from tests.engine.kit import LIBRARY, PLUS, by_step
+from tests.engine.kit import driver_of as kit_driver
 from tests.histories.ops import op
 from watersmeet._engine.operators import aggregate
 from watersmeet._engine.operators.foreign_key_join import Subscriptions
@@ -101,6 +105,21 @@ def test_a_row_that_stays_as_in_kafka_streams_is_wrong_in_today_s_generation_alo
     assert check(today) is None
     assert wrong_row(earlier, lost) is None
     assert wrong_row(today, lost) == (1, "('n2', 'a') is '1+1', not None")
+
+
+@pytest.mark.parametrize("cuts", [frozenset(), frozenset({1, 2, 3})])
+def test_of_a_versioned_table_the_row_with_the_largest_timestamp_stands_in_a_join_with_itself(
+    cuts: frozenset[int],
+) -> None:
+    def build(builder: Any) -> Any:
+        table = builder.table("in", key="string", value="string", history="1 hour")
+        return table.join(table.filter(LIBRARY.lift(lambda value: value != "none", "boolean")), PLUS)
+
+    steps = [("in", "a", "new", 20), ("in", "a", "late", 10), ("in", "a", None, 5), ("in", "a", None, 30)]
+    said = by_step(kit_driver(build), steps, cuts)
+    rows = {key: value for results in said[:3] for key, value, _ in results}
+    assert rows == {"a": "new+new"}
+    assert [(key, value) for key, value, _ in said[3]] == [("a", None)]
 
 
 def test_a_foreign_key_join_sends_nothing_for_right_rows_that_a_filter_leaves_out() -> None:
