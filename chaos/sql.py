@@ -129,11 +129,14 @@ class _Turn:
         self._history = history_of(seed)
         self._query: Any = None
         self._failures: list[str] = []
-        if not part:
-            # what is left of a history that was killed in its first part is of the same records
-            for name in () if (folder / f"written-{seed}-0").exists() else (CHECKPOINT, KEPT):
-                shutil.rmtree(folder / name, ignore_errors=True)
-            (folder / KEPT).mkdir(exist_ok=True)
+        # of its own: Spark's maintenance may still write into that of the history before
+        self._checkpoint = folder / f"{CHECKPOINT}-{seed}"
+        given = json.loads((folder / ROUND).read_text())
+        given["store"]["checkpoint"] = str(self._checkpoint)
+        _replace(folder / ROUND, json.dumps(given))
+        if not part and not (folder / f"written-{seed}-0").exists():
+            shutil.rmtree(folder / KEPT, ignore_errors=True)
+        (folder / KEPT).mkdir(exist_ok=True)
 
     def run(self) -> None:
         case = self._history.case
@@ -161,7 +164,7 @@ class _Turn:
             try:
                 self._query = self._query or self._topology.start(
                     self._spark,
-                    checkpoint=self._folder / CHECKPOINT,
+                    checkpoint=self._checkpoint,
                     kafka=wm.Kafka(self._servers, max_records_per_batch=self._history.batch),
                     tasks=self._history.tasks,
                     shards=self._history.case.shards * self._history.tasks,
@@ -203,9 +206,7 @@ class _Turn:
         if not strike.named:
             return self._soon(struck) if strike.victim == "driver" else None
         text = {"number": order, "moment": strike.moment, "victim": strike.victim, "let_pass": part.let_pass}
-        new = (self._folder / ORDER).with_suffix(".new")
-        new.write_text(json.dumps(text))
-        new.rename(self._folder / ORDER)
+        _replace(self._folder / ORDER, json.dumps(text))
         return None
 
     def _soon(self, struck: Path) -> threading.Timer:
@@ -250,9 +251,14 @@ class _Turn:
         self._put(self._seed + 1, 0)
 
     def _put(self, seed: int, part: int) -> None:
-        new = self._folder / "progress.new"
-        new.write_text(json.dumps([seed, part]))
-        new.rename(self._folder / PROGRESS)
+        _replace(self._folder / PROGRESS, json.dumps([seed, part]))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.rename(path)
 
 
 def key_bytes(table: Table, key: tuple[Any, ...]) -> bytes:
@@ -344,6 +350,8 @@ def _watch(folder: Path, until: float) -> None:
             process.poll()
             time.sleep(0.05)
         process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 def main() -> int:

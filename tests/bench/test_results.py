@@ -27,6 +27,7 @@ from bench.reports.results import (
     runs_of,
     save,
 )
+from bench.studies import tpch
 from examples.gallery import programs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,6 +186,11 @@ def test_the_table_and_the_picture_of_the_page_are_those_of_the_figures() -> Non
     assert {name: shown.get(name) for name in measured} == measured
     drawn = picture.drawn(load(FIGURES_OF_PAGES)[1])
     assert (ROOT / "docs" / "performance.svg").read_text(encoding="utf-8") == drawn
+
+
+def test_the_picture_of_tpch_is_that_of_its_figures() -> None:
+    sections = load([ROOT / "bench" / "figures" / "2026-11-30-tpch.json"])[1]
+    assert (ROOT / "docs" / "tpch.svg").read_text(encoding="utf-8") == tpch.drawn(sections)
 
 
 def test_the_readme_gives_the_range_of_all_measured_ratios_with_the_slower_ones() -> None:
