@@ -59,6 +59,8 @@ def run(spark: SparkSession, folder: Path, lookups: int, keys: int, *, apart: bo
     """What a start that takes what is there costs."""
     built = topology(spark, folder, lookups, keys, apart=apart)
     with tempfile.TemporaryDirectory() as place, Sampler(os.getpid(), interval=0.2) as sampler:
+        # what was used before is told from the rest by a look at the processes
+        time.sleep(0.5)
         begin = time.time()
         query = built.start(
             spark, checkpoint=f"{place}/checkpoint", local_cache=f"{place}/cache", available_now=True, shards=4, tasks=2
