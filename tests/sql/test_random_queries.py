@@ -80,6 +80,12 @@ def test_a_row_whose_further_value_is_null_meets_none_and_stays_in_an_anti_join(
     assert differences(changed(query, *changes)) == []
 
 
+def test_the_key_of_a_row_that_an_inner_join_meets_is_never_null():
+    query = "SELECT a.s FROM t a JOIN u b ON a.x = b.id WHERE b.id NOT IN (SELECT id FROM t)"
+    changes = [("u", 2, {"y": 1}), ("t", 1, {"x": 2, "s": "a"}), ("t", 2, {"x": 1, "s": "b"}), ("t", 2, None)]
+    assert differences(changed(query, *changes)) == []
+
+
 def test_a_full_join_by_key_of_a_table_with_itself_loses_a_deleted_row():
     query = "SELECT a.x AS one, b.x AS other FROM t a FULL JOIN (SELECT * FROM t WHERE x > 1) b ON a.id = b.id"
     changes = [

@@ -149,8 +149,8 @@ class _Result:
                 continue
             moved = rebased(tree, to)
             plain = is_path(moved) and roots_of(moved) == {safe} and (request.condition is None or present is None)
-            if present is not None:
-                moved.meta.pop("known", None)  # NOT NULL holds of its rows, and there may be none
+            # NOT NULL holds of its rows, and there may be none
+            moved.meta["known"] = present is None and bool(tree.meta.get("known"))
             self.add(name, moved if present is None or plain else when(present, moved))
 
 
