@@ -67,6 +67,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="rounds side by side")
     parser.add_argument("--each", type=int, default=100, help="kills in a round at most; default: all there are")
     parser.add_argument("--joins", nargs="+", choices=[*JOINS], default=[*JOINS])
+    parser.add_argument(
+        "--tasks", type=int, default=2, choices=(1, 2), help="of the query; 1: all levels run behind one another"
+    )
     parser.add_argument("--executors", type=int, default=0, help="JVMs beside the driver's; default: none")
     parser.add_argument("--writers", nargs="+", choices=WRITERS, default=[*WRITERS], help="who writes the output")
     parser.add_argument("--databases", nargs="+", choices=DATABASES, help="keep tables in them; joins of tables alone")
@@ -94,13 +97,14 @@ def main() -> int:
     """Run what is asked for."""
     options = _options()
     parts = [f"executors-{options.executors}"] if options.executors else []
+    parts += [f"tasks-{options.tasks}"] if options.tasks == 1 else []
     parts += [] if options.checkpoints == DISK else [options.checkpoints]
     work = ROOT / ".chaos" / "-".join([str(options.seed), *parts])
     work.mkdir(parents=True, exist_ok=True)
     results = work / "results.jsonl"
     given = (options.kills, options.seed, options.joins, options.each, options.executors, options.victims)
     drawn = planned(*given, options.writers, options.databases or [""])
-    rounds = [replace(each, store=options.checkpoints) for each in drawn]
+    rounds = [replace(each, store=options.checkpoints, tasks=options.tasks) for each in drawn]
     done = {} if options.only is not None else _read(results)
     wanted = [r for r in rounds if options.only in (None, r.number) and _key(r) not in done]
     if len(wanted) < len(rounds) and options.only is None:

@@ -76,6 +76,7 @@ class Round:
     strikes : the kills, in order.
     delivery : of the sink; "at_least_once" shows that the judge sees doubled records.
     executors : how many Spark has, each a JVM of its own; 0: all is the driver's.
+    tasks : of the query: one runs all levels behind one another.
     writers : who writes the output, a name of `strikes.WRITERS`.
     database : that keeps the table, a name of `databases.DATABASES`; none: the results go into a topic.
     together : whether batches end at times that all partitions have reached (`max_task_idle`).
@@ -92,6 +93,7 @@ class Round:
     database: str = ""
     together: bool = False
     store: str = DISK
+    tasks: int = 2
 
 
 @dataclass
@@ -156,7 +158,7 @@ class _Ring:
         setting: dict[str, Any] = {"join": given.join, "topics": self._topics, "servers": self._servers}
         setting |= {"batch": BATCH, "idle": "200 ms" if given.together else None}
         setting |= {"delivery": given.delivery, "executors": given.executors, "database": url}
-        setting |= {"store": asdict(place)}
+        setting |= {"store": asdict(place), "tasks": given.tasks}
         self._database = url
         (folder / ROUND).write_text(json.dumps(setting))
         self._process: subprocess.Popen[bytes] | None = None

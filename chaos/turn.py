@@ -43,7 +43,7 @@ def _ran(given: dict[str, Any], spark: Any, folder: Path) -> bool:
             spark,
             checkpoint=given["store"]["checkpoint"],
             kafka=watersmeet.Kafka(given["servers"], max_records_per_batch=given["batch"], max_task_idle=given["idle"]),
-            tasks=2,
+            tasks=given["tasks"],
             shards=4,
             local_cache=str(folder / "cache"),
         )

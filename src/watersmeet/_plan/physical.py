@@ -11,7 +11,7 @@ opens the next slot, with record index times the size of its subtree plus the nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -186,6 +186,25 @@ class Physical:
     slots: int
     ordered_exit: bool
     stores: tuple[StateStore, ...] = ()  # those of an operator side by side, in the order of its tables
+    # of each level, from the first on, the number of its group, from 1 on; empty: each level has its own
+    group_numbers: tuple[int, ...] = ()
+
+    @cached_property
+    def level_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The levels of each group: they run behind one another in one task, with one commit of their state."""
+        levels = range(1, self.levels + 1)
+        numbers = self.group_numbers or tuple(levels)
+        return tuple(
+            tuple(level for level in levels if numbers[level - 1] == n) for n in range(1, max(numbers, default=0) + 1)
+        )
+
+    def in_groups(self, numbers: Iterable[int]) -> Physical:
+        """The same plan with these numbers for its levels' groups."""
+        return replace(self, group_numbers=tuple(numbers))
+
+    def group_of(self, level: int) -> int:
+        """The number of a level's group, from 1 on."""
+        return self.group_numbers[level - 1] if self.group_numbers else level
 
     def node(self, flow: Flow) -> Node:
         return self.plan.by_name[flow.node]

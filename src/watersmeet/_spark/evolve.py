@@ -580,7 +580,10 @@ class Handover:
                     to, numbers[old] = targets.setdefault(old, {}), (number, len(old_labels))
                     _, so_far = to.get(labels, (0, CarriedTables((), scalars=False)))
                     tables = (*so_far.tables, (self.old.stored_name(transfer.from_table), table))
-                    to[labels] = operator.level, CarriedTables(tables, so_far.scalars or transfer.scalars)
+                    to[labels] = (
+                        self._topology.group_of(operator.level),
+                        CarriedTables(tables, so_far.scalars or transfer.scalars),
+                    )
         return {
             old: OldShard(
                 *numbers[old],
@@ -621,7 +624,7 @@ class Handover:
                 if old in self._manifests:
                     entry = self._manifests[old][1].tables.get(self.old.stored_name(transfer.from_table))
                     runs = () if entry is None else entry.runs()
-                    moves |= {(old, run.id, label, operator.level) for run in runs}
+                    moves |= {(old, run.id, label, self._topology.group_of(operator.level)) for run in runs}
         yield from moves
 
     @cached_property
@@ -646,7 +649,8 @@ class Handover:
 
     @cached_property
     def _topology(self) -> Physical:
-        return with_recorded_stores(self.physical, self.place.facts.addresses)
+        facts = self.place.facts
+        return with_recorded_stores(self.physical, facts.addresses).in_groups(facts.level_groups)
 
     def _labels(self, transfer: TakenTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""
@@ -661,7 +665,7 @@ class Handover:
         for transfer, operator, table in self._takings:
             for old, label in self._labels(transfer):
                 if old in self._manifests:
-                    parts = by_level.setdefault(operator.level, {}).setdefault(label, {})
+                    parts = by_level.setdefault(self._topology.group_of(operator.level), {}).setdefault(label, {})
                     so_far = parts.get(old, CarriedTables((), scalars=False))
                     tables = (*so_far.tables, (self.old.stored_name(transfer.from_table), table))
                     parts[old] = CarriedTables(tables, so_far.scalars or transfer.scalars)
@@ -678,7 +682,7 @@ class Handover:
         spark = self.source.spark
         with exclusive_settings(spark, _WHOLE_STATE):
             pieces = spark.readStream.schema(PIECE).parquet(self._pieces.path)
-            frame = Carry(self.physical.levels, {} if self._rescales else self._parts).over(pieces)
+            frame = Carry(len(self._topology.level_groups), {} if self._rescales else self._parts).over(pieces)
             writer = frame.writeStream.format("noop").outputMode("append").trigger(once=True)
             query = writer.option("checkpointLocation", self.target.path).start()
             query.awaitTermination()
@@ -698,7 +702,7 @@ class Handover:
         """Give the state the number that the last batch has left it with."""
         state = self.target.below("state")
         version = _FIRST + 1 if self._replacement is None else _FIRST + 2
-        for level in range(self.physical.levels):
+        for level in range(len(self._topology.level_groups)):
             for name in state.names(f"{level}/*"):
                 shard = f"{level}/{name}"
                 if name.isdecimal() and self.batch + 1 != version:

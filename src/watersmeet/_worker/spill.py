@@ -165,6 +165,44 @@ class LabelInputs(Generic[Side]):
         return {side: stacked(tables) for side, tables in sides.items()}
 
 
+class WaitingBlobs:
+    """Blobs of labels that wait for their turn; what is more than memory should hold lies in a file."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._places: dict[int, list[tuple[int, bytes | tuple[int, int]]]] = {}
+        self._file: BinaryIO | None = None
+
+    def add(self, label: int, port: int, content: bytes) -> None:
+        """One more blob of a label."""
+        self._size += len(content)
+        place: bytes | tuple[int, int] = content
+        if self._size > INPUTS_HELD_BYTES:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=spool_folder(), prefix="watersmeet-")  # noqa: SIM115  it lasts for a batch
+            place = self._file.seek(0, os.SEEK_END), len(content)
+            self._file.write(content)
+        self._places.setdefault(label, []).append((port, place))
+
+    def labels(self) -> list[int]:
+        """The labels that have some, in order."""
+        return sorted(self._places)
+
+    def taken(self, label: int) -> Iterator[tuple[int, bytes]]:
+        """Port and blob of all of a label, which wait no more."""
+        for port, place in self._places.pop(label, []):
+            if isinstance(place, bytes):
+                self._size -= len(place)
+                yield port, place
+            else:
+                assert self._file is not None
+                self._file.seek(place[0])
+                yield port, self._file.read(place[1])
+        if not self._places and self._file is not None:
+            self._file.close()
+            self._file, self._size = None, 0
+
+
 class _Spool(Generic[Side]):
     """Tables in a file."""
 

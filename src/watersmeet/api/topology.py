@@ -138,8 +138,9 @@ class Topology:
             restart with the same folder goes on where it stopped.
         kafka : the connection, where the topology reads or writes topics.
         shards : shards of each operator; default 2 per task, then as recorded. Another number needs ``evolve=True``.
-        tasks : tasks of each exchange; default Spark's parallelism (the cores), then as recorded. Another number needs
-            ``evolve=True``.
+        tasks : tasks of each exchange, then as recorded. Another number needs ``evolve=True``. Default: Spark's
+            parallelism (the cores); 1 where the query begins with topics that have at most 10,000 records. One task
+            runs all levels behind one another, without an exchange.
         trigger : processing interval, a duration ("1 second"); None: one batch follows the other.
         available_now : process what is there, in batches of the rate limit, and stop.
         local_cache : folder of each machine's cache of state; default below its folder for temporary files. Made for

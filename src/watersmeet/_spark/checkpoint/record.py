@@ -188,7 +188,16 @@ Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""
 
 _FORMS = {
-    **{"topology": str, "generation": str, "shards": int, "tasks": int, "clock": bool, "spark": str, "inputs": list},
+    **{
+        "topology": str,
+        "generation": str,
+        "shards": int,
+        "tasks": int,
+        "clock": bool,
+        "spark": str,
+        "inputs": list,
+        "level_groups": list,
+    },
     "marks": str,
 }
 """What JSON has of a fact; of all others an object."""
@@ -246,6 +255,8 @@ class CheckpointFacts:
     # the id of each topic that is read or written, where Kafka says it
     topics: Mapping[str, str] = field(default_factory=dict)
     marks: str = ""  # the topic with offsets that mark the batches in Kafka; it stays when outputs are added
+    # of each level the number of its group, which runs in one task; none: each has its own
+    level_groups: Sequence[int] = field(default_factory=list)
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> CheckpointFacts:

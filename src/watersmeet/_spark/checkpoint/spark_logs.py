@@ -29,12 +29,12 @@ _FILES = (
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
-def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> int:
+def last_planned(checkpoint: Folder, groups: int, *, patterns: bool = False) -> int:
     """Number of the last batch with a plan in the checkpoint; -1: none.
 
     Parameters
     ----------
-    levels : how many levels keep state.
+    groups : how many groups of levels keep state.
     patterns : whether topics are read by patterns of their names: then one that has vanished is no damage.
     """
     # the state first: if a query runs upon it after all, the plans are the newer ones
@@ -48,8 +48,8 @@ def last_planned(checkpoint: Folder, levels: int, *, patterns: bool = False) -> 
         raise _unfit(checkpoint, f"{later}, but the last plan is {plan}")
     _check_changes(checkpoint)
     count = sum(log.startswith("state/") for log in logs)
-    if done != NO_BATCH and count < levels:
-        raise _unfit(checkpoint, f"batches, but of {levels} levels only {count} have state")
+    if done != NO_BATCH and count < groups:
+        raise _unfit(checkpoint, f"batches, but of {groups} groups of levels only {count} have state")
     if planned != NO_BATCH:
         _check_metadata(checkpoint, files)
         with foreign(f"{checkpoint}/offsets/{planned}"):

@@ -36,12 +36,13 @@ from watersmeet._plan.physical import Operator, Physical
 from watersmeet._spark.dataflow.fusion import (
     Fusion,
     check_chains,
+    check_groups,
     refuse_behind,
     refuse_by_spark,
     result_fields,
     started_engines,
 )
-from watersmeet._spark.dataflow.level import LevelOperators, LevelProcessor, pickled_small
+from watersmeet._spark.dataflow.level import LevelGroup, LevelOperators, LevelProcessor, pickled_small
 from watersmeet._spark.dataflow.stage import (
     Stage,
     columns_of,
@@ -182,13 +183,14 @@ class _Compiler:
         physical, labels = self._physical, self._layout.labels
         refuse_behind(physical, self.fusion)
         check_chains(physical, self.fusion)
+        check_groups(physical, self.fusion)
         wires = list(map(self._packed_source, inputs))
         if clock is not None:
             wires.append(wall_clock.clock_rows(clock, physical, labels))
         # Spark knows its sources by their places: these are the last ones (`REPLACED`)
         wires += more
         wire = self._levels(reduce(DataFrame.unionByName, wires), exits=True)
-        if physical.ordered_exit:
+        if physical.ordered_exit and self._layout.tasks > 1:
             wire = wire.repartition(self._layout.tasks, "label")
         sinks = [physical.plan.by_name[name] for name in physical.sinks]
         sources = letter_sources(physical.plan)
@@ -201,9 +203,10 @@ class _Compiler:
 
     def _levels(self, wire: DataFrame, *, exits: bool) -> DataFrame:
         """The rows that leave the levels; `exits`: also those of the last level on their way to outputs."""
-        for level in range(1, self._physical.levels + 1):
+        for levels in self._physical.level_groups:
+            level = levels[-1]
             goes_on = exits or level < self._physical.levels
-            wire = self._level(wire, level, goes_on=goes_on)
+            wire = self._group(wire, levels, exits=exits)
             unpacked = frozenset(o.node for o in self._unpacked_operators(level)) if goes_on else ()
             if unpacked:
                 stage = self.fusion.stage(level, self._unpacked(wire, level), unpacked)
@@ -286,24 +289,30 @@ class _Compiler:
             # a task numbers whole partitions
             tasks = self._layout.tasks
             return _dealt(frame, tasks) if source.partitioned else frame
+        if self._layout.tasks == 1:
+            return frame.coalesce(1)
         return frame.coalesce(max(self._layout.tasks, frame.sparkSession.sparkContext.defaultParallelism))
 
     # -- levels --------------------------------------------------------------------------------------------
 
-    def _level(self, wire: DataFrame, level: int, *, goes_on: bool) -> DataFrame:
+    def _group(self, wire: DataFrame, levels: Sequence[int], *, exits: bool) -> DataFrame:
+        processors = [self._level(level, goes_on=exits or level < self._physical.levels) for level in levels]
+        processor = processors[0] if len(processors) == 1 else LevelGroup(processors)
+        return wire.groupBy("label").transformWithStateInPandas(
+            statefulProcessor=pickled_small(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
+        )
+
+    def _level(self, level: int, *, goes_on: bool) -> LevelProcessor:
         operators = [o for o in self._physical.operators if o.level == level]
         fused = {o.id: steps for o in operators if goes_on and (steps := self.fusion.fused(o)) is not None}
         settings = {
             o.id: context_of(self._physical, o, fused.get(o.id), headers=self._layout.headers) for o in operators
         }
-        processor = self._layout.processor(
+        return self._layout.processor(
             LevelOperators(settings, self._physical.ports, fused, level),
             self._common,
             cache_root=self._layout.cache_root,
             gathers=self.fusion.gathers(level, self._layout.labels),
-        )
-        return wire.groupBy("label").transformWithStateInPandas(
-            statefulProcessor=pickled_small(processor), outputStructType=WIRE, outputMode="append", timeMode="None"
         )
 
     def _unpacked_operators(self, level: int) -> list[Operator]:

@@ -403,6 +403,35 @@ def _behind_spark(physical: Physical, fusion: Fusion) -> frozenset[str]:
     return frozenset(o.node for o in chained if any(fusion.fused(b) is None for b in physical.lookups_before(o)))
 
 
+def group_numbers(spark: SparkSession, physical: Physical, tasks: int) -> list[int]:
+    """Of each level the number of its group; none: each has its own.
+
+    One task has all shards of all levels, so that no exchange is needed between them; but before a function that Spark
+    evaluates a group ends.
+    """
+    if tasks > 1 or physical.levels < 2:
+        return []
+    cut = _levels_before_spark(physical, Fusion(spark, physical))
+    return [1 + sum(before < level for before in cut) for level in range(1, physical.levels + 1)]
+
+
+def _levels_before_spark(physical: Physical, fusion: Fusion) -> frozenset[int]:
+    """The levels behind which Spark evaluates a function."""
+    return frozenset(o.level for o in physical.operators if fusion.fused(o) is None)
+
+
+def check_groups(physical: Physical, fusion: Fusion) -> None:
+    """Raise where Spark evaluates a function between two levels of one group."""
+    inner = {level for levels in physical.level_groups for level in levels[:-1]}
+    names = sorted(o.node for o in physical.operators if o.level in inner and fusion.fused(o) is None)
+    if names:
+        raise ConfigError(
+            "Spark evaluates functions that the workers evaluated when this checkpoint began.",
+            given=f"functions behind {', '.join(names)}",
+            hint="Start it once with evolve=True, which divides its levels anew.",
+        )
+
+
 def check_chains(physical: Physical, fusion: Fusion) -> None:
     """Raise where Spark evaluates a function before a lookup that is planned to follow another in its level."""
     names = sorted(_behind_spark(physical, fusion))

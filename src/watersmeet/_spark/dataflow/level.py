@@ -11,7 +11,7 @@ import getpass
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.pack import Fused, Gathered, wire_frames, wire_rows
 from watersmeet._worker.process import CACHE, freeze_imports, give_back, own_bytes, say
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
-from watersmeet._worker.spill import LabelInputs
+from watersmeet._worker.spill import LabelInputs, WaitingBlobs
 from watersmeet._worker.task_reports import BatchRequest, ShardChanges, TaskReport
 from watersmeet._worker.wire import END, WireRow, WireSettings, counting_bytes, output_port, packed
 from watersmeet.errors import WatersmeetError
@@ -131,13 +131,17 @@ class LevelProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
         """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
-        freeze_imports()
-        BatchRequest.of_task().take_topics()
         label = int(key[0])
         if isinstance(rows, Wire):
-            yield from self.ran(label, iter(rows), partial(self._state, label, rows.calls))
+            yield from self.labelled(label, iter(rows), rows.calls)
         else:
-            yield from wire_frames(self.ran(label, _blobs(rows), partial(self._state, label)))
+            yield from wire_frames(self.labelled(label, _blobs(rows), None))
+
+    def labelled(self, label: int, blobs: Iterator[tuple[int, bytes]], calls: StateCalls | None) -> Iterator[WireRow]:
+        """The results of a label's rows, see `ran`, upon Spark's state, which is that of the label."""
+        freeze_imports()
+        BatchRequest.of_task().take_topics()
+        return self.ran(label, blobs, partial(self._state, label, calls))
 
     def keeps_state(self, label: int) -> bool:
         return self._common.labels.place(label)[0] in self._operators.settings
@@ -272,6 +276,83 @@ class LevelProcessor(StatefulProcessor):
                 yield batch
 
 
+class LevelGroup(StatefulProcessor):
+    """Runs several levels behind one another, where one task has all their shards.
+
+    Rows for a later level of the group wait here until the end has come, which stands behind all rows that Spark has
+    sorted by label: then each level has all its rows when it begins.
+
+    Parameters
+    ----------
+    levels : the levels, in order.
+    """
+
+    takes_wire = True
+
+    def __init__(self, levels: Sequence[LevelProcessor]) -> None:
+        self._levels = levels
+        self._client: Any = None
+        self._waiting: list[WaitingBlobs] = []
+
+    def init(self, handle: Any) -> None:
+        """Declare the state variables, which all levels share: each label has its own of them."""
+        self._client = handle._statefulProcessorApiClient
+        self._waiting = [WaitingBlobs() for _ in self._levels]
+        for level in self._levels:
+            level.init(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any] | Wire, timerValues: Any) -> Iterator[Any]:
+        """Run the label's operator if it is of the first level; all others when the end has come."""
+        first, label = self._levels[0], int(key[0])
+        if isinstance(rows, Wire):
+            yield from self._sent_on(0, first.labelled(label, iter(rows), rows.calls), rows.calls)
+        else:
+            yield from wire_frames(self._sent_on(0, first.labelled(label, _blobs(rows), None), None))
+
+    def keeps_state(self, label: int) -> bool:
+        return any(level.keeps_state(label) for level in self._levels)
+
+    def close(self) -> None:
+        """The task ends, and so do its levels."""
+        for level in self._levels:
+            level.close()
+
+    def _sent_on(self, at: int, rows: Iterator[WireRow], calls: StateCalls | None) -> Iterator[WireRow]:
+        """The rows that leave the group, of those that the level at this place sends."""
+        later = range(at + 1, len(self._levels))
+        end: WireRow | None = None
+        for row in rows:
+            label, port, content = row
+            waits = next((number for number in later if self._levels[number].keeps_state(label)), None)
+            if waits is not None:
+                self._waiting[waits].add(label, port, content)
+            elif port == END:
+                end = row
+            else:
+                yield row
+        if end is not None:
+            yield from [end] if not later else self._sent_on(at + 1, self._ran(at + 1, end, calls), calls)
+
+    def _ran(self, at: int, end: WireRow, calls: StateCalls | None) -> Iterator[WireRow]:
+        """The rows that the level at this place sends, which has all its own."""
+        level, waiting = self._levels[at], self._waiting[at]
+        labels = waiting.labels()
+        if calls is not None:
+            calls.coming(labels)
+        for label in labels:
+            self._turn_to(label, calls)
+            yield from level.labelled(label, waiting.taken(label), calls)
+        yield from level.labelled(end[0], iter([end[1:]]), calls)
+
+    def _turn_to(self, label: int, calls: StateCalls | None) -> None:
+        """Have Spark's state be that of a label, as Spark does for the labels that it gives."""
+        if calls is None:
+            self._client.set_implicit_key((label,))
+        else:
+            calls.fetch_ahead(label)
+            calls.late(self._client.set_implicit_key, (label,))
+
+
 def in_blobs(tables: Iterator[pa.Table], label: int, port: int) -> Iterator[WireRow]:
     for table in tables:
         for piece in row_sizes.pieces(table):
@@ -341,9 +422,11 @@ def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
             self.takes_wire = takes_wire
             self._level: Any = None
             self._variables: dict[str, Any] = {}
+            self._statefulProcessorApiClient: Any = None
 
         def init(self, handle: Any) -> None:
             self._level = None
+            self._statefulProcessorApiClient = getattr(handle, "_statefulProcessorApiClient", None)
             self._variables = {MANIFEST: handle.getValueState(*VALUE), CHUNKS: handle.getMapState(*MAP)}
 
         def getValueState(self, name: str, *_: Any) -> Any:

@@ -140,6 +140,12 @@ class InputWarnings:
         self._absent: dict[tuple[str, str], AbsentColumns] = {}
         self._times: dict[tuple[str, str], tuple[str, str]] = {}
         self._given = set[tuple[str, str]]()
+        self._room = 0
+        self._cores = 1
+
+    def expect_room(self, records: int, cores: int) -> None:
+        """Warn when a batch of one task has so many records, while there are more cores."""
+        self._room, self._cores = records, cores
 
     def take(self, counts: Counts, extracted: Mapping[str, bool]) -> None:
         """Look at the counts of a batch.
@@ -148,6 +154,11 @@ class InputWarnings:
         ----------
         extracted : as `CountedPlan` has it.
         """
+        if self._room and sum(counts.of_nodes(CONSUMED).values()) >= self._room:
+            self._times["", ""] = (
+                f"One task has run a full batch of {self._room:,} records alone: tasks=1.",
+                f"Start the query once with evolve=True, tasks={self._cores}: its state is divided among so many.",
+            )
         for source, part, report in counts.absent:
             self._absent.setdefault((source, part), AbsentColumns()).add(report)
         for source, own in extracted.items():

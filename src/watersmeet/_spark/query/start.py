@@ -220,14 +220,22 @@ def refuse_idle_time(topology: Physical, options: StartOptions) -> None:
         )
 
 
-def layout_of(options: StartOptions, facts: CheckpointFacts | None, parallelism: int) -> tuple[int, int]:
+def layout_of(
+    options: StartOptions,
+    facts: CheckpointFacts | None,
+    parallelism: int,
+    is_small: Callable[[], bool] = lambda: False,
+) -> tuple[int, int]:
     """(shards, tasks): as given, else as the checkpoint has them, else the defaults.
 
     Parameters
     ----------
     facts : what the checkpoint records, if there is one.
     parallelism : tasks that Spark has by default; of fewer shards there are as many tasks as shards.
+    is_small : asked where the query begins, and neither number is given: whether one task is enough.
     """
+    if facts is None and not (options.tasks or options.shards) and parallelism > 1 and is_small():
+        return parallelism, 1
     default_tasks = facts.tasks if facts else parallelism
     tasks = options.tasks or min(default_tasks, options.shards or default_tasks)
     shards = options.shards or (facts.shards if facts else 2 * tasks)
@@ -478,8 +486,8 @@ class _Start:
         effects |= wall_clock.clock_record(self.topology, files.binding.effects if files.binding else {})
         place = self._place(files, effects)
         logs = files.place
-        levels, patterns = 0 if place.change else self.topology.levels, bool(self.topology.plan.patterns)
-        planned = spark_logs.last_planned(logs, levels, patterns=patterns)
+        groups = 0 if place.change else max(place.facts.level_groups, default=self.topology.levels)
+        planned = spark_logs.last_planned(logs, groups, patterns=bool(self.topology.plan.patterns))
         if place.change is not None:
             # who runs elsewhere may finish its batch
             check_change(place, place.change, unfinished=files.unfinished and not lease.is_shared)
@@ -637,11 +645,18 @@ class _Start:
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
             lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
+            self._expect_room(lifetime, facts)
             barrier.passing = lifetime.before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
                 return lease.begun(writer.start()), lifetime
+
+    def _expect_room(self, lifetime: LifetimeTotals, facts: CheckpointFacts) -> None:
+        """Have the query warn when its only task is full, and there are more cores."""
+        kafka, cores = self.options.kafka, self.spark.sparkContext.defaultParallelism
+        if facts.tasks == 1 < cores and kafka is not None:
+            lifetime.totals.warnings.expect_room(kafka.max_records_per_batch, cores)
 
     def _journal(self, place: Checkpoint, barrier: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, barrier, lease.check, self.topology.plan.sources)
@@ -694,7 +709,8 @@ class _Start:
         reports : takes what tasks report; None: nobody does.
         """
         facts, spark, effects = place.facts, self.spark, place.facts.effects
-        physical = with_known_domains(with_recorded_stores(topology, facts.addresses), facts.partitions, facts.begins)
+        physical = with_recorded_stores(topology, facts.addresses).in_groups(facts.level_groups)
+        physical = with_known_domains(physical, facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
         physical = with_record_cache(physical) if effects["record_cache"] else physical
         layout = SparkLayout(
@@ -731,7 +747,8 @@ class _Start:
         # what becomes of bad records changes nothing of what is kept, so it may change
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
-        shards, tasks = layout_of(self.options, files.binding, self.spark.sparkContext.defaultParallelism)
+        parallelism = self.spark.sparkContext.defaultParallelism
+        shards, tasks = layout_of(self.options, files.binding, parallelism, lambda: self._begins_small)
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
@@ -759,6 +776,14 @@ class _Start:
             begins=begins,
             **self._topics.facts(files.binding, ask=recorded is None),
         )
+
+    @cached_property
+    def _begins_small(self) -> bool:
+        """Whether all inputs are topics with few records: then one task runs all levels."""
+        plan, kafka = self.topology.plan, self.options.kafka
+        if kafka is None or plan.patterns or any(s.origin.topic is None or s.bootstrap for s in plan.sources):
+            return False
+        return sources.have_few_records(kafka, self._topics.read)
 
     @cached_property
     def _inputs(self) -> SynchronizedInputs:

@@ -214,6 +214,18 @@ def _column_text(selector: Any) -> str:
 # begins has to be written for it.
 
 
+FEW_RECORDS, FEW_PARTITIONS = 10_000, 100
+"""In all topics together: with so many at most one task is enough for a query that begins."""
+
+
+def have_few_records(kafka: Kafka, topics: Iterable[str]) -> bool:
+    """Whether topics have at most `FEW_RECORDS` now; False where Kafka cannot be asked."""
+    if not kafka_client.can_ask(kafka):
+        return False
+    ends = [pair for pairs in _offsets(kafka, topics).values() for pair in pairs.values()]
+    return len(ends) <= FEW_PARTITIONS and sum(high - low for low, high in ends) <= FEW_RECORDS
+
+
 def beginnings(kafka: Kafka, topics: Iterable[str], starts: str) -> dict[str, dict[str, int]]:
     """The offset at which each partition of some topics begins.
 
@@ -221,19 +233,26 @@ def beginnings(kafka: Kafka, topics: Iterable[str], starts: str) -> dict[str, di
     ----------
     starts : "earliest" or "latest".
     """
+    place = 1 if starts == "latest" else 0
+    offsets = _offsets(kafka, topics)
+    return {name: {number: ends[place] for number, ends in pairs.items()} for name, pairs in offsets.items()}
+
+
+def _offsets(kafka: Kafka, topics: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:
+    """By topic and partition the first offset, and the one behind the last."""
     module, settings = client(), client_settings(kafka)
     # it asks, and belongs to no group
     consumer = make(module.Consumer, {**settings, "group.id": "watersmeet", "enable.auto.commit": "false"})
     wait = seconds(settings)
     try:
-        return {name: _of_topic(consumer, name, wait, latest=starts == "latest") for name in sorted(topics)}
+        return {name: _of_topic(consumer, name, wait) for name in sorted(topics)}
     except module.KafkaException as error:
         raise explained(error.args[0], f"the topics {', '.join(sorted(topics))}") from None
     finally:
         consumer.close()
 
 
-def _of_topic(consumer: Any, name: str, wait: float, *, latest: bool) -> dict[str, int]:
+def _of_topic(consumer: Any, name: str, wait: float) -> dict[str, tuple[int, int]]:
     kind = client().TopicPartition
     partitions = consumer.list_topics(name, timeout=wait).topics[name].partitions
     offsets = {}
@@ -243,7 +262,7 @@ def _of_topic(consumer: Any, name: str, wait: float, *, latest: bool) -> dict[st
             low, high = consumer.get_watermark_offsets(kind(name, number), timeout=wait)
             return int(low), int(high)
 
-        offsets[str(number)] = patiently(ends, wait)[latest]
+        offsets[str(number)] = patiently(ends, wait)
     return offsets
 
 

@@ -5,7 +5,7 @@ A checkpoint records it, so that stores can be read where the program is not (la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from watersmeet._plan.declaration import BYTES, FLAG, HEADERS, NUMBER, TableSche
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.physical import Operator, Physical, with_recorded_stores, with_stores
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFiles
+from watersmeet._spark.dataflow.fusion import group_numbers
 from watersmeet._worker import ended_rows
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.wire import addresses, spread_labels
@@ -162,7 +163,8 @@ def _times(column: pa.Array) -> pa.Array:
 
 def placement_facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
     old_addresses = files.binding.addresses if files.binding else {}
-    return _facts(with_recorded_stores(physical, old_addresses), files, shards, tasks)
+    groups = files.binding.level_groups if files.binding else group_numbers(files.folder.spark, physical, tasks)
+    return _facts(with_recorded_stores(physical, old_addresses), files, shards, tasks, groups)
 
 
 def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
@@ -175,11 +177,14 @@ def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles
         return tuple(old.addresses.get(node, {}).get(table, ())), old.stored_name(table)
 
     plan = with_stores(physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in place.change.taken})
-    facts = replace(place.facts, **_facts(plan, files, place.facts.shards, place.facts.tasks))
+    groups = group_numbers(files.folder.spark, physical, place.facts.tasks)
+    facts = replace(place.facts, **_facts(plan, files, place.facts.shards, place.facts.tasks, groups))
     return replace(place, facts=facts)
 
 
-def _facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
+def _facts(
+    physical: Physical, files: CheckpointFiles, shards: int, tasks: int, groups: Sequence[int]
+) -> dict[str, Any]:
     labels = spread_labels(physical, shards, tasks, files.addresses(shards, tasks))
     stores = {name: columns.recorded() for name, columns in columns_of_stores(physical).items()}
-    return {"addresses": addresses(physical, labels), "stores": stores}
+    return {"addresses": addresses(physical, labels), "stores": stores, "level_groups": groups}
