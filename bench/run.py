@@ -131,8 +131,25 @@ def latency(options: argparse.Namespace) -> Iterator[Section]:
         work = folder / "watersmeet-latency"
         trickles = [bench.measured(levels, seconds, work, profile=options.profile) for levels in (1, 2, 3)]
         tables = [bench.table(trickles), *([bench.parts(trickles)] if options.profile else [])]
-        title = f"latency: {bench.RECORDS} records every {bench.EVERY_SECONDS} s, checkpoint in {folder}"
+        title = f"latency: {bench.RATE} records a second, checkpoint in {folder}"
         yield Section(f"latency {folder}", title, tables=tables)
+
+
+def trickle(options: argparse.Namespace) -> Iterator[Section]:
+    """Small traffic: CPU, waits, start and memory at some rates, beside Kafka Streams and plain Spark."""
+    from bench.kafka import latency as bench
+    from bench.kafka.contenders import compiled
+
+    seconds, classes, costs = min(40, options.seconds), compiled(WORK), []
+    for rate in bench.RATES[1:2] if options.quick else bench.RATES:
+        for contender in bench.CONTENDERS:
+            levels = 1 if contender == "spark" else 3
+            costs.append(bench.cost(contender, levels, rate, seconds, WORK / "work" / "trickle", classes))
+            print(f"trickle: {costs[-1]}", file=sys.stderr, flush=True)
+    if options.picture:
+        options.picture.write_text(picture.trickle_drawn([(c.contender, c.rate, c.cpu) for c in costs]))
+        options.picture = None
+    yield Section("trickle", "trickle: small traffic", tables=[bench.cost_table(costs)])
 
 
 def shards(options: argparse.Namespace) -> Iterator[Section]:
@@ -160,6 +177,7 @@ WORKLOADS: dict[str, Callable[[argparse.Namespace], Iterator[Section]]] = {
     "kafka": kafka,
     "exactly_once": exactly_once,
     "latency": latency,
+    "trickle": trickle,
     "shards": shards,
     "nested": nested,
 }

@@ -36,6 +36,7 @@ STARTS = {
     "kafka table_table at_least_once": joins.start_on_kafka("table_table", "at_least_once"),
     **{f"shards {shards}": joins.start_shards(shards) for shards in (*SHARDS, *MANY_SHARDS)},
     "nested": nested.start,
+    "trickle spark": joins.start_trickle_in_spark,
     **{f"trickle {levels}": joins.start_trickle(levels) for levels in (1, 2, 3)},
 }
 STATE = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbTotalBytesWritten")

@@ -7,6 +7,10 @@ says when its result can be read.
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,14 +23,17 @@ import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.kafka.inputs import PARTITIONS
+from bench.measuring.measure import Sampler
 from bench.measuring.turns import ROOT, Turn, spark_turn
 from bench.reports.results import Table
 from dev.broker import KafkaBroker
+from dev.jars import classpath
 
 KEYS = 1_000
-RECORDS = 10
-"""Sent at once."""
+RATE = 100
+"""Records a second that are sent, unless another rate is asked for."""
 EVERY_SECONDS = 0.1
+"""Between two sends, where there are more than ten records a second."""
 TIME_CHARACTERS = 17
 """Of a value: when it was sent, seconds since the epoch to the microsecond."""
 PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
@@ -66,11 +73,16 @@ class Feed:
     servers, tables : where to.
     seconds : how long to send, from the first result on.
     stop : file that ends the turn.
+    rate : records a second; 0: none behind the first result.
+
+    Attributes
+    ----------
+    seen : (sent, readable) of each record, seconds since the epoch.
     """
 
-    def __init__(self, servers: str, tables: Sequence[str], seconds: float, stop: Path) -> None:
+    def __init__(self, servers: str, tables: Sequence[str], seconds: float, stop: Path, rate: float = RATE) -> None:
         self.seen: list[tuple[float, float]] = []
-        self._servers, self._seconds, self._stop = servers, seconds, stop
+        self._servers, self._seconds, self._stop, self._rate = servers, seconds, stop, rate
         # as Java's clients do, so that equal keys of all topics are in partitions of one number
         self._producer = Producer(
             {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 0, "partitioner": "murmur2_random"}
@@ -93,18 +105,26 @@ class Feed:
         for thread in self._threads:
             thread.join()
 
+    def wait(self) -> None:
+        """Wait until everything sent has been read."""
+        for thread in self._threads:
+            thread.join()
+
     def _send(self) -> None:
-        count, end = 0, None
+        count, sent, begin = 0, 0, None
         while not self._ended.wait(EVERY_SECONDS):
-            if end is None and self._first.is_set():
-                end = time.time() + self._seconds
-            if end is not None and time.time() > end:
+            now = time.time()
+            if begin is None and self._first.is_set():
+                begin = now
+            if begin is not None and now > begin + self._seconds:
                 break
             # until the first result is there, one record at a time: enough to have a batch
-            for _ in range(RECORDS if end else 1):
+            due = 1 if begin is None else int((now - begin) * self._rate) - sent
+            for _ in range(due):
                 key = count % KEYS
                 self._producer.produce("clicks", f"{time.time():.6f}", key.to_bytes(8, "big"))
                 count += 1
+            sent += due if begin is not None else 0
             self._producer.poll(0)
         self._producer.flush()
         self._all = count
@@ -123,6 +143,90 @@ class Feed:
         # gone already where the turn has failed
         if self._stop.parent.exists():
             self._stop.touch()
+
+
+# What small traffic costs: the same topology in Kafka Streams, and Spark's own aggregation, which has one level.
+
+STREAMS_LEVELS = "kafka streams"
+CONTENDERS = ("watersmeet", STREAMS_LEVELS, "spark")
+RATES = (0, 1, 100, 10_000)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a contender costs at a rate."""
+
+    contender: str
+    levels: int
+    rate: float  # records a second
+    cpu: float  # CPU-seconds a minute, in the second half of the time in which records are sent
+    waits: tuple[float, float]  # seconds from sending until readable: median, 99 percent
+    first: tuple[float, float]  # seconds and CPU-seconds from the program's start until the first result
+    peak: float  # MB of all its processes
+
+
+def cost(contender: str, levels: int, rate: float, seconds: float, work: Path, classes: Path) -> Cost:
+    """A contender at a rate, for so many seconds behind its first result.
+
+    Parameters
+    ----------
+    classes : of the Java program.
+
+    Raises
+    ------
+    RuntimeError : it ended before it should.
+    """
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    with KafkaBroker() as broker, (work / "log.txt").open("w") as log:
+        servers, tables = broker.bootstrap_servers, [f"table{number}" for number in range(levels)]
+        broker.create_topics(["clicks", "out", *tables], partitions=PARTITIONS)
+        feed = Feed(servers, tables, seconds, work / "stop", rate)
+        command = [sys.executable, str(ROOT / "bench" / "turn.py"), f"trickle {levels}", servers, str(work)]
+        if contender == "spark":
+            command[2] = "trickle spark"
+        if contender == STREAMS_LEVELS:
+            path = os.pathsep.join([str(classes), classpath("streams")])
+            program = ["java", "-Xmx2g", "-cp", path, "StreamsBench", servers, f"trickle{levels}"]
+            command = [*program, ",".join(["clicks", *tables]), "out", "trickle", "0", str(work / "state")]
+        begun = time.time()
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        with feed, Sampler(process.pid) as sampler:
+            feed.wait()
+            end = time.time()
+            assert process.stdin is not None
+            process.stdin.close()
+            if process.wait(60):
+                raise RuntimeError(f"{contender} died:\n{(work / 'log.txt').read_text()[-3000:]}")
+    first = min(readable for _, readable in feed.seen)
+    half = first + (end - first) / 2
+    waits = [readable - sent for sent, readable in feed.seen if sent >= half] or [np.nan]
+    return Cost(
+        contender,
+        levels,
+        rate,
+        60 * sampler.usage.cpu_between(half, end) / (end - half),
+        (float(np.percentile(waits, 50)), float(np.percentile(waits, 99))),
+        (first - begun, sampler.usage.cpu_between(0, first)),
+        sampler.usage.peak_bytes / 1e6,
+    )
+
+
+def cost_table(costs: Sequence[Cost]) -> Table:
+    """Each contender's figures at each rate."""
+    rows = [
+        [
+            f"{each.contender}, levels: {each.levels}",
+            f"{each.rate:,.0f}",
+            f"{each.cpu:.1f}",
+            "" if np.isnan(each.waits[0]) else f"{each.waits[0]:.2f}, {each.waits[1]:.2f}",
+            f"{each.first[0]:.1f} ({each.first[1]:.1f})",
+            f"{each.peak:,.0f}",
+        ]
+        for each in costs
+    ]
+    names = ["records/s", "CPU-s a minute", "p50, p99, s", "first result, s (CPU-s)", "peak memory, MB"]
+    return Table(["", *names], rows)
 
 
 def table(trickles: Sequence[Trickle]) -> Table:

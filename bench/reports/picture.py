@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 from bench.reports import report
@@ -91,6 +91,39 @@ def _bar(top: int, workload: str, ratio: float) -> list[str]:
         beside = text_at(begin - 5, top + BAR - 5, f"{ratio:.1f}", "end")
     fill = SLOWER if ratio < 1 else FASTER
     return [text_at(LEFT - 10, top + BAR - 5, workload, "end"), f'<rect {box} fill="{fill}"/>', beside]
+
+
+RATE_COLOURS = {"watersmeet": FASTER, "kafka streams": "#22262b", "spark": SLOWER}
+
+
+def trickle_drawn(costs: Sequence[tuple[str, float, float]]) -> str:
+    """An SVG picture of CPU-seconds a minute by contender and rate.
+
+    Parameters
+    ----------
+    costs : (contender, records a second, CPU-seconds a minute).
+    """
+    rates = sorted({rate for _, rate, _ in costs})
+    most = max(cpu for _, _, cpu in costs)
+    height = 96 + len(rates) * (3 * (BAR + 2) + 16)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+    head += f'viewBox="0 0 {WIDTH} {height}" font-family="Helvetica,Arial,sans-serif" font-size="12">'
+    pieces = [head, f'<rect width="{WIDTH}" height="{height}" fill="white"/>']
+    pieces.append(text_at(12, 22, "CPU of small traffic", "start", size=15, weight="bold"))
+    measured = "CPU-seconds a minute, Kafka to Kafka; three levels of joins, and one aggregation in plain Spark"
+    pieces.append(text_at(12, 42, measured, "start", colour="#5d646d"))
+    top = 66
+    for rate in rates:
+        pieces.append(text_at(130, top + BAR + 15, f"{rate:,.0f} records/s", "end", weight="bold"))
+        for contender, _, cpu in (each for each in costs if each[1] == rate):
+            width = max(1.0, (WIDTH - LEFT - RIGHT) * cpu / most)
+            box = f'x="{LEFT}" y="{top}" width="{width:.1f}" height="{BAR}"'
+            pieces.append(text_at(LEFT - 10, top + BAR - 5, contender, "end"))
+            pieces.append(f'<rect {box} fill="{RATE_COLOURS[contender]}"/>')
+            pieces.append(text_at(LEFT + width + 5, top + BAR - 5, f"{cpu:.1f}", "start"))
+            top += BAR + 2
+        top += 16
+    return "\n".join([*pieces, "</svg>"]) + "\n"
 
 
 def text_at(

@@ -119,6 +119,15 @@ def start_trickle(levels: int) -> Any:
     return start
 
 
+def start_trickle_in_spark(spark: SparkSession, data: Path, checkpoint: str) -> Any:
+    """Spark's own aggregation of topic `clicks`, the latest value of each key; `data` are the servers."""
+    servers = {"kafka.bootstrap.servers": str(data)}
+    read = spark.readStream.format("kafka").options(**servers, subscribe="clicks", startingOffsets="earliest").load()
+    latest = read.groupBy("key").agg(F.max(F.col("value").cast("string")).alias("value"))
+    write = latest.writeStream.format("kafka").outputMode("update").options(**servers, topic="out")
+    return write.option("checkpointLocation", checkpoint).start()
+
+
 def start_shards(shards: int) -> Any:
     """A windowed join behind which a table is joined: what is told to every shard passes through a level, too."""
 

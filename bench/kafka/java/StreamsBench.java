@@ -7,6 +7,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Produced;
@@ -61,6 +62,10 @@ public final class StreamsBench {
             case "enrich":
                 JsonWorkloads.enrich(builder, in, out);
                 break;
+            case "trickle1":
+            case "trickle3":
+                trickle(builder, in).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+                break;
             case "multi_join":
             case "join_chain":
                 chain(builder, in).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
@@ -94,6 +99,21 @@ public final class StreamsBench {
             default:
                 throw new IllegalArgumentException("no workload " + workload);
         }
+    }
+
+    /** A stream joined with all tables, keyed anew in between. */
+    private static KStream<Long, String> trickle(StreamsBuilder builder, String[] topics) {
+        KStream<Long, String> joined = builder.stream(topics[0], WITH);
+        for (int number = 1; number < topics.length; number++) {
+            if (number > 1) {
+                joined = joined.selectKey((key, value) -> (key * 7 + 1) % 1000);
+            }
+            joined = joined.join(
+                builder.table(topics[number], WITH),
+                String::concat,
+                Joined.with(Serdes.Long(), Serdes.String(), Serdes.String()));
+        }
+        return joined;
     }
 
     /** All tables, joined two by two. */
