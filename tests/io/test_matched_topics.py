@@ -47,7 +47,7 @@ def plan_of(*inputs: Any) -> Plan:
 def test_a_topic_of_kafkas_own_matches_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"orders": 1, "__consumer_offsets": 50, "__transaction_state": 50, "__mine": 2}
     monkeypatch.setattr(kafka_client, "can_ask", lambda kafka: True)
-    monkeypatch.setattr(partitions, "_counts_by_client", lambda kafka: there)
+    monkeypatch.setattr(partitions, "counts_by_client", lambda kafka: there)
     spark: Any = None
     assert partitions.matching_topics(spark, [".*"], KAFKA) == {"orders": 1, "__mine": 2}
 

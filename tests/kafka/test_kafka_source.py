@@ -390,7 +390,7 @@ def test_a_batch_of_many_partitions_is_read_in_no_more_tasks_than_run_at_a_time(
     assert producer.flush(30) == 0
     builder = wm.StreamsBuilder("many")
     builder.stream(name, key="string", value="string").to(out)
-    query = builder.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True)
+    query = builder.build().start(spark, checkpoint=str(tmp_path / "cp"), kafka=kafka, available_now=True, tasks=2)
     query.awaitTermination()
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(query.runId))]

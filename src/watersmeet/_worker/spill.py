@@ -188,7 +188,7 @@ class WaitingBlobs:
         """The labels that have some, in order."""
         return sorted(self._places)
 
-    def taken(self, label: int) -> Iterator[tuple[int, bytes]]:
+    def take(self, label: int) -> Iterator[tuple[int, bytes]]:
         """Port and blob of all of a label, which wait no more."""
         for port, place in self._places.pop(label, []):
             if isinstance(place, bytes):

@@ -98,5 +98,5 @@ def test_blobs_beyond_memory_wait_in_a_file_and_come_back_in_order(monkeypatch: 
             waiting.add(label, port + turn, content)
         assert waiting.labels() == [0, 1, 2]
         for label in waiting.labels():
-            assert list(waiting.taken(label)) == [(p + turn, content) for at, p, content in blobs if at == label]
+            assert list(waiting.take(label)) == [(p + turn, content) for at, p, content in blobs if at == label]
         assert waiting.labels() == []

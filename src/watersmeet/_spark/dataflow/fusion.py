@@ -412,7 +412,7 @@ def group_numbers(spark: SparkSession, physical: Physical, tasks: int) -> list[i
     if tasks > 1 or physical.levels < 2:
         return []
     cut = _levels_before_spark(physical, Fusion(spark, physical))
-    return [1 + sum(before < level for before in cut) for level in range(1, physical.levels + 1)]
+    return [1 + sum(end < level for end in cut) for level in range(1, physical.levels + 1)]
 
 
 def _levels_before_spark(physical: Physical, fusion: Fusion) -> frozenset[int]:

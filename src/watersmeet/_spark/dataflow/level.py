@@ -133,11 +133,11 @@ class LevelProcessor(StatefulProcessor):
         """Run the label's operator over its blobs: frames for frames, and rows as they are for a `Wire`."""
         label = int(key[0])
         if isinstance(rows, Wire):
-            yield from self.labelled(label, iter(rows), rows.calls)
+            yield from self.run_label(label, iter(rows), rows.calls)
         else:
-            yield from wire_frames(self.labelled(label, _blobs(rows), None))
+            yield from wire_frames(self.run_label(label, _blobs(rows), None))
 
-    def labelled(self, label: int, blobs: Iterator[tuple[int, bytes]], calls: StateCalls | None) -> Iterator[WireRow]:
+    def run_label(self, label: int, blobs: Iterator[tuple[int, bytes]], calls: StateCalls | None) -> Iterator[WireRow]:
         """The results of a label's rows, see `ran`, upon Spark's state, which is that of the label."""
         freeze_imports()
         BatchRequest.of_task().take_topics()
@@ -305,9 +305,9 @@ class LevelGroup(StatefulProcessor):
         """Run the label's operator if it is of the first level; all others when the end has come."""
         first, label = self._levels[0], int(key[0])
         if isinstance(rows, Wire):
-            yield from self._sent_on(0, first.labelled(label, iter(rows), rows.calls), rows.calls)
+            yield from self._sent_on(0, first.run_label(label, iter(rows), rows.calls), rows.calls)
         else:
-            yield from wire_frames(self._sent_on(0, first.labelled(label, _blobs(rows), None), None))
+            yield from wire_frames(self._sent_on(0, first.run_label(label, _blobs(rows), None), None))
 
     def keeps_state(self, label: int) -> bool:
         return any(level.keeps_state(label) for level in self._levels)
@@ -319,19 +319,19 @@ class LevelGroup(StatefulProcessor):
 
     def _sent_on(self, at: int, rows: Iterator[WireRow], calls: StateCalls | None) -> Iterator[WireRow]:
         """The rows that leave the group, of those that the level at this place sends."""
-        later = range(at + 1, len(self._levels))
+        next_levels = range(at + 1, len(self._levels))
         end: WireRow | None = None
         for row in rows:
             label, port, content = row
-            waits = next((number for number in later if self._levels[number].keeps_state(label)), None)
-            if waits is not None:
-                self._waiting[waits].add(label, port, content)
+            target = next((number for number in next_levels if self._levels[number].keeps_state(label)), None)
+            if target is not None:
+                self._waiting[target].add(label, port, content)
             elif port == END:
                 end = row
             else:
                 yield row
         if end is not None:
-            yield from [end] if not later else self._sent_on(at + 1, self._ran(at + 1, end, calls), calls)
+            yield from [end] if not next_levels else self._sent_on(at + 1, self._ran(at + 1, end, calls), calls)
 
     def _ran(self, at: int, end: WireRow, calls: StateCalls | None) -> Iterator[WireRow]:
         """The rows that the level at this place sends, which has all its own."""
@@ -341,8 +341,8 @@ class LevelGroup(StatefulProcessor):
             calls.coming(labels)
         for label in labels:
             self._turn_to(label, calls)
-            yield from level.labelled(label, waiting.taken(label), calls)
-        yield from level.labelled(end[0], iter([end[1:]]), calls)
+            yield from level.run_label(label, waiting.take(label), calls)
+        yield from level.run_label(end[0], iter([end[1:]]), calls)
 
     def _turn_to(self, label: int, calls: StateCalls | None) -> None:
         """Have Spark's state be that of a label, as Spark does for the labels that it gives."""

@@ -645,18 +645,18 @@ class _Start:
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
             lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
-            self._expect_room(lifetime, facts)
-            barrier.passing = lifetime.before_commit
+            barrier.passing = self._expect_room(lifetime, facts).before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
                 return lease.begun(writer.start()), lifetime
 
-    def _expect_room(self, lifetime: LifetimeTotals, facts: CheckpointFacts) -> None:
+    def _expect_room(self, lifetime: LifetimeTotals, facts: CheckpointFacts) -> LifetimeTotals:
         """Have the query warn when its only task is full, and there are more cores."""
         kafka, cores = self.options.kafka, self.spark.sparkContext.defaultParallelism
         if facts.tasks == 1 < cores and kafka is not None:
             lifetime.totals.warnings.expect_room(kafka.max_records_per_batch, cores)
+        return lifetime
 
     def _journal(self, place: Checkpoint, barrier: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, barrier, lease.check, self.topology.plan.sources)
@@ -748,11 +748,11 @@ class _Start:
         plan = without_dead_letters(self.topology.plan)
         written = self.topology if plan is self.topology.plan else rewrite(plan)
         parallelism = self.spark.sparkContext.defaultParallelism
-        shards, tasks = layout_of(self.options, files.binding, parallelism, lambda: self._begins_small)
+        partitions = self._partitions() if recorded is None else recorded
+        shards, tasks = layout_of(self.options, files.binding, parallelism, lambda: self._begins_small(partitions))
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
-        partitions = self._partitions() if recorded is None else recorded
         clock = effects["idle_after_ms"] > 0 or self.topology.by_wall
         begins = bootstrap.begins_to_record(plan.sources, files.binding.begins if files.binding else None)
         return CheckpointFacts(
@@ -777,13 +777,12 @@ class _Start:
             **self._topics.facts(files.binding, ask=recorded is None),
         )
 
-    @cached_property
-    def _begins_small(self) -> bool:
+    def _begins_small(self, partitions: Mapping[str, int]) -> bool:
         """Whether all inputs are topics with few records: then one task runs all levels."""
         plan, kafka = self.topology.plan, self.options.kafka
         if kafka is None or plan.patterns or any(s.origin.topic is None or s.bootstrap for s in plan.sources):
             return False
-        return sources.have_few_records(kafka, self._topics.read)
+        return sources.have_few_records(kafka, partitions)
 
     @cached_property
     def _inputs(self) -> SynchronizedInputs:

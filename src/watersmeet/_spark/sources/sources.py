@@ -26,12 +26,12 @@ from watersmeet._spark.session import warn
 from watersmeet._spark.sources import bootstrap
 from watersmeet._spark.sources.bootstrap import Begins, Recorded, begin_of
 from watersmeet._spark.sources.rows import Scan, row_types, rows_of
-from watersmeet._spark.sources.topics import Numbered, matching_topics, read_topics
+from watersmeet._spark.sources.topics import Numbered, counts_by_client, matching_topics, read_topics
 from watersmeet._worker import kafka_client
 from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.json import nullable
-from watersmeet._worker.kafka_client import client, client_settings, explained, make, patiently, seconds
+from watersmeet._worker.kafka_client import client, client_settings, explained, patiently, seconds
 from watersmeet.errors import ConfigError, installing
 from watersmeet.io.endpoints import Origin, Rows
 from watersmeet.io.formats import Format
@@ -114,20 +114,34 @@ def _at(topic: str, moment: int, kafka: Kafka, count: int) -> dict[int, int]:
             hint=f"{installing('kafka')}; or give starting_offsets=.",
         )
     kafka_client.check_topics(kafka, [topic])
-    settings = kafka_client.client_settings(kafka)
-    client: Any = importlib.import_module("confluent_kafka")
-    admin = kafka_client.admin(kafka)
-    partitions = [client.TopicPartition(topic, number) for number in range(count)]
-    timeout = kafka_client.seconds(settings)
-
-    def list_offsets(position: Any) -> dict[int, int]:
-        results = admin.list_offsets(dict.fromkeys(partitions, position), request_timeout=timeout)
-        return {partition.partition: future.result().offset for partition, future in results.items()}
-
     # the ends first: what is written between the two questions lies behind them
-    spec = importlib.import_module("confluent_kafka.admin").OffsetSpec
-    ends, offsets = list_offsets(spec.latest()), list_offsets(spec.for_timestamp(moment))
+    ends, offsets = (_list_offsets(kafka, {topic: count}, position)[topic] for position in ("latest", moment))
     return {number: ends[number] if offset < 0 else offset for number, offset in offsets.items()}
+
+
+def _list_offsets(kafka: Kafka, counts: Mapping[str, int], position: str | int) -> dict[str, dict[int, int]]:
+    """By topic and partition the "earliest" offset, the one behind the "latest", or that of a time in ms.
+
+    Parameters
+    ----------
+    counts : partitions of each topic.
+    """
+    module = client()
+    spec = importlib.import_module("confluent_kafka.admin").OffsetSpec
+    where = spec.for_timestamp(position) if isinstance(position, int) else getattr(spec, position)()
+    positions = {module.TopicPartition(name, n): where for name, count in counts.items() for n in range(count)}
+    admin, wait = kafka_client.admin(kafka), seconds(client_settings(kafka))
+
+    def list_offsets() -> dict[str, dict[int, int]]:
+        offsets: dict[str, dict[int, int]] = {name: {} for name in counts}
+        for partition, future in admin.list_offsets(positions, request_timeout=wait).items():
+            offsets[partition.topic][partition.partition] = int(future.result().offset)
+        return offsets
+
+    try:
+        return patiently(list_offsets, wait)
+    except module.KafkaException as error:
+        raise explained(error.args[0], f"the topics {', '.join(sorted(counts))}") from None
 
 
 # What Spark's side answers for each kind of input: the types of its records, and its line in a checkpoint.
@@ -218,12 +232,17 @@ FEW_RECORDS, FEW_PARTITIONS = 10_000, 100
 """In all topics together: with so many at most one task is enough for a query that begins."""
 
 
-def have_few_records(kafka: Kafka, topics: Iterable[str]) -> bool:
-    """Whether topics have at most `FEW_RECORDS` now; False where Kafka cannot be asked."""
-    if not kafka_client.can_ask(kafka):
+def have_few_records(kafka: Kafka, counts: Mapping[str, int]) -> bool:
+    """Whether topics have at most `FEW_RECORDS` now; False where Kafka cannot be asked.
+
+    Parameters
+    ----------
+    counts : partitions of each topic.
+    """
+    if sum(counts.values()) > FEW_PARTITIONS or not kafka_client.can_ask(kafka):
         return False
-    ends = [pair for pairs in _offsets(kafka, topics).values() for pair in pairs.values()]
-    return len(ends) <= FEW_PARTITIONS and sum(high - low for low, high in ends) <= FEW_RECORDS
+    ends, starts = (_list_offsets(kafka, counts, position) for position in ("latest", "earliest"))
+    return sum(end - starts[name][n] for name, parts in ends.items() for n, end in parts.items()) <= FEW_RECORDS
 
 
 def beginnings(kafka: Kafka, topics: Iterable[str], starts: str) -> dict[str, dict[str, int]]:
@@ -233,37 +252,9 @@ def beginnings(kafka: Kafka, topics: Iterable[str], starts: str) -> dict[str, di
     ----------
     starts : "earliest" or "latest".
     """
-    place = 1 if starts == "latest" else 0
-    offsets = _offsets(kafka, topics)
-    return {name: {number: ends[place] for number, ends in pairs.items()} for name, pairs in offsets.items()}
-
-
-def _offsets(kafka: Kafka, topics: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:
-    """By topic and partition the first offset, and the one behind the last."""
-    module, settings = client(), client_settings(kafka)
-    # it asks, and belongs to no group
-    consumer = make(module.Consumer, {**settings, "group.id": "watersmeet", "enable.auto.commit": "false"})
-    wait = seconds(settings)
-    try:
-        return {name: _of_topic(consumer, name, wait) for name in sorted(topics)}
-    except module.KafkaException as error:
-        raise explained(error.args[0], f"the topics {', '.join(sorted(topics))}") from None
-    finally:
-        consumer.close()
-
-
-def _of_topic(consumer: Any, name: str, wait: float) -> dict[str, tuple[int, int]]:
-    kind = client().TopicPartition
-    partitions = consumer.list_topics(name, timeout=wait).topics[name].partitions
-    offsets = {}
-    for number in sorted(partitions):
-
-        def ends(number: int = number) -> tuple[int, int]:
-            low, high = consumer.get_watermark_offsets(kind(name, number), timeout=wait)
-            return int(low), int(high)
-
-        offsets[str(number)] = patiently(ends, wait)
-    return offsets
+    counts = counts_by_client(kafka)
+    offsets = _list_offsets(kafka, {name: counts[name] for name in sorted(topics)}, starts)
+    return {name: {str(number): offset for number, offset in sorted(by.items())} for name, by in offsets.items()}
 
 
 _Letters = Mapping[tuple[str, Any], tuple[int, SourceNode]]

@@ -388,7 +388,7 @@ def partition_counts(spark: SparkSession, topics: Sequence[str], kafka: Kafka) -
     if not kafka_client.can_ask(kafka):
         return _counts_by_spark(spark, topics, kafka)
     kafka_client.check_topics(kafka, topics)
-    counts = _counts_by_client(kafka)
+    counts = counts_by_client(kafka)
     return {name: counts[name] for name in sorted(set(topics))}
 
 
@@ -397,13 +397,14 @@ def matching_topics(spark: SparkSession, patterns: Collection[str], kafka: Kafka
     if not patterns:
         return {}
     counts = (
-        _counts_by_client(kafka) if kafka_client.can_ask(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
+        counts_by_client(kafka) if kafka_client.can_ask(kafka) else _counts_by_spark(spark, (), kafka, tuple(patterns))
     )
     topics = {name: counts[name] for name in sorted(counts) if name not in _INTERNAL}
     return {name: count for name, count in topics.items() if any(matches(pattern, name) for pattern in patterns)}
 
 
-def _counts_by_client(kafka: Kafka) -> dict[str, int]:
+def counts_by_client(kafka: Kafka) -> dict[str, int]:
+    """Number of partitions of every topic that there is."""
     wait = kafka_client.seconds(kafka_client.client_settings(kafka))
     topics = kafka_client.admin(kafka).list_topics(timeout=wait).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
