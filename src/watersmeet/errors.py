@@ -182,7 +182,7 @@ class EncodingError(SinkError):
     """An output's format does not write a key or a value (KIP-399 calls it a serialization error)."""
 
 
-# The generations of Kafka Streams semantics that a topology can follow (docs/semantics, section 17).
+# The generations of Kafka Streams semantics that a topology can follow (docs/semantics/generations.md).
 #
 # Vocabulary. ``current`` is what Kafka Streams 3.1 and later promise, with watersmeet's repairs; the others
 # reproduce what earlier releases did, for people who must reproduce their results.

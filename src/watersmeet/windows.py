@@ -196,7 +196,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 class CalendarWindows(metaclass=KafkaName):
     """A window for each day, week or month of a time zone, one behind the other.
 
-    Where clocks are put forward or back a day has 23 or 25 hours (docs/semantics, section 13).
+    Where clocks are put forward or back a day has 23 or 25 hours (docs/semantics/windows.md).
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ _START = "start_on(datetime(2026, 1, 31)), or ms since 1970, 0 or more"
 class TimeWindows(metaclass=KafkaName):
     """Windows of one size that begin every `advance`, from 1970 on: tumbling, or hopping where they overlap.
 
-    A window holds records with start <= ts < start + size (docs/semantics, section 13).
+    A window holds records with start <= ts < start + size (docs/semantics/windows.md).
 
     Parameters
     ----------

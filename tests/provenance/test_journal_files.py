@@ -42,9 +42,9 @@ def numbers(journal: Path) -> list[int]:
 
 
 def begun(journal: Path, keep_ms: int | None, guard: Any = lambda: None) -> BatchGate:
-    barrier = BatchGate()
-    JournalWriter(journal, keep_ms, guard, ("orders",)).join(barrier)
-    return barrier
+    gate = BatchGate()
+    JournalWriter(journal, keep_ms, guard, ("orders",)).join(gate)
+    return gate
 
 
 def test_a_batch_that_leaves_the_journal_while_it_is_read_is_never_read_in_part(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_a_query_that_was_passed_by_removes_nothing_of_the_journal(tmp_path: Pat
     def passed_by() -> None:
         raise ConfigError("The checkpoint is another query's.")
 
-    barrier = begun(tmp_path, None, passed_by)
+    gate = begun(tmp_path, None, passed_by)
     with pytest.raises(ConfigError, match="another query's"):
-        barrier.before_batch(1)
+        gate.before_batch(1)
     assert numbers(tmp_path) == [0, 1]
     assert len(list((tmp_path / "1").iterdir())) == 3
 
@@ -106,17 +106,17 @@ def test_batches_that_are_too_old_leave_at_the_start_and_before_each_batch(
     put(tmp_path, 1, None)
     put(tmp_path, 2, 10 * DAY_MS - 5)
     put(tmp_path, 3, None)
-    barrier = begun(tmp_path, DAY_MS)
+    gate = begun(tmp_path, DAY_MS)
     assert numbers(tmp_path) == [2, 3]
-    barrier.before_batch(3)
+    gate.before_batch(3)
     assert not list((tmp_path / "3").iterdir()), "a batch that was broken off begins anew"
-    barrier.behind_batch(3)
+    gate.behind_batch(3)
     now[0] += DAY_MS - 5
-    barrier.before_batch(4)
-    barrier.behind_batch(4)
+    gate.before_batch(4)
+    gate.behind_batch(4)
     assert numbers(tmp_path) == [2, 3, 4]
     now[0] += 1
-    barrier.before_batch(5)
+    gate.before_batch(5)
     assert numbers(tmp_path) == [3, 4, 5]
 
 

@@ -130,7 +130,7 @@ def is_limited(blueprint: Blueprint) -> bool:
 
 
 def _relaxed(blueprint: Blueprint, number: int) -> bool:
-    """Whether a join that takes null keys stands somewhere below: not of a stream with this table (section 16)."""
+    """Whether a join that takes null keys stands somewhere below: not of a stream with this table (model.md)."""
     below = {number}
     for place, op in enumerate(blueprint.ops):
         kind = KINDS[op.kind]

@@ -172,7 +172,7 @@ class TypeShape:
         return lambda: pa.scalar(self.coded(function()), self.value_type)
 
     def size(self, given: str | None) -> int:
-        """What a value counts for in a buffer that is limited by bytes (section 22)."""
+        """What a value counts for in a buffer that is limited by bytes (docs/semantics/suppress.md)."""
         return _size(self.value_type, self.coded(given))
 
     def _read(self, given: Any, what: str, kind: str) -> Any:

@@ -645,7 +645,7 @@ def decimal_bytes(values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
-# murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics, section 2).
+# murmur2 as Kafka's clients hash the bytes of keys: it decides the partition (docs/semantics/model.md).
 
 UInt32s = npt.NDArray[np.uint32]
 _SEED, _FACTOR = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)

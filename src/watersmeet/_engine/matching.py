@@ -1,6 +1,6 @@
 """Which row of another side a row sees: the last one before it, or the version of its time (law 2).
 
-Versions of a table's rows (KIP-889, KIP-914; docs/semantics, section 3, versioned): a put is a version of its key,
+Versions of a table's rows (KIP-889, KIP-914; docs/semantics/versioned_table.md): a put is a version of its key,
 valid from its own timestamp to that of the next version; one that is older than the history is rejected. The table's
 time is how far its changes reach, in each time domain (law 3), and so known to every shard. A lookup sees the puts that
 came before it, those of the batch and those in state alike (law 1).

@@ -3,7 +3,7 @@
 A frame is an Arrow table with metadata columns of fixed names. Every operator, the exchange and the
 runners use these names and nothing else to speak of position, time and key.
 
-order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
+    order_ts, srcpart, offset, p0..pN   position (law 2): running maximum of ts; source number * 2^32 +
                                         partition; offset; emission path
     v0..vN                              position from which lookups see the change, where it differs
     stored_ts                           timestamp that lookups see, where it differs

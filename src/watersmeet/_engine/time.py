@@ -3,7 +3,7 @@
 Law 3: the time of a domain at a record is the largest order_ts so far, less what the operators above hold back; no
 shard needs to hear of another's records for it. A shard must get the time at the end of the batch
 (`exchange.Watermark`); where results are held back, or come that were, every record that moves time
-(`OperatorTime.every`); and, since stored rows disappear as their own side moves on (docs/semantics, section 6), how far
+(`OperatorTime.every`); and, since stored rows disappear as their own side moves on (stream_stream.md), how far
 the timestamps of each side reach.
 """
 

@@ -164,7 +164,7 @@ def _packed(columns: Sequence[Int64s]) -> tuple[Int64s, int]:
     return code, codes
 
 
-# Emission on window close (KIP-825; docs/semantics, section 15): due windows give their one result.
+# Emission on window close (KIP-825; docs/semantics/emit_on_close.md): due windows give their one result.
 #
 # The changes of the batch are not in state yet: those windows come with their new states, and their old rows in state,
 # or those of merged sessions, do not count.

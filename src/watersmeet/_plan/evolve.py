@@ -1,8 +1,7 @@
-"""Tables with contents that are computed anew when a topology changes: `start(..., evolve=True, replace=[...])`.
+"""The effects of a changed topology on a checkpoint: both plans as JSON, compared by name (law 10).
 
-A table with a store is compared with what its changed definition gives over the tables that are stored above it, and
-only rows that differ go out. So above it operators are computed anew, up to those that have their rows themselves and
-have not changed. Whatever is below gets changes, as it always does (docs/decisions/changes.md).
+`described` records a plan, `compare` says of each store, node, input and output what becomes of it (`Change`), and
+`replacement` finds the operators that `replace=` computes anew. `_spark/evolve.py` carries a change out.
 """
 
 from __future__ import annotations
@@ -491,6 +490,13 @@ class Item:
         return text + (f"\n  Hint: {self.hint}" if self.hint else "")
 
 
+# Tables that are computed anew: `start(..., evolve=True, replace=[...])`.
+#
+# A table with a store is compared with what its changed definition gives over the tables that are stored above it, and
+# only rows that differ go out. So above it operators are computed anew, up to those that have their rows themselves and
+# have not changed. Whatever is below gets changes, as it always does (docs/decisions/changes.md).
+
+
 @dataclass(frozen=True)
 class Recomputation:
     """An operator that is computed anew."""
@@ -784,7 +790,7 @@ class Change:
 
     Attributes
     ----------
-    kept, filled, started_empty, dropped, widened, refused, replaced : the items of that outcome.
+    unchanged, filled, started_empty, dropped, widened, refused, replaced : the items of that outcome.
     """
 
     items: tuple[Item, ...]

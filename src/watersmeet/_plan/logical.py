@@ -132,7 +132,7 @@ class Plan:
     def combined(self) -> frozenset[str]:
         """Names of the nodes with keys of one-to-many joins as they were made, on any path.
 
-        They belong together by their prefix alone (docs/semantics, section 21).
+        They belong together by their prefix alone (docs/semantics/one_to_many.md).
         """
         names: set[str] = set()
         for node in self.nodes:
@@ -175,7 +175,7 @@ class Plan:
         return len(self.sinks) == 1 and not self.patterns
 
 
-# Which tables keep a store, and which filters know the old value (docs/semantics, sections 3 and 5).
+# Which tables keep a store, and which filters know the old value (docs/semantics/table.md).
 #
 # Kafka Streams decides this while the topology is built: a node may ask its parent for old values, and what
 # it gets depends on what has been materialized at that moment. So the rules run over the nodes in order of

@@ -147,7 +147,7 @@ class Node:
         """Whether records without a key are worth something to it (KIP-962; 3.7 and later)."""
         return False
 
-    # -- tables and their old values (docs/semantics, sections 3 and 5) ----------------------------------------
+    # -- tables and their old values (docs/semantics/table.md) ----------------------------------------
 
     old_values: ClassVar[OldValues] = "passed on"
     """Whence the old values of its changes are known; of a table."""

@@ -409,7 +409,7 @@ def _rows_of(edge: Edge) -> Edge:
     return replace(edge, id=0, path=0, target=0)
 
 
-# The record cache: of all that a table's key goes through in a batch, one change is sent (docs/semantics, section 4).
+# The record cache: of all that a table's key goes through in a batch, one change is sent (semantics/record_cache.md).
 #
 # Section A, row 12. In Kafka Streams a cached store forwards when it is flushed, at a commit or when it is full; here a
 # batch is what a commit is there, so results depend on how records fall into batches, but on nothing else. Readers that

@@ -362,7 +362,7 @@ class _Rewrite:
         return flow
 
     def _relaxed(self, node: Node) -> bool:
-        """True when a join that takes null keys stands below, not of a stream with this table (section 16)."""
+        """True when a join that takes null keys stands below, not of a stream with this table (semantics/model.md)."""
         below = [
             child
             for child, side in self._plan.children[node.name]

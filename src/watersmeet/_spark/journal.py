@@ -86,15 +86,15 @@ class JournalWriter:
         cls,
         place: Folder,
         explain: bool | Duration,
-        barrier: BatchGate,
+        gate: BatchGate,
         guard: Callable[[], None],
         sources: Sequence[SourceNode],
     ) -> Callable[[], None]:
-        """The function that has a barrier call the journal's writer; it does nothing where the option asks for none."""
+        """The function that has a gate call the journal's writer; it does nothing where the option asks for none."""
         if explain is False:
             return lambda: None
         check_threads(f"explain={explain!r}")
-        if not barrier.stands:
+        if not gate.stands:
             raise ConfigError(
                 f"explain={explain!r} cannot see the batches of this query: its only output is one of Spark's "
                 "own sinks.",
@@ -107,13 +107,13 @@ class JournalWriter:
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
         keep_ms = None if explain is True else duration_ms(explain, "explain")
-        return partial(cls(folder, keep_ms, guard, tuple(map(journaled_name, sources))).join, barrier)
+        return partial(cls(folder, keep_ms, guard, tuple(map(journaled_name, sources))).join, gate)
 
-    def join(self, barrier: BatchGate) -> None:
-        """Have the barrier call this object before and after each batch, and remove what is too old."""
+    def join(self, gate: BatchGate) -> None:
+        """Have the gate call this object before and after each batch, and remove what is too old."""
         self._batches.extend(folders(self.folder))
         self._expire()
-        barrier.join(self._start, self._end)
+        gate.join(self._start, self._end)
 
     def _start(self, request: BatchRequest) -> None:
         # who was passed by removes nothing: the batch is another query's now

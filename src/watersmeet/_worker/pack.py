@@ -1,7 +1,8 @@
 """Into and out of the exchange: frames of a stage's rows to blobs and back, in the Python workers (mapInArrow).
 
-The callables are plain picklable dataclasses, which run what is fused into a stage and write the journal; rows are
-packed and unpacked by `_engine.exchange`.
+The callables are plain picklable dataclasses. Before packing, a source's records get their times (`Extraction`, for
+`timestamp=`) and are written to the journal (`JournalFile`, for `explain=`); behind it lie the steps that a level does
+itself (`Fused`). Rows are packed and unpacked by `_engine.exchange`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Folds of grouped records as users declare them: by functions, or by name.
 
 Results must go back into state, so Spark cannot evaluate a fold: its functions are Columns that the level can
-evaluate, or plain Python functions (`wm.python`). See docs/semantics, section 12.
+evaluate, or plain Python functions (`wm.python`). See docs/semantics/table_aggregate.md.
 """
 
 from __future__ import annotations

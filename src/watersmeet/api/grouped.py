@@ -1,7 +1,6 @@
 """Grouped streams and tables, cogroups, and their windows, on the way to a table of aggregates. Handle layer.
 
-WTables have structs of the key and of the window's start and end, in ms since 1970, as keys (docs/semantics, sections
-13, 14 and 20).
+WTables have structs of the key and of the window's start and end, in ms since 1970, as keys (docs/semantics/wtable.md).
 """
 
 from __future__ import annotations

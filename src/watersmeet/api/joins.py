@@ -384,7 +384,7 @@ def _check_window(left: Side, window_of: Function, role: str) -> None:
         )
 
 
-# Joins with global tables: lookups of a stream or a table, and views of global tables (docs/semantics, section 9).
+# Joins with global tables: lookups of a stream or a table, and views of global tables (semantics/global_lookup.md).
 #
 # Handle layer.
 
@@ -1331,7 +1331,7 @@ class WindowJoins(Handle):
     ) -> WTable: ...
 
     def join(self, other: Any, joiner: Function, **options: Any) -> WTable:
-        """Inner join: a row for each key and window that meets one of the other side (section 20).
+        """Inner join: a row for each key and window that meets one of the other side (docs/semantics/wtable.md).
 
         Parameters
         ----------

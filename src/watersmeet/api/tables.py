@@ -96,7 +96,7 @@ class WTable(WindowJoins):
         return self._like(self._mapped_values(mapper, name=name, store=None))
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
-        """The rows by group, as Kafka Streams has it as `KTable<Windowed<K>, V>.groupBy` (docs/semantics, section 12).
+        """The rows by group, as Kafka Streams has it as `KTable<Windowed<K>, V>.groupBy` (table_aggregate.md).
 
         A changed window leaves its group before it comes into one, and so does a session that becomes part of a longer
         one. Rows of an aggregate that emits on close, or after `until_window_closes`, come once for each window.
@@ -333,7 +333,7 @@ class KTable(TableJoins, TableOutputs):
         return stream if key is None else stream.select_key(key, name=f"{stream.name}-key")
 
     def group_by(self, selector: Function, *, name: str | None = None) -> KGroupedTable:
-        """The rows by group; a changed row leaves its group before it comes into one (docs/semantics, section 12).
+        """The rows by group; a changed row leaves its group before it comes into one (semantics/table_aggregate.md).
 
         Parameters
         ----------
@@ -509,7 +509,7 @@ class KTable(TableJoins, TableOutputs):
             )
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable:
-        """The table with changes held back, of each key the last one sent (KIP-328; docs/semantics, section 22).
+        """The table with changes held back, of each key the last one sent (KIP-328; docs/semantics/suppress.md).
 
         Parameters
         ----------
@@ -532,7 +532,7 @@ class KTable(TableJoins, TableOutputs):
 # GlobalKTable: a table of which every shard has a copy, so that it can be looked up by any key.
 #
 # Handle layer. What `StreamsBuilder.global_table` returns, and the joins of streams and tables with it
-# (docs/semantics, section 9): only the stream or the table drives them.
+# (docs/semantics/global_lookup.md): only the stream or the table drives them.
 
 
 @made_as("global")

@@ -1,4 +1,4 @@
-"""Tables by key and window, grouped: what a window had before is taken out of its group (section 12)."""
+"""Tables by key and window, grouped: what a window had before is taken out of its group (table_aggregate.md)."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ def test_a_writer_takes_its_id_over_at_first_and_when_another_has_had_it(broker:
 
 
 def test_the_takeovers_of_all_tasks_of_a_batch_are_added() -> None:
-    barrier = BatchGate()
+    gate = BatchGate()
     for batch in range(200):
-        barrier.note_transaction(batch, 0.5, 2)
-        barrier.note_transaction(batch, 0.25, 1)
-    assert barrier.takeovers == dict.fromkeys(barrier.transactions, 3)
-    assert barrier.transactions[199] == 0.5
+        gate.note_transaction(batch, 0.5, 2)
+        gate.note_transaction(batch, 0.25, 1)
+    assert gate.takeovers == dict.fromkeys(gate.transactions, 3)
+    assert gate.transactions[199] == 0.5
 
 
 def test_the_metrics_of_a_batch_have_its_takeovers(

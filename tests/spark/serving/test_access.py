@@ -430,7 +430,7 @@ def test_as_many_readers_follow_changes_as_are_documented_and_each_gives_its_pla
             readers = _opened(port, *[_request(port, "/changes?table=t")] * 100)
             statuses = [each.recv(12) for each in readers]
             assert statuses.count(b"HTTP/1.1 200") == http.SUBSCRIBERS
-            assert statuses.count(b"HTTP/1.1 410") == 100 - http.SUBSCRIBERS
+            assert statuses.count(b"HTTP/1.1 503") == 100 - http.SUBSCRIBERS
             for each in readers:
                 each.close()
             until(lambda: not replica._watchers)

@@ -149,7 +149,7 @@ def test_ctrl_c_drains_the_query_that_a_program_waits_for_and_a_second_one_stops
     def press() -> None:
         assert sink.reached.wait(600)
         os.kill(os.getpid(), signal.SIGINT)
-        while not query._barrier.closed:
+        while not query._gate.closed:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
         # it is stopped although its batch is not written yet

@@ -1,4 +1,4 @@
-"""stream_aggregate, table_aggregate: what is kept of each key, and each change of it (docs/semantics, section 12).
+"""stream_aggregate, table_aggregate: what is kept of each key, and each change of it (semantics/table_aggregate.md).
 
 A record of a stream adds its value; a message of a grouped table subtracts an old value, strictly before it adds a new
 one.
@@ -81,7 +81,7 @@ def _come_and_go(events: Events, table: Table) -> Bools:
 def _with_history(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, history_ms: int
 ) -> Iterator[pa.Table | Dropped | Failed]:
-    """The same without what the result's history has passed (docs/semantics, section 3, versioned)."""
+    """The same without what the result's history has passed (docs/semantics/versioned_table.md)."""
     sides = len(context.values)
     for part in slices_with_time(inputs):
         events = Events(context, part, sides=sides)

@@ -1,8 +1,8 @@
 """Subscriptions of left rows to right keys: which left rows get a right row's change, in which order, how often.
 
-The kernel of `foreign_key_receive`, `one_to_many` and `many_to_many`. A **version** is a left row under a foreign key,
-from the message that put it to the next message of the same row under the same key. A right row's change tells
-the versions that stand at its position and have not seen it: so each version meets each right value at most
+The kernels of both halves of a foreign-key join, `one_to_many` and `many_to_many`. A **version** is a left row under a
+foreign key, from the message that put it to the next message of the same row under the same key. A right row's change
+tells the versions that stand at its position and have not seen it: so each version meets each right value at most
 once, and nothing is stale (law 1). In a group of one key the right rows of a version lie side by side, so a batch is
 matched by counting, and the results of a right row with a million subscribers are made in pieces (law 9).
 """
@@ -37,8 +37,8 @@ from watersmeet._plan.declaration import JoinParams
 # foreign_key_send: the first half of a foreign-key join, by left key: who refers to what, and since when.
 #
 # Keeps each left row's foreign key. A change becomes at most two messages keyed by a foreign key: "remove" to
-# the one that the row referred to, "put, with the left value" to the one it refers to now (docs/semantics, section
-# 11, as of 4.0.1). A message says whether it is to be answered even where there is no right row, and whether the
+# the one that the row referred to, "put, with the left value" to the one it refers to now (foreign_key.md,
+# as of 4.0.1). A message says whether it is to be answered even where there is no right row, and whether the
 # subscription stands already; so the other half need not look. No hash of the value: all operators of a batch
 # see the same positions, so no answer is ever stale. Its messages go to `foreign_key_receive` or `one_to_many`.
 
@@ -526,7 +526,7 @@ def _cut(events: Int64s, versions: Int64s, rank: Int64s) -> Iterator[SubscriberR
         yield SubscriberResults(events[at : at + PIECE], versions[at : at + PIECE], index[at : at + PIECE])
 
 
-# foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; docs/semantics, section 11).
+# foreign_key_receive: the second half of a foreign-key join, by foreign key (KIP-213; docs/semantics/foreign_key.md).
 #
 # Keeps the left rows under (foreign key, left key) and the right rows. A message of `foreign_key_send` is
 # answered with the right row as it stands at its position; a change of a right row goes to all left rows that refer to
@@ -628,7 +628,7 @@ def result(events: Events, rows: Int64s, ts: Int64s, keys: pa.Array, index: Int6
     return out
 
 
-# one_to_many: join of "one" with the rows of "many" that refer to it (docs/semantics, section 21).
+# one_to_many: join of "one" with the rows of "many" that refer to it (docs/semantics/one_to_many.md).
 #
 # The second half of a foreign-key join without the way back: results are keyed by both keys, the prefix being
 # the key of "one". The result of a pair stands exactly while both rows do, and only what stood is deleted. Where
@@ -711,7 +711,7 @@ def _combined(prefix: pa.Array, suffix: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([prefix, suffix], ["prefix", "suffix"])
 
 
-# many_to_many_send, many_to_many: the join of two tables by equal values (docs/semantics, section 28).
+# many_to_many_send, many_to_many: the join of two tables by equal values (docs/semantics/many_to_many.md).
 #
 # Either side has a first operator, which says which of its rows stands under which value: it removes a row from the
 # value that it had, and puts it under the one that it has. The last operator has the rows of both sides by value and

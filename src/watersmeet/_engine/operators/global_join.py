@@ -103,7 +103,7 @@ def _joined(context: OperatorContext, founds: list[FoundKeys]) -> list[Bools]:
     return flags
 
 
-# global_lookup: join of a stream with a global table by a mapped key, driven by it (docs/semantics, section 9).
+# global_lookup: join of a stream with a global table by a mapped key, driven by it (docs/semantics/global_lookup.md).
 #
 # Every shard keeps a copy of the table; rows of the stream stand in the shard of their own key and come in under
 # the key that they look up. Updates of the table give no results. Results keep the stream record's key,
@@ -134,7 +134,7 @@ def results(events: Events, rows: Int64s, view: View, is_joined: Bools) -> dict[
     return out | view.columns(indices) | {"joined": pa.array(is_joined)}
 
 
-# global_table_lookup: join of a table with a global table, driven by the former alone (docs/semantics, section 9).
+# global_table_lookup: join of a table with a global table, driven by the former alone (semantics/global_lookup.md).
 #
 # As `global_lookup`, but a row without result deletes the one that stands, and only what stands is deleted. So
 # each shard keeps, beside its copy of the global table, which of its keys have a result.

@@ -1,4 +1,4 @@
-"""Sessions: which ones each record of a batch merges, and what becomes of them (docs/semantics, sections 13 and 14).
+"""Sessions: which ones each record of a batch merges, and what becomes of them (semantics/windows.md).
 
 Numbers alone: keys are group numbers, sessions are numbers of stored ones, then of the records that made them. A record
 that is the latest of its key meets its key's latest session, if any: all such keys are done at once. The records of
@@ -315,7 +315,7 @@ def _one_by_one(
     return np.array(by, dtype=np.int64), np.array(session, dtype=np.int64)
 
 
-# The aggregates of sessions: what each record makes of those that it merges (docs/semantics, section 14).
+# The aggregates of sessions: what each record makes of those that it merges (docs/semantics/window_aggregate.md).
 #
 # A record begins with a new aggregate, merges the sessions that it meets into it, and adds its value. Records that each
 # go on with what the one before made are a chain, which is folded at once; a chain that begins with several sessions
@@ -406,7 +406,7 @@ def _by_rank(merged: Merged, heads: Int64s) -> Iterator[tuple[int, Int64s]]:
         yield number, np.where(merged.count[heads] > number, session[np.minimum(first + number, len(merged.by))], -1)
 
 
-# session_window_aggregate: aggregates by key and session (docs/semantics, sections 13 to 15; KIP-94).
+# session_window_aggregate: aggregates by key and session (semantics/windows.md; KIP-94).
 #
 # A record merges the sessions that it comes near to: each of them gives a tombstone, then the one that they make gives
 # a result. A session is let go when stream time has passed its end, the gap and the grace.

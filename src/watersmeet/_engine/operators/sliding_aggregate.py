@@ -1,4 +1,4 @@
-"""sliding_window_aggregate: aggregates by key and sliding window (docs/semantics, sections 13 to 15; KIP-450).
+"""sliding_window_aggregate: aggregates by key and sliding window (semantics/windows.md; KIP-450).
 
 A record that is later than all before it of its key changes the windows that hold it, makes the one that begins
 behind the record before it, and the one that ends with it. The latter gets no further record, and begins with what the
@@ -555,7 +555,7 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> list[Int64s]:
     return list(np.array(rows, dtype=np.int64).reshape(-1, count).T.copy())
 
 
-# Sliding windows: which ones each record changes, makes, or is late for (docs/semantics, sections 13 and 14; KIP-450).
+# Sliding windows: which ones each record changes, makes, or is late for (semantics/windows.md; KIP-450).
 #
 # Of keys with records in order all is known from their times (`changes_in_order`); those of other keys are looked at
 # one after the other (`out_of_order`). Both give the same where both can (tests/engine/aggregates/test_sliding.py).
@@ -602,7 +602,7 @@ def slid(
     return ordered_changes.with_more(disordered_changes)
 
 
-# sliding_window_aggregate: aggregates by key and sliding window (docs/semantics, sections 13 to 15; KIP-450).
+# sliding_window_aggregate: aggregates by key and sliding window (semantics/windows.md; KIP-450).
 #
 # A record changes all windows that hold it, and makes those that begin or end with it or with the record before. The
 # windows of a key are stored for as long as new windows may be made of it.

@@ -1,6 +1,6 @@
 """Which records of a windowed join meet: pairs of an event and an earlier row of the other side.
 
-docs/semantics, section 6: equal keys, timestamps within the window, and the row still visible, which section A
+docs/semantics/stream_stream.md: equal keys, timestamps within the window, and the row still visible, which section A
 row 14 (docs/semantics/differences.md) keeps true while an on-time partner may come. Pairs are integers, made a block
 at a time; one event's partners come in order of (ts, arrival).
 """
@@ -565,7 +565,7 @@ class _MatchJoin:
     def _best(self, matches: Matches, block: MatchedRows) -> tuple[Int64s, Int64s]:
         """(events, the place of the best partner of each); of equally good ones the first in (ts, arrival)."""
         event, place = block.event, block.place
-        # a window that ends before time 0 has no records, while those of all pairs begin at 0 there (section 6)
+        # a window that ends before time 0 has no records, while those of all pairs begin at 0 there (stream_stream.md)
         inside = matches.ts[place] <= self._events.ts[event] + self._rules.forward[LEFT]
         event, place = event[inside], place[inside]
         if self._params.match == "nearest":
@@ -700,7 +700,7 @@ def _numbers(part: WaitingRows, name: str) -> Int64s:
     return numbers
 
 
-# stream_stream: windowed join of two streams, all types and generations (docs/semantics, sections 6, 7, 17).
+# stream_stream: windowed join of two streams, all types and generations (semantics/stream_stream.md).
 #
 # Each record looks up the other side's records of its key within the window; what is found gives results at
 # once. In the current generation an unmatched record of an outer side waits until its window and the grace

@@ -1,4 +1,4 @@
-"""Joins of a stream with a table: the row of now, the version of the record's time, or that a grace later (section 8).
+"""Joins of a stream with a table: the row of now, the version of the record's time, or that a grace later.
 
 Each record gives one result at most, by the table's row as the record finds it (law 2). With a grace (KIP-923), records
 of the stream are held back until its time has passed them by the grace, so that changes of the table that come late are
@@ -22,13 +22,39 @@ from watersmeet._engine.state.runs import State
 from watersmeet._engine.time import BatchTimes, moments
 from watersmeet._engine.waiting_rows import HeldRows, release
 from watersmeet._plan.declaration import JoinParams
-from watersmeet._plan.operators.joins import TABLE, AsOfParams
+from watersmeet._plan.operators.joins import STREAM, TABLE, AsOfParams
 
-# stream_versioned_table: join of a stream with a table that remembers its past (docs/semantics, section 8).
+# stream_table: join of a stream with a table, driven by the stream (docs/semantics/stream_table.md).
+#
+# Each record of the stream looks up the table's current value; changes of the table give no results. Results
+# keep the stream record's key, timestamp and headers.
+
+
+def run_stream_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
+    """See `operators.run_operator`."""
+    events = Events(context, inputs, sides=2)
+    if not len(events):
+        return
+    table = operator_table(context, state)
+    values = SideValues(events, TABLE, table)
+    pointers = Sides(events, [values, values]).other_side()
+    if context.reader is None:
+        last = Ordered(events.groups).last_of_each(events.side == TABLE)
+        store_last(events, TABLE, last, values.prior, table)
+    driving = events.side == STREAM
+    rows = np.flatnonzero(driving & (pointers >= 0) if context.params(JoinParams).how == "inner" else driving)
+    if not len(rows):
+        return
+    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
+    out["left"] = Picked(events.tables[STREAM].column("value"), events.own[rows])
+    out["right"] = values.picked(pointers[rows])
+    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
+    yield from context.in_pieces(out)
+
+
+# stream_versioned_table: join of a stream with a table that remembers its past (docs/semantics/stream_table.md).
 #
 # Each record of the stream sees the value that was valid at its own timestamp, of what has come before it.
-
-STREAM_VERSIONED_TABLE_STREAM = 0
 
 
 def run_stream_versioned_table(
@@ -60,7 +86,7 @@ class AsOfJoin:
     def results(self) -> Iterator[pa.Table]:
         """The results, in order of position."""
         events = self._events
-        rows = np.flatnonzero(events.side == STREAM_VERSIONED_TABLE_STREAM)
+        rows = np.flatnonzero(events.side == STREAM)
         if not len(rows):
             return
         versions = self.versions.as_of(rows, events.ts[rows])
@@ -69,7 +95,7 @@ class AsOfJoin:
             return
         rows = rows[places]
         out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
-        out["left"] = Picked(events.tables[STREAM_VERSIONED_TABLE_STREAM].column("value"), events.own[rows])
+        out["left"] = Picked(events.tables[STREAM].column("value"), events.own[rows])
         out["right"] = versions.picked(places)
         out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
         yield from in_pieces(out)
@@ -91,12 +117,12 @@ def run_stream_table_grace(
     buffer = HeldRows(context, operator_table(context, state, 1), times, {name: name for name in carried})
     _hold(events, times, buffer, pending, due, state, carried)
     buffer.finish()
-    at_once = events.tables[STREAM_VERSIONED_TABLE_STREAM].take(pa.array(events.own[~pending]))
-    join = AsOfJoin(context, {**inputs, STREAM_VERSIONED_TABLE_STREAM: at_once}, state)
+    at_once = events.tables[STREAM].take(pa.array(events.own[~pending]))
+    join = AsOfJoin(context, {**inputs, STREAM: at_once}, state)
     join.versions.write()
     yield join.versions.dropped()
     tables = release(context, times, [buffer])
-    released = (AsOfJoin(context, {**inputs, STREAM_VERSIONED_TABLE_STREAM: rows}, state).results() for rows in tables)
+    released = (AsOfJoin(context, {**inputs, STREAM: rows}, state).results() for rows in tables)
     yield from merged(join.results(), chain.from_iterable(released), position_columns(context.slots))
     times.store(state)
 
@@ -105,7 +131,7 @@ def _hold(
     events: Events, times: BatchTimes, buffer: HeldRows, pending: Bools, due: Int64s, state: State, names: Sequence[str]
 ) -> None:
     """Hold records back, in the order of their due times, keys and arrival, with these columns of theirs."""
-    rows, batch = np.flatnonzero(pending), events.tables[STREAM_VERSIONED_TABLE_STREAM]
+    rows, batch = np.flatnonzero(pending), events.tables[STREAM]
     first = state.get_scalar(_ARRIVALS, 0)
     state.set_scalar(_ARRIVALS, first + len(rows))
     buffer.hold(
@@ -119,33 +145,3 @@ def _hold(
         due[rows],
         times.number(times.of_row[rows]),
     )
-
-
-# stream_table: join of a stream with a table, driven by the stream (docs/semantics, section 8).
-#
-# Each record of the stream looks up the table's current value; changes of the table give no results. Results
-# keep the stream record's key, timestamp and headers.
-
-STREAM_TABLE_STREAM, STREAM_TABLE_TABLE = 0, 1
-
-
-def run_stream_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:
-    """See `operators.run_operator`."""
-    events = Events(context, inputs, sides=2)
-    if not len(events):
-        return
-    table = operator_table(context, state)
-    values = SideValues(events, STREAM_TABLE_TABLE, table)
-    pointers = Sides(events, [values, values]).other_side()
-    if context.reader is None:
-        last = Ordered(events.groups).last_of_each(events.side == STREAM_TABLE_TABLE)
-        store_last(events, STREAM_TABLE_TABLE, last, values.prior, table)
-    driving = events.side == STREAM_TABLE_STREAM
-    rows = np.flatnonzero(driving & (pointers >= 0) if context.params(JoinParams).how == "inner" else driving)
-    if not len(rows):
-        return
-    out: dict[str, pa.Array | Picked] = events.meta(rows, events.ts[rows])
-    out["left"] = Picked(events.tables[STREAM_TABLE_STREAM].column("value"), events.own[rows])
-    out["right"] = values.picked(pointers[rows])
-    out["joined"] = pa.array(np.ones(len(rows), dtype=np.bool_))
-    yield from context.in_pieces(out)

@@ -1,4 +1,4 @@
-"""Changes that suppress holds back in a buffer with limits (docs/semantics, section 22; KIP-328).
+"""Changes that suppress holds back in a buffer with limits (docs/semantics/suppress.md; KIP-328).
 
 The limits hold for each time domain in each shard. State remembers how much waits at most; where a batch may bring more
 than there is room for, its rows are looked at one by one (`fill`).
@@ -39,7 +39,7 @@ from watersmeet._engine.windowing import group_ids, time_of
 from watersmeet._plan.operators.aggregates import SuppressParams
 from watersmeet.errors import WatersmeetError
 
-# Which rows of a batch fall into which entries of what suppress holds back (docs/semantics, section 22).
+# Which rows of a batch fall into which entries of what suppress holds back (docs/semantics/suppress.md).
 #
 # Rows fall into entries group after group: an entry takes rows until time has passed its due, and the next row begins
 # another one. An entry belongs to the partition of the row that began it, and ends by that one's time, whichever
@@ -128,7 +128,7 @@ class Entries:
         return result
 
 
-# Changes that suppress holds back: which rows of a batch fall into which entries (docs/semantics, section 22).
+# Changes that suppress holds back: which rows of a batch fall into which entries (docs/semantics/suppress.md).
 #
 # A key has one entry at a time. The first change that it holds back says when it is due; later ones take that one's
 # place (`HeldEntries`). A change that comes when its wait is over goes at once.
@@ -260,7 +260,7 @@ class HeldEntries:
     old: pa.ChunkedArray  # values before the changes
 
 
-# Buffers with limits: which entries a full one sends early (KIP-328; docs/semantics, section 22).
+# Buffers with limits: which entries a full one sends early (KIP-328; docs/semantics/suppress.md).
 #
 # Numbers alone, of one time domain of a shard. An entry that is sent early begins anew with its key's next row. So rows
 # are processed one by one, at some microseconds each; entries that are not sent cost nothing.
@@ -577,7 +577,7 @@ class _LimitedEntries:
         return tuple(np.append(column[touched], extra) for column, extra in zip(columns, ends, strict=True))
 
 
-# suppress: of the changes of a key that are held back the last one is sent, when time lets it go (section 22).
+# suppress: of the changes of a key that are held back the last one is sent, when time lets it go (suppress.md).
 #
 # Results are those of the rows of the batch at which changes go (`HeldChanges`; those of a full buffer: `Limited`), and
 # of what time lets go (`HeldRows`), in order of position.

@@ -1,4 +1,4 @@
-"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; docs/semantics, section 10).
+"""table_table: primary-key join of two tables, inner, left and outer (KIP-77; docs/semantics/table_table.md).
 
 Each side's change looks up the current value of the other side. Results are pairs of pointers; values are
 gathered last. Both sides' values are kept as tables of their own.
@@ -181,7 +181,7 @@ def _old_rule(how: str, c: _SideChanges) -> tuple[Bools, Bools, Bools]:
     return always, np.where(c.is_left, new, partner), np.where(c.is_left, old, partner)
 
 
-# multi_join: join of several tables by their common key (docs/semantics, section 27).
+# multi_join: join of several tables by their common key (docs/semantics/multi_join.md).
 #
 # Each change of a table looks up the current values of all others. Results are tuples of pointers; values are gathered
 # last. The rows of each table are kept as a table of their own, and no result is.

@@ -230,7 +230,7 @@ class _Lasting:
         return same
 
 
-# versioned_table: keeps the versions of each key, and hands each change on (docs/semantics, section 3, versioned).
+# versioned_table: keeps the versions of each key, and hands each change on (docs/semantics/versioned_table.md).
 #
 # A change says whether it is the latest of its key; the old value beside it is the latest one before it, not the one
 # before it in time.
@@ -266,8 +266,8 @@ def _changes(context: OperatorContext, events: Events, versions: Versions) -> It
 
 # table: keeps the latest value of each key and hands each change on with the value before it.
 #
-# docs/semantics, section 3: the last arrival wins, whatever its timestamp; a tombstone for a key that is not
-# there is handed on too, unless the node knows old values and suppresses null after null (section 5).
+# docs/semantics/table.md: the last arrival wins, whatever its timestamp; a tombstone for a key that is not
+# there is handed on too, unless the node knows old values and suppresses null after null (docs/semantics/table.md).
 
 
 def run_table(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""time_window_aggregate: aggregates by key and time window (docs/semantics, sections 13 and 14).
+"""time_window_aggregate: aggregates by key and time window (docs/semantics/windows.md and window_aggregate.md).
 
 Of keys with records in several partitions (`windowing.Partitions`) a window may begin anew after it has closed: as
 another aggregate, a further generation; all but the last one are let go by what closes in the batch. Whether a window
@@ -187,7 +187,7 @@ class _Counted:
         return Reopenings(replace(rows, group=group, identity=identity), StandingAggregates(states, ts), whose, of)
 
 
-# time_window_aggregate: aggregates by key and window: tumbling, hopping, unlimited, of the calendar (section 14).
+# time_window_aggregate: aggregates by key and window: tumbling, hopping, unlimited, calendar (window_aggregate.md).
 #
 # A record changes the aggregates of all its windows, in ascending order, but for those that are closed. A window's row
 # is let go when stream time has passed its end and the grace.

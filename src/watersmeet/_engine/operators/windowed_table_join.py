@@ -456,7 +456,7 @@ class LastResults:
         self._table.put(columns, ~results.joined)
 
 
-# Joins of which a side is a table by key and window (docs/semantics, section 20).
+# Joins of which a side is a table by key and window (docs/semantics/wtable.md).
 #
 # All are of one kind: a row of the left side points at a row of the right side of the same key, by its window (the same
 # one, the one a distance earlier, or the one that a function names) or, where the right side has no windows, by its key

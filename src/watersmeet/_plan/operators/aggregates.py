@@ -338,7 +338,7 @@ class SuppressParams(Params):
 
 @dataclass(frozen=True)
 class SuppressNode(OperatorNode):
-    """Changes of a table held back, of each key the last one (docs/semantics, section 22; KIP-328)."""
+    """Changes of a table held back, of each key the last one (docs/semantics/suppress.md; KIP-328)."""
 
     # how long after the first change that is held back, in ms; None: until the key's window has closed
     limit_ms: int | None = field(kw_only=True)

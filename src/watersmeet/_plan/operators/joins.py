@@ -122,7 +122,7 @@ class KeyJoinNode(JoinNode):
 
 @dataclass(frozen=True)
 class TableTableNode(KeyJoinNode):
-    """Primary-key join of two tables (KIP-77; docs/semantics, section 10)."""
+    """Primary-key join of two tables (KIP-77; docs/semantics/table_table.md)."""
 
     stem = "table_table"
     old_values = "computed"
@@ -162,7 +162,7 @@ class MultiJoinParams(Params):
 
 @dataclass(frozen=True)
 class MultiJoinNode(OperatorNode):
-    """Join of several tables by their common key (docs/semantics, section 27)."""
+    """Join of several tables by their common key (docs/semantics/multi_join.md)."""
 
     # the type of the join with each table but the first; outer with one is outer with all
     hows: tuple[How, ...] = field(kw_only=True)
@@ -171,7 +171,7 @@ class MultiJoinNode(OperatorNode):
     generation: Generation = field(default=Generation.CURRENT, kw_only=True)
 
     stem = "multi_join"
-    # a result stands as long as the rows do that it needs (docs/semantics, section 27), so it is known to whoever asks
+    # a result stands as long as the rows do that it needs (semantics/multi_join.md), so it is known to whoever asks
     old_values = "remembered"
     sees_lookups = False
     in_place = True
@@ -227,7 +227,7 @@ class MultiJoinNode(OperatorNode):
 
 @dataclass(frozen=True)
 class StreamTableNode(KeyJoinNode):
-    """Join of a stream with a table, driven by the stream (docs/semantics, section 8)."""
+    """Join of a stream with a table, driven by the stream (docs/semantics/stream_table.md)."""
 
     stem = "stream_table"
     looks_up = (1,)
@@ -259,7 +259,8 @@ class StreamTableNode(KeyJoinNode):
 
 # A join with a versioned table remembers the table's past itself, under the stream's key.
 
-TABLE = 1
+STREAM, TABLE = 0, 1
+"""Sides of a join of a stream with a table."""
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,7 @@ class StreamTableGraceNode(StreamVersionedTableNode):
         return TimeBehaviour(hold=self.grace_ms - 1, dropped_move=False, reaches=(TABLE,))
 
 
-# stream_stream, stream_match: windowed joins of two streams (docs/semantics, sections 6, 7, 17 and 26).
+# stream_stream, stream_match: windowed joins of two streams (semantics/stream_stream.md).
 
 FLAGS = ("waits", "waits_right")
 """The columns that say which stored rows wait for a partner; the second one of a self-join, as rows of its right."""
@@ -362,7 +363,7 @@ class MatchParams(JoinWindowParams):
 
 @dataclass(frozen=True)
 class StreamStreamNode(JoinNode):
-    """Windowed join of two streams (docs/semantics, sections 6, 7 and 17)."""
+    """Windowed join of two streams (docs/semantics/stream_stream.md and generations.md)."""
 
     windows: JoinWindows = field(kw_only=True)
     # whether outer sides take records without a key (KIP-962; 3.7 and later)
@@ -441,7 +442,7 @@ Match = Literal["first", "nearest"]
 
 @dataclass(frozen=True)
 class StreamMatchNode(JoinNode):
-    """Windowed join of each record of a stream with one record of another (docs/semantics, section 26)."""
+    """Windowed join of each record of a stream with one record of another (docs/semantics/stream_match.md)."""
 
     windows: JoinWindows = field(kw_only=True)
     match: Match = field(kw_only=True)  # with the first one by timestamp, or with the nearest one
@@ -523,7 +524,7 @@ def _rows(
     )
 
 
-# foreign_key_send, foreign_key_receive, one_to_many: joins by a foreign key (docs/semantics, sections 11 and 21).
+# foreign_key_send, foreign_key_receive, one_to_many: joins by a foreign key (semantics/foreign_key.md).
 #
 # Such a join is two operators: the first one, by the key of the rows that refer, says who refers to what; the second
 # one, by the key that is referred to, joins them.
@@ -642,7 +643,7 @@ class ReferenceNode(JoinNode):
 
 @dataclass(frozen=True)
 class ForeignKeyNode(ReferenceNode):
-    """Join of two tables by a foreign key in the left value (KIP-213; docs/semantics, section 11)."""
+    """Join of two tables by a foreign key in the left value (KIP-213; docs/semantics/foreign_key.md)."""
 
     stem = "foreign_key"
     operator_stem = "foreign_key_receive"
@@ -663,11 +664,11 @@ class ForeignKeyNode(ReferenceNode):
 
 @dataclass(frozen=True)
 class OneToManyNode(ReferenceNode):
-    """Join of "one" with the table "many" that refers to it, keyed by both keys (docs/semantics, section 21)."""
+    """Join of "one" with the table "many" that refers to it, keyed by both keys (docs/semantics/one_to_many.md)."""
 
     stem = "one_to_many"
     referring_side = 1
-    # its last result per key stands (docs/semantics, section 21), so it is known to whoever asks
+    # its last result per key stands (docs/semantics/one_to_many.md), so it is known to whoever asks
     old_values = "remembered"
     combines_keys = True
     sees_lookups = False
@@ -835,7 +836,7 @@ class RightManyToManySend(ManyToManySend):
 
 @dataclass(frozen=True)
 class GlobalViewNode(Node):
-    """Join of two global tables by a mapped key, as a view (KIP-99; docs/semantics, section 9)."""
+    """Join of two global tables by a mapped key, as a view (KIP-99; docs/semantics/global_lookup.md)."""
 
     how: How = field(kw_only=True)
     # function of the left table's key and value that gives the key of the right one
@@ -881,7 +882,7 @@ def lookups_of(plan: Plan, view: Node, side: int) -> Iterator[tuple[Node, int]]:
             yield child, child_side + side
 
 
-# global_lookup, global_table_lookup: joins with a global table or a view of some (docs/semantics, section 9).
+# global_lookup, global_table_lookup: joins with a global table or a view of some (docs/semantics/global_lookup.md).
 
 
 @dataclass(frozen=True)
@@ -893,7 +894,7 @@ class LookupParams(JoinParams):
 
 @dataclass(frozen=True)
 class GlobalLookupNode(JoinNode):
-    """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics, section 9).
+    """Join of a stream with a global table by a mapped key, driven by the stream (docs/semantics/global_lookup.md).
 
     Parameters
     ----------
@@ -998,7 +999,7 @@ class GlobalTableLookupNode(GlobalLookupNode):
     """Join of a table with a global table, driven by the former; the last result of each key stands."""
 
     stem = "global_table_lookup"
-    # its last result per key is kept (docs/semantics, section 9), so it is known to whoever asks
+    # its last result per key is kept (docs/semantics/global_lookup.md), so it is known to whoever asks
     old_values = "remembered"
     cacheable = True
 
@@ -1011,7 +1012,7 @@ class GlobalTableLookupNode(GlobalLookupNode):
         return True
 
 
-# stream_wtable, table_wtable, wtable_table, wtable_wtable: joins with tables by key and window (section 20).
+# stream_wtable, table_wtable, wtable_table, wtable_wtable: joins with tables by key and window (semantics/wtable.md).
 #
 # Rows lie under their key alone, so that all windows of a key can meet; what tells them apart is key and window.
 

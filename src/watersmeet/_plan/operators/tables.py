@@ -25,7 +25,7 @@ from watersmeet._plan.declaration import (
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
 
-# What keeps a table, behind whatever node it is of: its current rows, or its past (KIP-889; docs/semantics, section 3).
+# What keeps a table, behind whatever node it is of: its current rows, or its past (KIP-889; docs/semantics/table.md).
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class QueryFacts:
     Parameters
     ----------
     folder : its checkpoint.
-    barrier : of its batches.
+    gate : of its batches.
     epoch : gives the number of this start, while the query has the checkpoint; 0 before and afterwards.
     check : raises where another driver has taken the checkpoint over.
 
@@ -86,30 +86,30 @@ class QueryFacts:
     lag : gives what is unread by topic and partition, if Spark's source does not know it; None: it does.
     """
 
-    def __init__(self, folder: Folder, barrier: BatchGate, epoch: Callable[[], int], check: Callable[[], None]) -> None:
-        self._folder, self._barrier, self._epoch, self._check = folder, barrier, epoch, check
+    def __init__(self, folder: Folder, gate: BatchGate, epoch: Callable[[], int], check: Callable[[], None]) -> None:
+        self._folder, self._gate, self._epoch, self._check = folder, gate, epoch, check
         self._restarts = self._batches = 0
         self._last = _load_note(folder, _FOLDER, ErrorMetrics)
         self._starts = _load_note(folder, _STARTS, _Starts) or _Starts(0, 0)
         self._noted = False
         self.lag: Callable[[], dict[str, dict[int, int]] | None] = lambda: None
         self._lock = threading.Lock()
-        barrier.join(self._fill_request)
+        gate.join(self._fill_request)
 
     def complete(self, metrics: Metrics) -> Metrics:
         """The numbers with these facts."""
         self._count()
         batch = metrics.batch
-        took = None if batch is None else self._barrier.transactions.get(batch.number)
+        took = None if batch is None else self._gate.transactions.get(batch.number)
         if batch is not None and took is not None:
-            takeovers = self._barrier.takeovers.get(batch.number, 0)
+            takeovers = self._gate.takeovers.get(batch.number, 0)
             batch = replace(batch, writes={**batch.writes, "transactions": took}, takeovers=takeovers)
         lag = self.lag()
         return replace(
             metrics,
             lag=metrics.lag if lag is None else lag,
             batch=batch,
-            under_way_seconds=self._barrier.under_way_seconds if metrics.active else None,
+            under_way_seconds=self._gate.under_way_seconds if metrics.active else None,
             driver_bytes=driver_bytes(self._folder.spark),
             restarts=self._restarts,
             last_error=self._last,

@@ -67,7 +67,7 @@ def prepared(
     checkpoint: str,
     trigger: dict[str, Any],
     identity: str,
-    barrier: BatchGate | None = None,
+    gate: BatchGate | None = None,
     written: Written | None = None,
     lease: CheckpointLease = Nobodys(),  # noqa: B008  it has no state
     plans: Callable[[int], BatchPlan] = no_plan,
@@ -83,24 +83,24 @@ def prepared(
     trigger : what `DataStreamWriter.trigger` takes.
     identity : names the application and this checkpoint (`Checkpoint.identity`): Kafka's groups and
         transactional ids begin with it.
-    barrier : stands behind each batch; one Spark writer alone has no such place.
+    gate : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
     lease : the query's upon its checkpoint.
     plans : the plan of each batch.
     secure : takes the lease; called when all is checked, before tables are taken over.
     """
     context = OutputContext(compiled, identity, kafka, written, lease.check)
-    barrier = barrier or BatchGate()
-    # Spark's own sink has no place for a barrier
-    single = writer_of(sinks[0].target)(context, (sinks[0],)) if len(sinks) == 1 and not barrier.needed else None
+    gate = gate or BatchGate()
+    # Spark's own sink has no place for a gate
+    single = writer_of(sinks[0].target)(context, (sinks[0],)) if len(sinks) == 1 and not gate.needed else None
     writer = None if single is None else single.alone(query_name)
     if writer is None:
-        barrier.stands = True
+        gate.stands = True
         writers = _writers(context, sinks)
         secure()
         for output in writers:
             output.begin()
-        batch = BatchSinks(compiled, writers, barrier, plans, lease.check)
+        batch = BatchSinks(compiled, writers, gate, plans, lease.check)
         lease.at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
         writer = writer if query_name is None else writer.queryName(query_name)
@@ -131,17 +131,17 @@ class BatchSinks:
 
     compiled: CompiledFrame  # the outputs
     writers: tuple[OutputWriter, ...]  # what writes them, in order
-    barrier: BatchGate = field(default_factory=BatchGate)  # behind each batch
+    gate: BatchGate = field(default_factory=BatchGate)  # behind each batch
     plans: Callable[[int], BatchPlan] = no_plan  # the plan of each batch
     guard: Callable[[], None] = always  # raises where the checkpoint is another query's
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write the batch; called by Spark on the driver."""
-        request = self.barrier.before_batch(batch)
+        request = self.gate.before_batch(batch)
         frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, request.to_json())
         # who was passed by begins no job: its tasks would take transactional ids that are another's now
         self.guard()
-        took = partial(self.barrier.note_transaction, batch)
+        took = partial(self.gate.note_transaction, batch)
         eager = any(writer.leaves_rows for writer in self.writers)
         with _SharedFrame(frame, len(self.writers), eager=eager) as shared:
             rows = replace(self.compiled, frame=shared)
@@ -149,7 +149,7 @@ class BatchSinks:
                 writer.write(OutputBatch(batch, rows, self.plans(batch), self.guard, took))
         # what follows is Spark's commit
         self.guard()
-        self.barrier.behind_batch(batch)
+        self.gate.behind_batch(batch)
 
     def close(self) -> None:
         for writer in self.writers:

@@ -233,7 +233,7 @@ class Query:
         counts: BatchCounts,
         checkpoint: str,
         lease: leases.MachineLease,
-        barrier: BatchGate,
+        gate: BatchGate,
         run_unfinished: Callable[[], Query | None],
         spark: SparkSession,
         topology: Physical,
@@ -252,7 +252,7 @@ class Query:
         self._lease = lease
         self._counts = counts
         self._checkpoint = checkpoint
-        self._barrier = barrier
+        self._gate = gate
         self._run_unfinished = run_unfinished
         self._silence = Silence(streaming)
         self._spark = spark
@@ -375,7 +375,7 @@ class Query:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
             servers = partial(Servers, access=access, query=self._status(), why=self._explainer)
-        place = (self._spark, self._checkpoint, self._barrier, self._counts.reports)
+        place = (self._spark, self._checkpoint, self._gate, self._counts.reports)
         self._served = served(*place, tables, max_bytes, self._is_active, servers)
         return self._served
 
@@ -463,7 +463,7 @@ class Query:
                 return finished
         finally:
             # a query that is drained gives its lease back when its batch is committed
-            if self._lease.ended and not self._barrier.closed:
+            if self._lease.ended and not self._gate.closed:
                 with suppress(Exception):  # whatever a session says that is gone
                     self._counts.close()
                 self._lease.release_at_end()
@@ -537,7 +537,7 @@ class Query:
         """
         check_threads("query.drain()")
         check_seconds(timeout, "drain")
-        self._barrier.close(self.streaming.stop)
+        self._gate.close(self.streaming.stop)
         with self._translated():
             if not self._drained(None if timeout is None else time.monotonic() + timeout):
                 return False
@@ -557,7 +557,7 @@ class Query:
         while not self.streaming.awaitTermination(DRAIN_LOOK_SECONDS):  # type: ignore[arg-type]
             if until is not None and time.monotonic() > until:
                 return False
-            if not self.streaming.status["isTriggerActive"] or not self._barrier.stands or self._silence.lasts:
+            if not self.streaming.status["isTriggerActive"] or not self._gate.stands or self._silence.lasts:
                 pending = not self._silence.stop(self._spark)
         if not pending:
             # Spark says that it has ended as soon as that is decided; the batch's commit may be to come

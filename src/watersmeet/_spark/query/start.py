@@ -501,13 +501,13 @@ class _Start:
                 return self._start_query(trigger, lease, totals)
             files = look(self.folder)
             place = self._place(files, effects)
-        barrier = self._barrier(place, lease, self._topics.watch(place.facts))
-        facts = QueryFacts(self.folder, barrier, lambda: lease.epoch, lease.check)
-        streaming, lifetime = self._running(place, planned, trigger, lease, barrier, files)
+        gate = self._gate(place, lease, self._topics.watch(place.facts))
+        facts = QueryFacts(self.folder, gate, lambda: lease.epoch, lease.check)
+        streaming, lifetime = self._running(place, planned, trigger, lease, gate, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
         run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
         counts = BatchCounts(streaming, lifetime, totals)
-        running = (streaming, counts, self.folder.path, lease, barrier, lambda: run_once() if unfinished() else None)
+        running = (streaming, counts, self.folder.path, lease, gate, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
         return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
 
@@ -570,7 +570,7 @@ class _Start:
 
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, lifetime = self._running(place, planned, {"once": True}, lease, self._barrier(place, lease), None)
+        query, lifetime = self._running(place, planned, {"once": True}, lease, self._gate(place, lease), None)
         waiting = silence.Silence(query)
         try:
             failures.await_end(query, self.folder.path)
@@ -615,7 +615,7 @@ class _Start:
         planned: int,
         trigger: dict[str, Any],
         lease: leases.MachineLease,
-        barrier: BatchGate,
+        gate: BatchGate,
         files: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, LifetimeTotals]:
         """The query that runs, and what keeps its counts."""
@@ -634,18 +634,18 @@ class _Start:
                     checkpoint=place.place.path,
                     trigger=self._inputs.trigger(trigger),
                     identity=place.identity(topology.plan.application),
-                    barrier=barrier,
+                    gate=gate,
                     written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
                     lease=lease,
                     plans=Plans.of(place, lease),
                     secure=partial(self._secure, lease, files, place),
                 )
-            join_journal = self._journal(place, barrier, lease)
+            join_journal = self._journal(place, gate, lease)
             self._secure(lease, files, place)  # a single writer of Spark's has not asked for the lease
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
             lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
-            barrier.passing = self._expect_room(lifetime, facts).before_commit
+            gate.passing = self._expect_room(lifetime, facts).before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
@@ -658,19 +658,19 @@ class _Start:
             lifetime.totals.warnings.expect_room(kafka.max_records_per_batch, cores)
         return lifetime
 
-    def _journal(self, place: Checkpoint, barrier: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
-        options = (self.options.explain, barrier, lease.check, self.topology.plan.sources)
+    def _journal(self, place: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
+        options = (self.options.explain, gate, lease.check, self.topology.plan.sources)
         return JournalWriter.joining(place.place, *options)
 
-    def _barrier(
+    def _gate(
         self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
     ) -> BatchGate:
-        """The barrier of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
-        barrier, read, kafka = BatchGate(on_start), self.topology.plan.sources, self.options.kafka
+        """The gate of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
+        gate, read, kafka = BatchGate(on_start), self.topology.plan.sources, self.options.kafka
         if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
             numbers = TopicNumbers(place, read, kafka, lease.check, allow_recreated=self.options.allow_recreated_topics)
-            barrier.join(numbers.before, needed=True)
-        return barrier
+            gate.join(numbers.before, needed=True)
+        return gate
 
     def _hand_over(self, files: CheckpointFiles | None, place: Checkpoint, planned: int, settings: Any) -> None:
         """Hand the checkpoint over to the topology, if that has changed."""

@@ -20,9 +20,9 @@ from watersmeet._spark.serving.questions import (
     TableQuestion,
     answer_at,
     integer,
-    read_of,
-    said_by,
+    question_of,
     store_of,
+    ticket_object,
     unfit,
 )
 from watersmeet._spark.serving.replica import (
@@ -104,13 +104,13 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
     def do_get(self, context: Any, ticket: Any) -> Any:
         """An answer; or, where the ticket has `changes`, the changes of each batch, without end."""
         with _flight_errors():
-            question = said_by(ticket.ticket)
+            question = ticket_object(ticket.ticket)
             if "changes" not in question:
-                return fl.RecordBatchStream(self._answer(context, read_of(ticket.ticket)).as_arrow())
+                return fl.RecordBatchStream(self._answer(context, question_of(ticket.ticket)).as_arrow())
             name, since = self._subscription(question)
             store = store_of(self._replica, name)
             if not self._subscribers.acquire(blocking=False):
-                raise NotServed(
+                raise Busy(
                     f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
                 )
             changes = self._changes(context, name, since)
@@ -185,10 +185,10 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
         return fl.FlightInfo(self._schema(ticket), descriptor, [fl.FlightEndpoint(ticket, [])], -1, -1)
 
     def _schema(self, ticket: bytes) -> pa.Schema:
-        question = said_by(ticket)
+        question = ticket_object(ticket)
         if "changes" in question:
             return changes_schema(store_of(self._replica, self._subscription(question)[0]))
-        return store_of(self._replica, read_of(ticket).table).schema
+        return store_of(self._replica, question_of(ticket).table).schema
 
 
 class _Admission(fl.ServerMiddlewareFactory):  # type: ignore[misc]

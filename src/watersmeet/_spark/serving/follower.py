@@ -100,9 +100,9 @@ class BatchChangesOfTasks:
         self._closed = False
         self._under_way: int | None = None
 
-    def join(self, barrier: BatchGate) -> None:
-        """Have the barrier call this object before and after each batch from now on."""
-        barrier.join(self._start, self._end)
+    def join(self, gate: BatchGate) -> None:
+        """Have the gate call this object before and after each batch from now on."""
+        gate.join(self._start, self._end)
 
     def close(self) -> None:
         """Ask for nothing from the next batch on."""
@@ -141,9 +141,9 @@ class Follower:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watersmeet replica", daemon=True)
 
-    def begin(self, barrier: BatchGate) -> None:
+    def begin(self, gate: BatchGate) -> None:
         """Follow the query from now on."""
-        self._tasks.join(barrier)
+        self._tasks.join(gate)
         self._thread.start()
 
     def close(self) -> None:

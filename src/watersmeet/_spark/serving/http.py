@@ -36,10 +36,10 @@ from watersmeet._spark.serving.questions import (
     answers_of_keys,
     integer,
     millis,
-    read_of,
-    said_by,
+    question_of,
     seconds,
     store_of,
+    ticket_object,
     unfit,
 )
 from watersmeet._spark.serving.replica import (
@@ -429,14 +429,14 @@ class HttpReplica:
 
     async def _read_many(self, request: Request) -> Response:
         """Several questions, all answered of one batch."""
-        body = said_by(await request.body())
+        body = ticket_object(await request.body())
         reads = body.pop("reads", None)
         if not isinstance(reads, list) or not reads or len(reads) > MOST_READS or set(body) - {*_OPTIONS}:
             raise ConfigError(
                 f"reads must be a list of 1 to {MOST_READS} questions: {to_json({**body, 'reads': reads}):.200}.",
                 hint=f'{{"reads": [{{"table": "open-orders", "key": 42}}]}}; beside it {", ".join(sorted(_OPTIONS))}.',
             )
-        questions = [read_of(_limited(question)) for question in reads]
+        questions = [question_of(_limited(question)) for question in reads]
         for read in questions:
             store_of(self._replica, read.table)
         options = {name: _OPTIONS[name](name, value) for name, value in body.items()}
@@ -541,7 +541,7 @@ class _Changes(StreamingResponse):
         try:
             readers.acquire_on_behalf_of_nowait(self)
         except anyio.WouldBlock:
-            raise NotServed(
+            raise Busy(
                 f"{SUBSCRIBERS} readers of changes are the most.", hint="Try again later, or end one of them."
             ) from None
 
@@ -602,7 +602,7 @@ def _read(request: Request, table: str, options: dict[str, Any]) -> TableQuestio
         options["window"] = window
     if "versions" in params:
         options["versions"] = _json(params["versions"], "versions")
-    return read_of(to_json({"table": table, **options}).encode())
+    return question_of(to_json({"table": table, **options}).encode())
 
 
 def _limited(question: Any) -> bytes:

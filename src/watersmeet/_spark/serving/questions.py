@@ -98,9 +98,9 @@ class TableQuestion:
         return to_json({name: value for name, value in values.items() if value != plain[name]}).encode()
 
 
-def read_of(ticket: bytes) -> TableQuestion:
+def question_of(ticket: bytes) -> TableQuestion:
     """The question of a ticket."""
-    question = said_by(ticket)
+    question = ticket_object(ticket)
     if "key" in question:
         keys = question.get("keys")
         question["keys"] = [*(() if keys is None else _keys("keys", keys)), question.pop("key")]
@@ -116,7 +116,7 @@ def read_of(ticket: bytes) -> TableQuestion:
     return TableQuestion(**options)
 
 
-def said_by(ticket: bytes) -> dict[str, Any]:
+def ticket_object(ticket: bytes) -> dict[str, Any]:
     """The object that a ticket is."""
     try:
         question = from_json(ticket)

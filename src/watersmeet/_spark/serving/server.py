@@ -86,7 +86,7 @@ def check_served(tables: Any, max_bytes: Any) -> None:
 def served(
     spark: SparkSession,
     checkpoint: str,
-    barrier: BatchGate,
+    gate: BatchGate,
     reports: BatchReports,
     tables: Sequence[str],
     max_bytes: int,
@@ -97,10 +97,10 @@ def served(
 
     Parameters
     ----------
-    barrier, reports : the query's.
+    gate, reports : the query's.
     servers : begins what listens, if anything does.
     """
-    if not barrier.stands:
+    if not gate.stands:
         raise ConfigError(
             "The batches of this query cannot be followed: its only output is one of Spark's own sinks.",
             hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
@@ -113,5 +113,5 @@ def served(
     server = TableServer(replica, follower)
     if servers is not None:
         server._servers = servers(replica)
-    follower.begin(barrier)
+    follower.begin(gate)
     return server

@@ -2,8 +2,8 @@
 
 Spark would look at every byte of a text, make numbers by way of hexadecimal text, and copy each value into a column of
 its source's own; all of that for rows that go to Python anyway. So these get keys and values as they came, in one
-column each. For functions of Spark's, the columns that `formats` makes of plain formats mean the same; all others are
-decoded here alone (`serdes`), and handed back where such a function needs them (`Decode`).
+column each. For functions of Spark's, `_spark/formats.py` makes the same values of primitive formats as Columns; those
+of other formats are decoded here and handed back to Spark (`Decode`).
 Law 6: bytes that are not of the format have a reason, and are neither a value nor a tombstone.
 """
 
@@ -62,7 +62,7 @@ class Deserializer:
 
 @dataclass(frozen=True)
 class Deserializers:
-    """Decodes the parts of sources with plain formats."""
+    """Decodes the keys and values of a frame's topics, and says why where that fails."""
 
     parts: tuple[Deserializer, ...] = field(repr=False)  # all parts of all sources of a frame
     # by the number of a source those of the sources of dead letters for which its records are kept as they came,

@@ -133,27 +133,27 @@ class UnpackExits:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        mail: dict[int, SinkRows] = {}
+        by_label: dict[int, SinkRows] = {}
         for batch in batches:
             labels, ports = batch.column("label").to_pylist(), batch.column("port").to_pylist()
             for at, (label, port) in enumerate(zip(labels, ports, strict=True)):
                 if self.exits.ports.get(port) == self.sink:
                     rows = row_sizes.decode(batch.column("blob")[at].as_buffer())
-                    mail.setdefault(label, {}).setdefault(self.sink, []).append(rows)
+                    by_label.setdefault(label, {}).setdefault(self.sink, []).append(rows)
         numbers, slots = Numbers(self.batch), self.exits.slots
-        for case, shard in self._by_label(mail):
+        for case, shard in self._by_label(by_label):
             for part in in_order(stacked(shard.pop(self.sink)), slots, self.schema, numbers):
                 yield part if case is None else _of_case(part, case)
         give_back()
 
-    def _by_label(self, mail: dict[int, SinkRows]) -> Iterator[tuple[int | None, SinkRows]]:
-        """Rows in order of labels, and their case, if it is asked for; the mail is used up."""
-        labels, exit_labels = sorted(mail), self.exits.labels
+    def _by_label(self, by_label: dict[int, SinkRows]) -> Iterator[tuple[int | None, SinkRows]]:
+        """Rows in order of labels, and their case, if it is asked for; the mapping is emptied."""
+        labels, exit_labels = sorted(by_label), self.exits.labels
         if "case" not in self.schema.names:
-            yield from ((None, rows) for rows in small_together(mail.pop(label) for label in labels))
+            yield from ((None, rows) for rows in small_together(by_label.pop(label) for label in labels))
             return
         for label in labels:
-            yield exit_labels.place(label)[1] // exit_labels.shards, mail.pop(label)
+            yield exit_labels.place(label)[1] // exit_labels.shards, by_label.pop(label)
 
 
 def _of_case(rows: pa.RecordBatch, case: int) -> pa.RecordBatch:
