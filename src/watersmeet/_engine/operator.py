@@ -48,7 +48,7 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 class Dropped:
     """Rows that end in an operator, which yields them beside its results (law 6)."""
 
-    reason: Reason  # one of its declaration's `ends`
+    reason: Reason  # why they end
     rows: pa.Table  # the rows of a side
     at: Int64s  # which of them end
 

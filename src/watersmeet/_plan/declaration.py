@@ -48,7 +48,7 @@ def row_columns(*, old: bool = False, silent: bool = False, late: bool = False) 
 def row_ends(
     *, null_key: bool = True, null_value: bool = False, silent: bool = False, late: bool = False
 ) -> frozenset[RowEnd]:
-    """Rows that end on their way, most often into an operator."""
+    """Rows that end on their way, most often into an operator; those without key do unless said otherwise."""
     names: tuple[RowEnd, ...] = "null_key", "null_value", "silent", "late"
     return frozenset(compress(names, (null_key, null_value, silent, late)))
 
@@ -71,7 +71,8 @@ class CarriedColumn:
     kind: Any
     # of key and value, gives it; None: it is the row's own key, or on a direct side the sender's column
     function: Function | None = None
-    null_reason: Reason | None = None  # why a row ends without result where it is null; None where it may be null
+    # the reason under which a row is counted, and passes, where it is null; None where it may be null
+    null_reason: Reason | None = None
     # whether the function goes by the key alone, so that it is called for rows without value, too
     of_key: bool = False
 
@@ -119,7 +120,7 @@ class OperatorSide:
 
     @property
     def null_reason(self) -> Reason | None:
-        """Why a row ends without result where what it carries is null; None where it may be null."""
+        """The reason under which a row is counted where what it carries is null; None where it may be null."""
         return next((column.null_reason for column in self.carries if column.null_reason is not None), None)
 
 

@@ -361,7 +361,7 @@ def _stores(plan: Plan, carries: frozenset[str]) -> Mapping[tuple[str, int], str
 # as all others are, in the transaction of the results (law 6), and nothing below has to know of them. They stand behind
 # all that the user wrote, so that nothing there is numbered anew: who chooses another policy keeps the checkpoint.
 
-WITHIN = ""
+BEHIND_INPUTS = ""
 """Whose dead letters those are that end behind the inputs: no input's."""
 
 
@@ -374,7 +374,7 @@ def with_dead_letters(plan: Plan, functions: FunctionBackend) -> Plan:
     functions : says the type of bytes.
     """
     added = [node for source in plan.sources for node in _nodes(plan, source, functions)]
-    added += _written(plan, plan.within.dead_letters, WITHIN, "topology", functions)
+    added += _written(plan, plan.within.dead_letters, BEHIND_INPUTS, "topology", functions)
     return replace(plan, nodes=(*plan.nodes, *added)) if added else plan
 
 
@@ -415,7 +415,7 @@ def _source_for(plan: Plan, source: SourceNode, policy: Policy | None) -> int | 
 def operators_source(plan: Plan, policy: Policy) -> str | None:
     """The name of the source that has what ends behind the inputs under a policy, if there is one."""
     topic = policy.topic if isinstance(policy, DeadLetter) else None
-    names = (s.name for s in plan.sources if s.dead_letters_of == WITHIN and s.origin.goes_to == topic)
+    names = (s.name for s in plan.sources if s.dead_letters_of == BEHIND_INPUTS and s.origin.goes_to == topic)
     return next(names, None)
 
 

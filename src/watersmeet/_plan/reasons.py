@@ -1,7 +1,7 @@
 """Why rows end: the table of all reasons, for `query.drops`, for metrics and for dead letters (law 6).
 
-Inputs end records (`_worker/ended_rows.py`), and so do operators, which say in `ends` for which reasons, and outputs.
-docs/bad_records.md has the same table.
+Inputs end records (`_worker/ended_rows.py`), outputs do, and operators: on the way in (`ends` of a side,
+`_engine/exchange.py`) or in the kernel (`Events.drops`). docs/bad_records.md has the same table.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ class Reason:
 
     name: str  # in `query.drops`, in metrics, and in the header of a dead letter
     text: str  # what the message of a dead letter says of the row
-    policy: Literal["on_drop", "on_error"] = "on_drop"  # says at an operator or output whether it is a dead letter
+    policy: Literal["on_drop", "on_error"] = "on_drop"  # at an operator or output; at an input its own policies decide
     code: int = 0  # in the column `reason` of an input's rows, which is 0 where a row passes
     is_drop: bool = True  # whether it is counted: what says nothing new is not
     is_refusal: bool = False  # whether an input does not accept the record
+    sent_by_input: bool = False  # whether an input obeys the builder's on_drop for it
 
     def __str__(self) -> str:
         return self.name
 
 
-NEGATIVE_TIMESTAMP = Reason("negative_timestamp", "its timestamp is before 1970", code=1, is_refusal=True)
+NEGATIVE_TIMESTAMP = Reason(
+    "negative_timestamp", "its timestamp is before 1970", code=1, is_refusal=True, sent_by_input=True
+)
 UNDECODABLE = Reason("undecodable", "its key or value is not of the format", code=2, is_refusal=True)
 IGNORED = Reason("ignored", "it says nothing new", code=3, is_drop=False)
 FUNCTION_ERROR = Reason("function_error", "a function raises for it", "on_error", code=4, is_refusal=True)
@@ -42,10 +45,6 @@ EXPIRED_VERSION = Reason("expired_version", "it is late: the history of the vers
 OUT_OF_ORDER = Reason("out_of_order", "it is late: the versioned table has a newer change of its key")
 DEAD_LETTER = Reason("dead_letter", "it is in a topic of dead letters, which has the reason", is_refusal=True)
 
-REASONS = (
-    *(NEGATIVE_TIMESTAMP, UNDECODABLE, IGNORED, FUNCTION_ERROR, INVALID_TIMESTAMP, UNENCODABLE),
-    *(NULL_KEY, NULL_VALUE, NULL_FOREIGN_KEY, NO_WINDOW, DUPLICATE),
-    *(EXPIRED_WINDOW, EXPIRED_WINDOW_RECORD, EXPIRED_VERSION, OUT_OF_ORDER, DEAD_LETTER),
-)
+REASONS = tuple(constant for constant in list(globals().values()) if isinstance(constant, Reason))
 REFUSALS = frozenset(reason.name for reason in REASONS if reason.is_refusal)
 BY_CODE = {reason.code: reason for reason in REASONS if reason.code}

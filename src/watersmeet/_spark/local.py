@@ -43,7 +43,7 @@ from watersmeet._engine.rows import (
 from watersmeet._engine.state.runs import MemoryChunkStore, State, StoreSnapshot
 from watersmeet._engine.time import REACH
 from watersmeet._plan.declaration import TableSchema
-from watersmeet._plan.logical import WITHIN
+from watersmeet._plan.logical import BEHIND_INPUTS
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.operators.joins import AsOfParams
@@ -487,7 +487,7 @@ class PipedFrame:
             parts = [piped.key, piped.value, *([headers] if of is not None else [])]
             if number == piped.source:
                 row += parts
-            elif piped.raw is not None and of in (WITHIN, self.physical.plan.sources[piped.source].name):
+            elif piped.raw is not None and of in (BEHIND_INPUTS, self.physical.plan.sources[piped.source].name):
                 row += [*piped.raw, headers]
             else:
                 row += [None] * len(parts)

@@ -438,7 +438,7 @@ class DeadLetterWriter(Drops):
         for reason in [reasons.BY_CODE[code] for code in np.unique(codes[codes > 0])]:
             for number in np.unique(root[codes == reason.code]).tolist() if reason.is_drop else ():
                 at, name = np.flatnonzero((codes == reason.code) & (root == number)), roots[number]
-                if reason == reasons.NEGATIVE_TIMESTAMP:
+                if reason.sent_by_input:
                     self.ended(name, reason, frame, at, Outlet(name, -1, None, f"s{number}_key", f"s{number}_value"))
                 else:
                     self[(name, reason.name)] += len(at)

@@ -26,8 +26,7 @@ from watersmeet._plan.nodes import SinkNode
 from watersmeet._plan.physical import Physical
 from watersmeet._worker.counts import SENT, Counts, Measure, Measures
 from watersmeet._worker.ended_rows import DeadLetterRoutes, DeadLetterWriter
-from watersmeet._worker.formats.formats import check_writable, format_for, refuses, serde_of
-from watersmeet._worker.formats.json import readable
+from watersmeet._worker.formats.formats import check_writable, family_of, format_for, refuses, serde_of
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.process import batch_number, job_property
 from watersmeet._worker.task_reports import Reports
@@ -256,7 +255,7 @@ def written_by_spark(physical: Physical) -> dict[str, tuple[str, ...]]:
             kind, combined = getattr(sink.shape, part), part == "key" and sink.name in physical.plan.combined
             # combined keys have a layout of their own
             written = None if form is None and combined else format_for(kind) if form is None else Format.of(form)
-            if written is not None and written.kind == "json" and not readable(kind):
+            if written is not None and family_of(written).is_left_to_spark(kind):
                 parts[sink.name] = (*parts.get(sink.name, ()), part)
     return parts
 

@@ -24,7 +24,7 @@ from watersmeet.errors import Generation, TopologyError, WrongCall
 from watersmeet.functions import Function, FunctionBackend
 from watersmeet.hints import answering, check_called, public
 from watersmeet.io.endpoints import (
-    WITHIN,
+    USUAL_BEHIND_INPUTS,
     Changes,
     OnDrop,
     OnError,
@@ -348,7 +348,7 @@ class StreamsBuilder(InputReading):
         self._construction.processor_wrapper = processor_wrapper
         policies = topology_policies(on_undecodable, on_error, on_drop)
         self._inputs = Inputs(self._construction, policies)
-        self._operator_policies = OperatorPolicies(policies.only(WITHIN))
+        self._operator_policies = OperatorPolicies(policies.only(USUAL_BEHIND_INPUTS))
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.application_id!r}, inputs={sorted(self._inputs.names)})"

@@ -181,7 +181,7 @@ def same_type(left: Any, right: Any) -> bool:
 
 # What KStream and KTable share: a node under construction, and how further nodes are attached to it.
 #
-# A handle is a thin thing: it checks arguments, asks the function backend for types, appends one frozen node
+# A handle is a thin thing: it checks arguments, asks the function backend for types, appends frozen nodes
 # to the topology under construction and returns a handle on that.
 
 

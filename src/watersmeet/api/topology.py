@@ -192,11 +192,11 @@ class Topology:
         """
         from watersmeet._spark.query.start import StartOptions
 
-        allowed = (allow_partition_change, allow_changed_functions, allow_recreated_topics)
         options = StartOptions(
-            *(kafka, shards, tasks, trigger, available_now),
-            None if local_cache is None else os.fspath(local_cache),
-            *allowed,
+            *(kafka, shards, tasks, trigger, available_now, None if local_cache is None else os.fspath(local_cache)),
+            allow_partition_change=allow_partition_change,
+            allow_changed_functions=allow_changed_functions,
+            allow_recreated_topics=allow_recreated_topics,
             evolve=evolve,
             idle_after=idle_after,
             record_cache=record_cache,
@@ -257,7 +257,7 @@ class Topology:
 
         if not isinstance(flat, bool):
             raise ConfigError(f"flat must be True or False: flat={flat!r:.80}.", hint="flat=True")
-        options = StartOptions(kafka, shards, tasks)
+        options = StartOptions(kafka=kafka, shards=shards, tasks=tasks)
         return changes(frame(self._with_output(name), spark, self._place(checkpoint), options), is_flat=flat)
 
     def _with_output(self, name: str) -> Physical:

@@ -338,7 +338,7 @@ USUAL = Policies("fail", "fail", "skip", "fail")
 """What holds where nothing is said."""
 OF_INPUTS = Policies("fail", "fail", on_invalid_timestamp="fail")
 """The policies that inputs have."""
-WITHIN = Policies(on_error="fail", on_drop="skip")
+USUAL_BEHIND_INPUTS = Policies(on_error="fail", on_drop="skip")
 """Those behind the inputs, of operators and outputs."""
 
 
@@ -352,7 +352,7 @@ class OperatorPolicies:
     named : by their names, what holds at single ones in place of it.
     """
 
-    usual: Policies = WITHIN
+    usual: Policies = USUAL_BEHIND_INPUTS
     named: tuple[tuple[str, Policies], ...] = field(default=())
 
     def at(self, name: str) -> Policies:

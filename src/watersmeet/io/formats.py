@@ -231,6 +231,8 @@ _MADE = {
     "json_schema": "wm.json_schema(schema)",
     "debezium": "wm.debezium('id long, name string')",
     "debezium_key": "wm.debezium_key('id long')",
+    "time_windowed": "wm.time_windowed('string', size='5 minutes')",
+    "session_windowed": "wm.session_windowed('string')",
 }
 """How the functions that make formats are called."""
 _CALLED = {

@@ -55,8 +55,8 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
     if isinstance(target, str):
         return _make(TopicSink, target, options)
     raise TopologyError(
-        "A sink is a Kafka topic, a Writer, a ForeachBatch, an Output or, of a table, a DatabaseTable or a "
-        "CatalogTable, and not "
+        "A sink is a Kafka topic, a Writer, a ForeachBatch, an Output or, of a table, a DatabaseTable, a "
+        "CatalogTable or a History, and not "
         f"{described(target)}.",
         hint=_sink_hint(target),
     )

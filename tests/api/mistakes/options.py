@@ -206,6 +206,8 @@ ROWS: list[Row] = [
     ("clicks.join([users, others], lambda a, b: a)", "a list", ".join(other, joiner)"),
     ("users.join(others, lambda a, b: a, near)", "KTable.join .. JoinWindows", "without windows"),
     ("builder.stream('t', key='long', value=wm.debezium)", "wm.debezium is a function", "wm.debezium('id long"),
+    ("builder.stream('t', key=wm.time_windowed, value='long')", "wm.time_windowed is a function", "size='5 minutes')"),
+    ("builder.stream('t', key=wm.session_windowed, value='long')", "is a function", "wm.session_windowed('string')"),
     ("builder.stream('t', key='varchar(20)', value='string')", "'varchar(20)'", '"string"'),
     ("wm.debezium('before struct<id: long>, after struct<id: long>')", "'before'", "the table's columns"),
     # options of other methods

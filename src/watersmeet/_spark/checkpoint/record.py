@@ -187,21 +187,9 @@ class TopicWatch:
 Texts = Mapping[str, Mapping[str, str]]
 """By node and role."""
 
-_FORMS = {
-    **{
-        "topology": str,
-        "generation": str,
-        "shards": int,
-        "tasks": int,
-        "clock": bool,
-        "spark": str,
-        "inputs": list,
-        "level_groups": list,
-    },
-    "marks": str,
-}
-"""What JSON has of a fact; of all others an object."""
-REASONS = {
+_FORMS = {"str": str, "int": int, "bool": bool, "Sequence": list}
+"""What JSON has of a fact by its annotation; of all others an object."""
+REFUSED_FACTS = {
     "topology": (
         "another topology",
         "Start it once with evolve=True (`watersmeet run --evolve`): all state that fits is taken over. "
@@ -238,7 +226,8 @@ class CheckpointFacts:
     formats: Mapping[str, int] = field(default_factory=dict)  # version of each format that is kept: blobs, state
     partitions: Mapping[str, int] = field(default_factory=dict)  # partition count of each topic that is read
     clock: bool = False  # whether the wall clock is a source of the query
-    # what else a batch's results depend on, and may be another from batch to batch
+    # options, schemas, policies and settings that a batch's results depend on: an unfinished batch is first finished
+    # under the recorded ones
     effects: Mapping[str, Any] = field(default_factory=dict)
     functions: Texts = field(default_factory=dict)  # what each node's functions come to
     spark: str = ""  # the version of Spark that defines this
@@ -262,7 +251,7 @@ class CheckpointFacts:
     def read(cls, written: Mapping[str, Any]) -> CheckpointFacts:
         """Facts as a record has them."""
         for name, value in written.items():
-            kind = _FORMS.get(name, dict)
+            kind = _FORMS.get(str(cls.__annotations__.get(name)).partition("[")[0], dict)
             if type(value) is not kind or (isinstance(value, int) and kind is int and value < 1):
                 raise ValueError(f"{name} is {value!r:.80}")
         numbers = [*written.get("formats", {}).values(), *written.get("partitions", {}).values()]
@@ -648,7 +637,7 @@ class CheckpointFiles:
                 new,
                 "Start it with the version that began it; or begin a new checkpoint, which reads the inputs anew.",
             )
-        differences = [reason for name, reason in REASONS.items() if getattr(old, name) != getattr(new, name)]
+        differences = [reason for name, reason in REFUSED_FACTS.items() if getattr(old, name) != getattr(new, name)]
         if differences:
             whats, whys = zip(*differences, strict=True)
             message = f"The checkpoint belongs to {', '.join(whats)}."

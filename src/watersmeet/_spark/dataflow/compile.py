@@ -143,11 +143,11 @@ def compile_plan(
     inputs: Sequence[Scan],
     layout: SparkLayout,
     clock: DataFrame | None = None,
-    extra: Sequence[DataFrame] = (),
+    replaced_rows: Sequence[DataFrame] = (),
 ) -> CompiledFrame:
-    """The plan over these inputs, the wall clock where time goes on by it, and more wire rows."""
+    """The plan over these inputs, the wall clock where time goes on by it, and the rows of replaced tables."""
     compiler = _Compiler(inputs[0].bare.sparkSession, inputs, physical, layout)
-    compiled = compiler.run(inputs, clock, extra)
+    compiled = compiler.run(inputs, clock, replaced_rows)
     for line in started_engines(physical, compiler.fusion):
         LOG.info(line)
     return compiled
@@ -179,7 +179,7 @@ class _Compiler:
         wire = reduce(DataFrame.unionByName, map(self._packed_source, inputs), wire)
         return self._levels(wire, exits=self._physical.ordered_exit)
 
-    def run(self, inputs: Sequence[Scan], clock: DataFrame | None, more: Sequence[DataFrame]) -> CompiledFrame:
+    def run(self, inputs: Sequence[Scan], clock: DataFrame | None, replaced_rows: Sequence[DataFrame]) -> CompiledFrame:
         physical, labels = self._physical, self._layout.labels
         refuse_behind(physical, self.fusion)
         check_chains(physical, self.fusion)
@@ -187,8 +187,8 @@ class _Compiler:
         wires = list(map(self._packed_source, inputs))
         if clock is not None:
             wires.append(wall_clock.clock_rows(clock, physical, labels))
-        # Spark knows its sources by their places: these are the last ones (`REPLACED`)
-        wires += more
+        # Spark knows its sources by their places: rows of replaced tables come last (`checkpoint.record.REPLACED`)
+        wires += replaced_rows
         wire = self._levels(reduce(DataFrame.unionByName, wires), exits=True)
         if physical.ordered_exit and self._layout.tasks > 1:
             wire = wire.repartition(self._layout.tasks, "label")
@@ -224,7 +224,7 @@ class _Compiler:
         if programs is None:
             frame = with_times(opened(source.frame, plan, names), plan, names) if extractors else source.frame
             return self._packed(self.fusion.stage(0, frame, names), 0, source, extraction=Extraction(extractors))
-        # which columns there are says an empty frame as well
+        # an empty frame tells as well which columns there are
         extraction = Extraction(extractors, programs.timing if extractors else Program())
         return self._packed(programs.stage, 0, source, programs.program, extraction)
 

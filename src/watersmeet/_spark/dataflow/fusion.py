@@ -1,4 +1,5 @@
-"""Which operators hand their results on within their level: those behind which Arrow can evaluate all functions.
+"""Which operators hand their results on within their level: those behind which Arrow can evaluate all functions;
+and at which sources packing evaluates the functions before the first level.
 
 The columns of the stage behind an operator are made as for Spark, upon an empty frame; then they are read back from
 Spark's plan as expressions. So both ways evaluate the same.
@@ -304,8 +305,8 @@ class Fusion:
         columns = StageColumns(operator.id, tuple((short, name) for name, short in renamed.items()), schema)
         outlives = self._outlives(operator)
         # what ends is shown whole
-        reduced = {} if outlives else {renamed[name]: paths for name, paths in read.items()}
-        return Fused(outlets, columns, program, peeks, reduced, outlives)
+        read_fields = {} if outlives else {renamed[name]: paths for name, paths in read.items()}
+        return Fused(outlets, columns, program, peeks, read_fields, outlives)
 
     def _outlives(self, operator: Operator) -> bool:
         """Whether a result may end for which a function raises: not where later changes say what it would have been."""

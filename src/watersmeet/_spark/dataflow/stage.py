@@ -1,8 +1,9 @@
 """A stage's stateless nodes as Spark columns: one wide frame, every flow's columns evaluated in one pass.
 
 Law 4: a user's function is applied under `when(the row is this flow's)`, so it never sees another edge's row,
-and for tables and value mappers under `value is not null`, so it never sees a tombstone. Whether there is a value is
-not asked of one that cannot be null by its type: Spark would make nothing of it for that, and the level all of it.
+and for tables and value mappers under `value is not null`, so it never sees a tombstone. A value of a type that
+forbids null is not asked whether it is there: Spark answers that without computing the value, the level would compute
+it.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from watersmeet._worker import kafka_client
 from watersmeet.errors import SinkError, WatersmeetError
 
 LOG = logging.getLogger("watersmeet.query")
-WITHIN = 3_600.0
-"""Seconds; restarts that are longer ago count no more."""
+RESTART_PERIOD_SECONDS = 3_600.0
+"""Restarts that are longer ago count no more."""
 LONGEST_PAUSE = 60.0
 """Seconds before a restart, at most: it is 1 second before the first, and twice as long before each further one."""
 # what Spark says of the last attempt of a task, before anything that stands in the text of another error
@@ -104,7 +104,7 @@ class Restarts:
     def _waited(self, failure: Exception) -> bool:
         """Whether another start may help, when it is time for it."""
         current = self._clock()
-        while self._past and current - self._past[0] > WITHIN:
+        while self._past and current - self._past[0] > RESTART_PERIOD_SECONDS:
             self._past.popleft()
         if len(self._past) >= self._limit or not may_pass(failure):
             return False

@@ -22,7 +22,7 @@ from watersmeet._engine.row_sizes import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
 from watersmeet._plan.evolve import Change, described
 from watersmeet._plan.explain import explain, functions_in_state
-from watersmeet._plan.logical import WITHIN, Plan, dropped_source, with_dead_letters, without_dead_letters
+from watersmeet._plan.logical import BEHIND_INPUTS, Plan, dropped_source, with_dead_letters, without_dead_letters
 from watersmeet._plan.nodes import Node, SourceNode
 from watersmeet._plan.physical import Physical, with_known_domains, with_record_cache, with_recorded_stores
 from watersmeet._plan.rewrite import rewrite
@@ -56,9 +56,8 @@ from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.outputs import outputs
 from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.query import failures
-from watersmeet._spark.query import query as silence
 from watersmeet._spark.query.progress import BatchCounts
-from watersmeet._spark.query.query import Query, is_unfinished
+from watersmeet._spark.query.query import LOG, Query, Silence, is_unfinished
 from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
 from watersmeet._spark.sources.topics import partition_counts
@@ -66,11 +65,9 @@ from watersmeet._spark.stores.table_columns import placement_facts, with_placeme
 from watersmeet._worker.batch_plan import OLDER
 from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.wire import spread_labels
-from watersmeet._worker.writers import kafka as driver_commit
-from watersmeet._worker.writers.kafka import Written
+from watersmeet._worker.writers.kafka import Written, is_unwritten
 from watersmeet.errors import ConfigError, CorruptData, EncodingError, WatersmeetError
-from watersmeet.io.endpoints import OF_INPUTS, USUAL, DeadLetter, OperatorPolicies, Policies
-from watersmeet.io.endpoints import WITHIN as BEHIND_INPUTS
+from watersmeet.io.endpoints import OF_INPUTS, USUAL, USUAL_BEHIND_INPUTS, DeadLetter, OperatorPolicies, Policies
 from watersmeet.io.kafka import Kafka
 from watersmeet.windows import Duration, duration_ms
 
@@ -260,8 +257,8 @@ PASSES = (
 )
 """Said behind Spark's errors, which cannot be told from those of a query that ends."""
 Recorded = Mapping[str, Mapping[str, Any]]
-"""By the name of an input, of an operator or output with policies of its own, or `WITHIN`, and the policy's: a word, or
-a list with the topic of dead letters. The usual ones are left out."""
+"""By the name of an input, of an operator or output with policies of its own, or `BEHIND_INPUTS`, and the policy's: a
+word, or a list with the topic of dead letters. The usual ones are left out."""
 
 
 def policies_effect(plan: Plan) -> dict[str, Recorded]:
@@ -278,9 +275,11 @@ def under(physical: Physical, effects: Mapping[str, Any]) -> Physical:
     plan = without_dead_letters(physical.plan)
     topics = [source for source in plan.sources if source.origin.topic is not None]
     plan = plan.with_nodes(_changed(source, policies.get(source.name, {})) for source in topics)
-    inputs = {WITHIN, *(source.name for source in topics)}
+    inputs = {BEHIND_INPUTS, *(source.name for source in topics)}
     by_operator = tuple((name, _policies(record)) for name, record in policies.items() if name not in inputs)
-    operator_policies = OperatorPolicies(_policies(policies.get(WITHIN, {})).over(BEHIND_INPUTS), by_operator)
+    operator_policies = OperatorPolicies(
+        _policies(policies.get(BEHIND_INPUTS, {})).over(USUAL_BEHIND_INPUTS), by_operator
+    )
     return rewrite(with_dead_letters(replace(plan, within=operator_policies), ColumnFunctions()))
 
 
@@ -315,11 +314,11 @@ def may_run(physical: Physical, kafka: Kafka | None, place: Checkpoint, planned:
     # other outputs come behind the topics, at one of which it failed
     plan, written = physical.plan, Written(planned, place.facts.tasks, place.facts.marks)
     targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None)(planned)
-    return driver_commit.is_unwritten(targets, kafka, place.identity(plan.application), written, mark)
+    return is_unwritten(targets, kafka, place.identity(plan.application), written, mark)
 
 
 def _of(plan: Plan) -> Recorded:
-    by_name = {WITHIN: plan.within.usual, **{source.name: source.origin.policies for source in plan.sources}}
+    by_name = {BEHIND_INPUTS: plan.within.usual, **{source.name: source.origin.policies for source in plan.sources}}
     records = {name: _unusual(policies) for name, policies in by_name.items()}
     records |= {name: _texts(policies) for name, policies in plan.within.named}
     return {name: record for name, record in records.items() if record}
@@ -479,11 +478,7 @@ class _Start:
     def _start_on(
         self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
     ) -> Query:
-        options = self.options
-        effects: dict[str, Any] = {"record_cache": options.record_cache, "idle_after_ms": options.idle_after_ms}
-        effects["session"] = session.effects(self.spark)
-        effects |= self._schemas(files) | policies_effect(self.topology.plan)
-        effects |= wall_clock.clock_record(self.topology, files.binding.effects if files.binding else {})
+        effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
         place = self._place(files, effects)
         logs = files.place
         groups = 0 if place.change else max(place.facts.level_groups, default=self.topology.levels)
@@ -518,8 +513,7 @@ class _Start:
         if files.last is not None:
             # Spark's checkpoint may lie elsewhere, so that no batch is seen here
             files = replace(files, last=replace(files.last, begun=True), batches=True)
-        effects: dict[str, Any] = {"record_cache": False, "idle_after_ms": 0, "session": session.effects(self.spark)}
-        place = self._place(files, effects | wall_clock.clock_record(self.topology, {}))
+        place = self._place(files, self._option_effects(files))
         session.keep_settings(self.spark, place.facts.tasks)
         sources_read = self.topology.plan.sources
         copies = [s.name for s in sources_read if s.origin.frame is not None and not s.origin.frame.isStreaming]
@@ -563,6 +557,12 @@ class _Start:
             last = spark_logs.last_finished(files.place)
             return with_counts(change, Handover(self.topology, files.place, files.binding, place, last).counted())
 
+    def _option_effects(self, files: CheckpointFiles) -> dict[str, Any]:
+        """The effects of options, of the session's settings and of the wall clock."""
+        effects = {"record_cache": self.options.record_cache, "idle_after_ms": self.options.idle_after_ms}
+        clock = wall_clock.clock_record(self.topology, files.binding.effects if files.binding else {})
+        return {**effects, "session": session.effects(self.spark), **clock}
+
     def _schemas(self, files: CheckpointFiles) -> dict[str, Any]:
         previous = files.binding.effects.get("schemas", {}) if files.binding else {}
         schemas = formats.fix_schemas(self.topology.plan.sources, self.topology.plan.sinks, previous)
@@ -571,7 +571,7 @@ class _Start:
     def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
         query, lifetime = self._running(place, planned, {"once": True}, lease, self._gate(place, lease), None)
-        waiting = silence.Silence(query)
+        waiting = Silence(query)
         try:
             failures.await_end(query, self.folder.path)
             passed = True
@@ -585,7 +585,7 @@ class _Start:
         # the lease is that of the query to come
         lease.query = None
         if not passed:
-            silence.LOG.warning(PASSES)
+            LOG.warning(PASSES)
             return None
         counts = BatchCounts(query, lifetime)
         counts.close()

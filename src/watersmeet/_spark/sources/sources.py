@@ -1,7 +1,7 @@
 """Sources as frames: topics and DataFrames become rows with root, ts, partition, offset, key and value.
 
-All Kafka topics are read through one Spark source, so that Spark's rate limit lets them advance together;
-each DataFrame is a frame of its own.
+One Spark source reads all topics of a broker, so that its rate limit lets them advance together; a second one those of
+global tables. Each DataFrame is a frame of its own.
 """
 
 from __future__ import annotations

@@ -379,6 +379,10 @@ class Family(ABC):
         """Whether there are values of its type that the format does not write."""
         return False
 
+    def is_left_to_spark(self, kind: DataType) -> bool:
+        """Whether Spark alone writes values of this type in it."""
+        return False
+
     def written_type(self, form: Any) -> str:
         """Values of what type it writes, as errors say it."""
         return self.type_of(form).simpleString()
@@ -546,6 +550,9 @@ class Json(Family):
 
     def fits(self, form: Format, kind: DataType) -> bool:
         return form.schema is None or self.type_of(form) == nullable(kind)
+
+    def is_left_to_spark(self, kind: DataType) -> bool:
+        return not readable(kind)
 
     def written_type(self, form: Format) -> str:
         return "any type" if form.schema is None else super().written_type(form)
