@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
 from watersmeet._engine.windowing import Calendar
@@ -608,6 +609,11 @@ def values_of_on(left: Side, right: Side, join: Join) -> tuple[list[Function], A
     if join.foreign_key is not None:
         raise TopologyError("on= and foreign_key= are two ways to say what joins.", hint="Leave one of them out.")
     require_same_builder(left, right, "join")
+    if callable(join.on) and {"left", "right"} <= set(signature(join.on).parameters):
+        raise TopologyError(
+            f"on= takes no condition over both sides: on={option_text(join.on)}.",
+            hint=f"Say what each side compares: {_ON}",
+        )
     pair = join.on if isinstance(join.on, tuple) and len(join.on) == 2 else (join.on, join.on)
     sides = left, right
     values = [_compared(side, function) for side, function in zip(sides, pair, strict=True)]
