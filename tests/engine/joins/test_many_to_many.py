@@ -124,7 +124,9 @@ def test_what_does_not_fit_is_refused() -> None:
     number = LIBRARY.lift(lambda value: 1, "long")
     with pytest.raises(TopologyError, match="Values of two types are never equal"):
         left.join(right, PLUS, on=(REF, number))
-    with pytest.raises(TopologyError, match=r"on= takes no condition over both sides(.|\n)*Say what each side compares"):
+    with pytest.raises(
+        TopologyError, match=r"on= takes no condition over both sides(.|\n)*Say what each side compares"
+    ):
         left.join(right, PLUS, on=lambda left, right: left == right)
     with pytest.raises(TopologyError, match="on= says what is equal on both sides: on=7"):
         left.join(right, PLUS, on=7)

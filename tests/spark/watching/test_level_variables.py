@@ -78,3 +78,9 @@ def test_the_level_itself_gets_the_rows_and_the_variables_that_were_declared() -
     for _ in range(2):  # as for two tasks of one process
         processor.init(Handle())
         assert list(processor.handleInputRows((7,), iter([1, 2]), None)) == [((7,), [1, 2], VALUE, MAP)]
+
+
+def test_large_functions_stay_below_the_size_that_spark_would_broadcast() -> None:
+    level: Any = Told()
+    level.functions = [f"when {number % 100} then x" for number in range(200_000)]
+    assert len(pickled(level)) < 1 << 20 < len(CloudPickleSerializer().dumps(level))  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ import getpass
 import os
 import pickle
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -441,7 +442,7 @@ def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Any:
             if self._level is None:
-                self._level = pickle.loads(self._content)
+                self._level = pickle.loads(zlib.decompress(self._content))
                 self._level.init(self)
             return self._level.handleInputRows(key, rows, timerValues)
 
@@ -449,5 +450,7 @@ def pickled_small(level: StatefulProcessor) -> StatefulProcessor:
             if self._level is not None:
                 self._level.close()
 
-    content: bytes = CloudPickleSerializer().dumps(level)  # type: ignore[no-untyped-call]
+    # what is larger than 1 MB Spark broadcasts, and then it cannot ask for the variables: functions of many conditions
+    # are large, and much alike
+    content = zlib.compress(CloudPickleSerializer().dumps(level), 1)  # type: ignore[no-untyped-call]
     return Level(content, getattr(level, "takes_wire", False))
