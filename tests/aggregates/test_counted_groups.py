@@ -8,12 +8,11 @@ import pytest
 
 from tests.engine.aggregates.aggregate_chance import TYPES
 from tests.engine.aggregates.test_aggregates_taken_back import taken_back
-from watersmeet._plan.operators.aggregates import TableAggregateNode
-from watersmeet.api.folds import named_groups
+from watersmeet.api.grouped import named_groups
 
 
 def counted(grouped: Any, aggregates: dict[str, Any]) -> Any:
-    return named_groups(grouped, TableAggregateNode, "count", aggregates)
+    return named_groups(grouped, "count", aggregates)
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -18,6 +18,7 @@ FOLDER = Path(wm.__file__).parent / "sql"
 VOCABULARY = {
     "read_sql_by",
     "names_after",
+    "named_groups",
     "installing",
     "missing",
     "answered",

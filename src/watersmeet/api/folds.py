@@ -585,14 +585,6 @@ def counted_groups(grouped: Grouped, make: Callable[..., AggregatedNode], name: 
     return grouped._add(make, counting(grouped._group, PRESENCE), "count", name=name)
 
 
-def named_groups(
-    grouped: Grouped, make: Callable[..., AggregatedNode], rows: str, aggregates: Mapping[str, AnyAggregate]
-) -> KTable:
-    """Aggregates by name of each group; it is deleted with its last row, of which the field `rows` is the count."""
-    name = grouped._group.construction.name(None, "agg", *grouped._group.inputs[-1:])
-    return grouped._add(make, naming(grouped._group, aggregates, name, takes_back=True, rows=rows), "agg", name=name)
-
-
 def group_of(value: Any) -> Group | None:
     """The group of a handle; None: the argument is not a grouped handle."""
     return value._group if isinstance(value, Grouped) else None

@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, IntegerType, StructField, StructType
 from sqlglot import exp
 
-from watersmeet._plan.operators.aggregates import TableAggregateNode
 from watersmeet.aggregates.collections import (
     collect_list,
     collect_set,
@@ -23,7 +22,7 @@ from watersmeet.aggregates.collections import (
 from watersmeet.aggregates.extremes import bool_and, bool_or, first, last, max, max_by, min, min_by
 from watersmeet.aggregates.sums import avg, count, stddev, sum
 from watersmeet.aggregates.user_defined import python
-from watersmeet.api.folds import named_groups
+from watersmeet.api.grouped import named_groups
 from watersmeet.sql.joins import struct_key
 from watersmeet.sql.rows import (
     KEY,
@@ -233,11 +232,7 @@ def grouped(
     key, entire = group_key(rows, groups)
     selector = of_two(entire, struct_of(fields or {ROWS: literal(1)}))
     groups_of_rows = rows.handle.group_by(selector)
-    handle = (
-        groups_of_rows.agg(**aggregates)
-        if former
-        else named_groups(groups_of_rows, TableAggregateNode, counts, aggregates)
-    )
+    handle = groups_of_rows.agg(**aggregates) if former else named_groups(groups_of_rows, counts, aggregates)
     columns: dict[Name, Tree] = {("", name): part for name, part in zip(groups, key.parts, strict=True)}
     columns.update(_results(uses))
     return Relation(handle, columns, key, {})
