@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.aggregates.aggregate_chance import TYPES
 from tests.engine.aggregates.test_aggregates_taken_back import taken_back
-from watersmeet.api.grouped import named_groups
+from watersmeet.api.folds import named_groups
 
 
 def counted(grouped: Any, aggregates: dict[str, Any]) -> Any:

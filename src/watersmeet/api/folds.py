@@ -20,7 +20,7 @@ from watersmeet._engine.rows import is_known, unknown_type
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.folds import COUNT, PRESENCE, CogroupFold, Fold, FunctionFold, NamedFold, Step
 from watersmeet._plan.nodes import MapValuesNode, Node, Shape, UserFunction, type_text
-from watersmeet._plan.operators.aggregates import WITH_HISTORY, AggregatedNode, ArgumentsNode
+from watersmeet._plan.operators.aggregates import WITH_HISTORY, AggregatedNode, ArgumentsNode, TableAggregateNode
 from watersmeet.aggregates import AGGREGATES
 from watersmeet.aggregates.declaration import AnyAggregate, Types, Use
 from watersmeet.aggregates.user_defined import PythonFunction
@@ -580,9 +580,16 @@ class Grouped(NoValue):
         return self._group.construction.add(node)
 
 
-def counted_groups(grouped: Grouped, make: Callable[..., AggregatedNode], name: str) -> KTable:
-    """How many rows each group has; a group is deleted with its last one."""
-    return grouped._add(make, counting(grouped._group, PRESENCE), "count", name=name)
+def counted_groups(grouped: Grouped, name: str) -> KTable:
+    """How many rows each group of a table has; a group is deleted with its last one."""
+    return grouped._add(TableAggregateNode, counting(grouped._group, PRESENCE), "count", name=name)
+
+
+def named_groups(grouped: Grouped, rows: str, aggregates: Mapping[str, AnyAggregate]) -> KTable:
+    """Aggregates by name of each group of a table, which ends with its last row: the field `rows` counts them."""
+    name = grouped._group.construction.name(None, "agg", *grouped._group.inputs[-1:])
+    folding = naming(grouped._group, aggregates, name, takes_back=True, rows=rows)
+    return grouped._add(TableAggregateNode, folding, "agg", name=name)
 
 
 def group_of(value: Any) -> Group | None:

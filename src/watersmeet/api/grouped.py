@@ -5,7 +5,7 @@ WTables have structs of the key and of the window's start and end, in ms since 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -664,10 +664,3 @@ class KGroupedTable(Grouped):
         name = self._group.construction.name(name, "agg", *self._group.inputs[-1:])
         folding = naming(self._group, aggregates, name, takes_back=True)
         return self._add(TableAggregateNode, folding, "agg", name=name, store=store, history=history)
-
-
-def named_groups(grouped: KGroupedTable, rows: str, aggregates: Mapping[str, AnyAggregate]) -> KTable:
-    """Aggregates by name of each group; it is deleted with its last row, of which the field `rows` is the count."""
-    name = grouped._group.construction.name(None, "agg", *grouped._group.inputs[-1:])
-    folding = naming(grouped._group, aggregates, name, takes_back=True, rows=rows)
-    return grouped._add(TableAggregateNode, folding, "agg", name=name)

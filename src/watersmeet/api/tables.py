@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Node, SelectKeyNode, type_text
-from watersmeet._plan.operators.aggregates import TableAggregateNode
 from watersmeet.api import handle
 from watersmeet.api.folds import counted_groups
 from watersmeet.api.grouped import KGroupedTable, regrouped
@@ -497,7 +496,7 @@ class KTable(TableJoins, TableOutputs):
         def by_value(key: Any, value: Any) -> tuple[Any, Any]:
             return function(key, value), functions.record(key, {"row": None})
 
-        return counted_groups(regrouped(self._side, by_value, f"{name}-values"), TableAggregateNode, f"{name}-rows")
+        return counted_groups(regrouped(self._side, by_value, f"{name}-values"), f"{name}-rows")
 
     def _check_rows(self, table: Any, operation: str) -> None:
         right = side_of(table)

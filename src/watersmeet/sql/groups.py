@@ -22,7 +22,7 @@ from watersmeet.aggregates.collections import (
 from watersmeet.aggregates.extremes import bool_and, bool_or, first, last, max, max_by, min, min_by
 from watersmeet.aggregates.sums import avg, count, stddev, sum
 from watersmeet.aggregates.user_defined import python
-from watersmeet.api.grouped import named_groups
+from watersmeet.api.folds import named_groups
 from watersmeet.sql.joins import struct_key
 from watersmeet.sql.rows import (
     KEY,

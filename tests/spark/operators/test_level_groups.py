@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
+from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.record import look
 from watersmeet._spark.dataflow.fusion import Fusion, check_groups, group_numbers
 from watersmeet._spark.query.start import StartOptions, layout_of
 from watersmeet._worker import spill
@@ -40,17 +42,16 @@ def in_batches(spark: SparkSession, folder: Path, layouts: list[tuple[int, int]]
     return sorted(sink.rows(), key=lambda row: str(row[0]))
 
 
-def groups_with_state(folder: Path) -> int:
+def groups_with_state(spark: SparkSession, folder: Path) -> int:
     """How many groups of levels have state in a checkpoint, wherever a change has moved it."""
-    (newest,) = sorted((path for path in (folder / "cp").rglob("state") if path.is_dir()), key=str)[-1:]
-    return len([path for path in newest.iterdir() if path.name.isdecimal()])
+    return len(look(Folder(spark, str(folder / "cp"))).place.names("state/[0-9]*"))
 
 
 def test_one_task_has_all_levels_in_one_group_and_the_results_of_several(spark: SparkSession, tmp_path: Path) -> None:
     """Whether it stays so, or another number of tasks takes the levels apart and puts them together again."""
     expected = in_batches(spark, tmp_path / "two", [(3, 2)] * 4)
     assert in_batches(spark, tmp_path / "changing", [(3, 1), (3, 1), (3, 2), (5, 1)]) == expected
-    assert (groups_with_state(tmp_path / "changing"), groups_with_state(tmp_path / "two")) == (1, 4)
+    assert [groups_with_state(spark, tmp_path / name) for name in ("changing", "two")] == [1, 4]
     stores = [wm.read_state(spark, tmp_path / name / "cp", "n").collect() for name in ("changing", "two")]
     rows = [sorted((row["key"], row["value"]) for row in store) for store in stores]
     assert rows[0] == rows[1] != []
