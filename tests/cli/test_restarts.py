@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from watersmeet import errors
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.query.failures import kafka_failure, translate
-from watersmeet._spark.query.restarts import WITHIN, Restarts, may_pass
+from watersmeet._spark.query.restarts import RESTART_PERIOD_SECONDS, Restarts, may_pass
 from watersmeet._worker.kafka_client import NO_RETURN
 from watersmeet.cli.commands import main
 from watersmeet.cli.run import check_accepted, read_config
@@ -131,7 +131,7 @@ def test_restarts_that_are_more_than_an_hour_ago_do_not_count() -> None:
     start = starting(UNANSWERED, UNANSWERED, UNANSWERED, None)
 
     def hourly() -> Any:
-        clock.now += WITHIN + 1
+        clock.now += RESTART_PERIOD_SECONDS + 1
         return start()
 
     run(1, hourly, clock)
