@@ -24,10 +24,11 @@ from random import Random
 from typing import Any
 
 from chaos.databases import DATABASES
+from chaos.hooks import ROOT
 from chaos.joins import JOINS, TABLES, by_wall
 from chaos.judge import Verdict
 from chaos.report import tables
-from chaos.round import ROOT, Outcome, Round, run
+from chaos.round import Outcome, Round, run
 from chaos.stores import DISK, STORES
 from chaos.strikes import VICTIMS, WRITERS, Strike, strikes_for
 

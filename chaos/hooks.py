@@ -12,14 +12,16 @@ import importlib.machinery
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
 FOLDER, WRITERS = "CHAOS_FOLDER", "CHAOS_WRITERS"
 LIMITS = (0, 2_000, 3_000, 4_000, 6_000, 256 << 10)
 """Bytes up to which a task hands its records back to the driver, where both write; a batch's task has about 4,000."""
@@ -80,6 +82,32 @@ def _in_a_task() -> bool:
     from pyspark import TaskContext
 
     return TaskContext.get() is not None
+
+
+def launch(
+    folder: Path, module: Sequence[str], writers: str, more: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process that may be struck, in a session of its own, so that it is killed whole.
+
+    Parameters
+    ----------
+    folder : where its orders come, and its log lies.
+    module : its name, and the arguments.
+    writers : a name of `strikes.WRITERS`.
+    more : of its environment.
+    """
+    paths = [ROOT / "chaos" / "site", ROOT / "src", ROOT]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), FOLDER: str(folder), WRITERS: writers}
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", *module],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env={**environment, **(more or {})},
+            start_new_session=True,
+        )
 
 
 def kill_session(session: int) -> None:

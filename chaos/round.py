@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,7 +46,6 @@ from dev.reader import Record, committed
 from watersmeet._spark.session import DAEMON
 from watersmeet._spark.sources.wall_clock import BEGUN
 
-ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
 BATCH = 200
 """Records of a batch at most."""
@@ -277,23 +275,9 @@ class _Ring:
 
     def _launch(self) -> None:
         folder = self._folder
-        paths = [ROOT / "chaos" / "site", ROOT / "src", ROOT]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), hooks.FOLDER: str(folder)}
-        environment[hooks.WRITERS] = self._given.writers
-        if self._given.executors:
-            # where Spark's workers write
-            environment["SPARK_HOME"] = str(spark_home(folder))
-        with (folder / "log").open("ab") as log:
-            # a session of its own: it is killed whole
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "chaos.turn", str(folder)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                env=environment,
-                start_new_session=True,
-            )
+        # where Spark's workers write
+        more = {"SPARK_HOME": str(spark_home(folder))} if self._given.executors else {}
+        self._process = hooks.launch(folder, ["chaos.turn", str(folder)], self._given.writers, more)
 
     def _kill_driver(self) -> None:
         process, self._process = self._process, None

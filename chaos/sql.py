@@ -40,7 +40,6 @@ from dev.reader import committed
 from proof.sql.generate import Change, Table
 from proof.sql.run import Case, Rows, batch_states, case_of, counted, piped_key, spark_states
 
-ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS, OUT = 2, "out"
 PROGRESS, RESULTS = "progress.json", "results.jsonl"
 BASE = 1_700_000_000_000
@@ -327,19 +326,7 @@ def _victims(folder: Path) -> Iterator[str]:
 
 def _watch(folder: Path, until: float) -> None:
     """Run a process to its end, or until there is no more time."""
-    paths = [ROOT / "chaos" / "site", ROOT / "src", ROOT]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), hooks.FOLDER: str(folder)}
-    environment[hooks.WRITERS] = "both"
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "chaos.sql", "--turn", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
-        )
+    process = hooks.launch(folder, ["chaos.sql", "--turn", str(folder)], "both")
     try:
         process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:

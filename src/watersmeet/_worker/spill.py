@@ -166,7 +166,7 @@ class LabelInputs(Generic[Side]):
 
 
 class WaitingBlobs:
-    """Blobs of labels that wait for their turn; what is more than memory should hold lies in a file."""
+    """Blobs of labels that wait for their turn; those beyond what memory should hold lie in a file."""
 
     def __init__(self) -> None:
         self._size = 0

@@ -447,7 +447,7 @@ def read_sql_by(front: Callable[[StreamsBuilder, str, dict[str, Any]], Any]) -> 
 
 @contextmanager
 def names_after(builder: StreamsBuilder, prefix: str) -> Iterator[None]:
-    """Names that are made up meanwhile begin so: those of a statement of SQL with what it declares."""
+    """Within the context, generated names begin with this prefix: in SQL, with the name that a statement declares."""
     prefixes = builder._construction.prefixes
     prefixes.append(prefix)
     try:

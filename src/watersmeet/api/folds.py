@@ -586,7 +586,7 @@ def counted_groups(grouped: Grouped, name: str) -> KTable:
 
 
 def named_groups(grouped: Grouped, rows: str, aggregates: Mapping[str, AnyAggregate]) -> KTable:
-    """Aggregates by name of each group of a table, which ends with its last row: the field `rows` counts them."""
+    """Aggregates by name of each group of a table. A group with 0 in the field `rows` is deleted."""
     name = grouped._group.construction.name(None, "agg", *grouped._group.inputs[-1:])
     folding = naming(grouped._group, aggregates, name, takes_back=True, rows=rows)
     return grouped._add(TableAggregateNode, folding, "agg", name=name)

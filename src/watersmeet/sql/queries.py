@@ -657,7 +657,7 @@ class SelectQuery(ABC):
         return f"${self._marks}"
 
     def _different(self, rows: Relation, pairs: Any) -> tuple[Relation, list[tuple[Tree, Tree]]]:
-        """The different values of the right that are equal, and what they are equal to."""
+        """The distinct values by which the right side is compared, and each left value with the one it must equal."""
         entries = groups.grouped(rows, {f"v{n}": latter for n, (_, latter) in enumerate(pairs)}, {})
         return entries, [(former, part) for (former, _), part in zip(pairs, entries.key.parts, strict=True)]
 

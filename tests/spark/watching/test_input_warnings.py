@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
-from watersmeet._worker.counts import LATENESS, STREAM_TIME, Counts, Measure
+from watersmeet._worker.counts import CONSUMED, LATENESS, STREAM_TIME, Counts, Measure
 from watersmeet._worker.formats.connect import LOOKS
 
 NOW_MS = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1_000)
@@ -84,3 +84,12 @@ def test_times_of_today_and_an_hour_late_are_no_warning() -> None:
     found = totals()
     batch(found, Counts(largest={LATEST: NOW_MS, LATENESS_SUM: 3_600_000}))
     assert said(found, ended=True) == []
+
+
+def test_a_full_batch_in_the_only_task_is_a_warning_once_where_there_are_more_cores() -> None:
+    found = Totals(CountedPlan((Measure(CONSUMED, "orders"),), one_task=(1_000, 4)))
+    for records in (999, 1_000, 1_000):
+        counts = Counts()
+        counts.sums[Measure(CONSUMED, "orders")] = records
+        batch(found, counts)
+        assert len(said(found)) == (records == 1_000 and found.batches == 2)

@@ -412,13 +412,9 @@ def group_numbers(spark: SparkSession, physical: Physical, tasks: int) -> list[i
     """
     if tasks > 1 or physical.levels < 2:
         return []
-    cut = _levels_before_spark(physical, Fusion(spark, physical))
+    fusion = Fusion(spark, physical)
+    cut = {operator.level for operator in physical.operators if fusion.fused(operator) is None}
     return [1 + sum(end < level for end in cut) for level in range(1, physical.levels + 1)]
-
-
-def _levels_before_spark(physical: Physical, fusion: Fusion) -> frozenset[int]:
-    """The levels behind which Spark evaluates a function."""
-    return frozenset(o.level for o in physical.operators if fusion.fused(o) is None)
 
 
 def check_groups(physical: Physical, fusion: Fusion) -> None:

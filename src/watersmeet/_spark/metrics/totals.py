@@ -115,6 +115,8 @@ class CountedPlan:
     names: tuple[Measure, ...]  # all of them, but for drops and buckets
     # by name of an input that is a topic or has one, whether it has a function `timestamp=`
     extracted: Mapping[str, bool] = field(default_factory=dict)
+    # of a query with one task, where there are more cores: records of a full batch, and the cores
+    one_task: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, physical: Physical) -> CountedPlan:
@@ -140,28 +142,18 @@ class InputWarnings:
         self._absent: dict[tuple[str, str], AbsentColumns] = {}
         self._times: dict[tuple[str, str], tuple[str, str]] = {}
         self._given = set[tuple[str, str]]()
-        self._room = 0
-        self._cores = 1
 
-    def expect_room(self, records: int, cores: int) -> None:
-        """Warn when a batch of one task has so many records, while there are more cores."""
-        self._room, self._cores = records, cores
-
-    def take(self, counts: Counts, extracted: Mapping[str, bool]) -> None:
-        """Look at the counts of a batch.
-
-        Parameters
-        ----------
-        extracted : as `CountedPlan` has it.
-        """
-        if self._room and sum(counts.of_nodes(CONSUMED).values()) >= self._room:
+    def take(self, counts: Counts, plan: CountedPlan) -> None:
+        """Look at the counts of a batch."""
+        full, cores = plan.one_task or (None, 1)
+        if full is not None and sum(counts.of_nodes(CONSUMED).values()) >= full:
             self._times["", ""] = (
-                f"One task has run a full batch of {self._room:,} records alone: tasks=1.",
-                f"Start the query once with evolve=True, tasks={self._cores}: its state is divided among so many.",
+                f"tasks=1: one task has run a full batch of {full:,} records alone.",
+                f"Start the query once with evolve=True, tasks={cores}, which divides its state among so many.",
             )
         for source, part, report in counts.absent:
             self._absent.setdefault((source, part), AbsentColumns()).add(report)
-        for source, own in extracted.items():
+        for source, own in plan.extracted.items():
             latest = counts.largest.get(Measure(STREAM_TIME, source))
             if latest is not None:
                 # a record that came so late had this time, or an earlier one
@@ -202,7 +194,7 @@ class Totals:
 
     def count(self, number: int, counts: Counts, ended_ms: int) -> None:
         """Add the counts of a batch that its outputs have since a time."""
-        self.warnings.take(counts, self.plan.extracted)
+        self.warnings.take(counts, self.plan)
         self.counts.add(counts.with_latencies(ended_ms))
         self.counts.largest[Measure(MEMORY)] = counts.largest.get(Measure(MEMORY), 0)
         self.batches += 1

@@ -645,18 +645,11 @@ class _Start:
             self._hand_over(files, place, planned, settings)  # everything has been checked
             self._record(place, lease)
             lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
-            gate.passing = self._expect_room(lifetime, facts).before_commit
+            gate.passing = lifetime.before_commit
             join_journal()
             # once more: settings depend on where the checkpoint lies
             with session.query_settings(*settings):
                 return lease.begun(writer.start()), lifetime
-
-    def _expect_room(self, lifetime: LifetimeTotals, facts: CheckpointFacts) -> LifetimeTotals:
-        """Have the query warn when its only task is full, and there are more cores."""
-        kafka, cores = self.options.kafka, self.spark.sparkContext.defaultParallelism
-        if facts.tasks == 1 < cores and kafka is not None:
-            lifetime.totals.warnings.expect_room(kafka.max_records_per_batch, cores)
-        return lifetime
 
     def _journal(self, place: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, gate, lease.check, self.topology.plan.sources)
@@ -738,7 +731,12 @@ class _Start:
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
         compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
-        return compiled, CountedPlan.of(physical)
+        return compiled, replace(CountedPlan.of(physical), one_task=self._one_task(facts.tasks))
+
+    def _one_task(self, tasks: int) -> tuple[int, int] | None:
+        """As `CountedPlan` has it."""
+        kafka, cores = self.options.kafka, self.spark.sparkContext.defaultParallelism
+        return (kafka.max_records_per_batch, cores) if kafka is not None and tasks == 1 < cores else None
 
     def _facts(
         self, files: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
