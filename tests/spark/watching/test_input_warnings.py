@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
+from watersmeet._spark.query import progress
+from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._worker.counts import CONSUMED, LATENESS, STREAM_TIME, Counts, Measure
 from watersmeet._worker.formats.connect import LOOKS
 
@@ -93,3 +99,27 @@ def test_a_full_batch_in_the_only_task_is_a_warning_once_where_there_are_more_co
         counts.sums[Measure(CONSUMED, "orders")] = records
         batch(found, counts)
         assert len(said(found)) == (records == 1_000 and found.batches == 2)
+
+
+def test_a_warning_that_the_program_makes_an_error_is_told_and_the_query_is_followed_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, ended, active = list[type[BaseException] | None](), threading.Event(), threading.Event()
+    active.set()
+
+    def look(counts: BatchCounts) -> None:
+        if not told:
+            warnings.warn("an input's times are off", stacklevel=1)
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        told.append(arguments.exc_type)
+        active.clear()
+
+    monkeypatch.setattr(progress, "SECONDS", 0.01)
+    monkeypatch.setattr(BatchCounts, "_look", look)
+    monkeypatch.setattr(threading, "excepthook", hook)
+    query: Any = type("Followed", (), {"runId": "run", "isActive": property(lambda self: active.is_set())})()
+    lifetime: Any = SimpleNamespace(totals=totals(), reports=None)
+    BatchCounts(query, lifetime).at_end(ended.set)
+    assert ended.wait(60)
+    assert told == [UserWarning]

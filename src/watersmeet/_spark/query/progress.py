@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -89,7 +90,6 @@ class BatchCounts:
     def close(self) -> None:
         """Stop following; what was counted stays."""
         self._look()
-        self._warn(ended=not self._query.isActive)
         self._closed.set()
         self._end()
 
@@ -100,8 +100,9 @@ class BatchCounts:
                 self._look()
             except (PySparkException, OSError):
                 return  # Spark itself has ended; what it kept is gone
+            except Warning:  # an error by the program's filters; this thread frees the lease, so it goes on
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), None)))
             if not running:
-                self._warn(ended=True)
                 self._end()
                 return
 
@@ -118,7 +119,6 @@ class BatchCounts:
                     counts = self.reports.counts(number)
                     self._totals.count(number, counts, ended_ms(progress))
                     self._totals.tell(progress, counts)
-                    self._warn(ended=False)
                     self._last = number
                     self._lifetime.behind_commit(progress, counts)
                     self.reports.forget(number)
@@ -129,10 +129,8 @@ class BatchCounts:
                 self._last_timestamp = progresses[-1]["timestamp"]
                 self._totals.look_ahead(progresses[-1])
             self._lifetime.save()
-
-    def _warn(self, *, ended: bool) -> None:
-        for message, hint in self._totals.warnings.due(ended=ended):
-            warn(message, hint)
+            for message, hint in self._totals.warnings.due(ended=not self._query.isActive):
+                warn(message, hint)
 
     def _tell_all(self) -> None:
         for teller in self._tellers:

@@ -736,7 +736,9 @@ class _Start:
     def _one_task(self, tasks: int) -> tuple[int, int] | None:
         """As `CountedPlan` has it."""
         kafka, cores = self.options.kafka, self.spark.sparkContext.defaultParallelism
-        return (kafka.max_records_per_batch, cores) if kafka is not None and tasks == 1 < cores else None
+        if kafka is None or not tasks == 1 < cores:
+            return None
+        return max(kafka.max_records_per_batch, sources.FEW_RECORDS), cores  # one task is enough for small limits
 
     def _facts(
         self, files: CheckpointFiles, effects: Mapping[str, Any], recorded: Mapping[str, int] | None = None
