@@ -1246,7 +1246,7 @@ def why(spark: SparkSession, checkpoint: str, physical: Physical, table: str, ke
     written = rewrite(without_dead_letters(physical.plan))
     if not start.facts.topology.startswith(explain(written)):
         raise ConfigError("The checkpoint belongs to another topology.", given=checkpoint, hint=_HINT)
-    journal = Journal.of(start.place)
+    journal = Journal.of(start.spark_folder)
     # Spark reads the row of the same batch, while the query runs, beside the replay
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(_stored_row, spark, checkpoint, table, journal.committed, key)

@@ -328,7 +328,7 @@ def replay(
     """
     check_session(spark, "topology.replay(spark, checkpoint=...)")
     start = started_in(Folder(spark, checkpoint))
-    journal = Journal.of(start.place)
+    journal = Journal.of(start.spark_folder)
     topics = topics_of(start, physical.plan)
     ready = replayable(spark, physical, _CURE)
     history = journaled_rows(journal, ready, topics)
@@ -549,7 +549,7 @@ def trace(spark: SparkSession, checkpoint: str, physical: Physical, place: str) 
     """
     check_session(spark, "topology.trace(spark, checkpoint=..., record=...)")
     start = started_in(Folder(spark, checkpoint))
-    journal = Journal.of(start.place)
+    journal = Journal.of(start.spark_folder)
     ready = replayable(spark, physical, _CURE)
     history = journaled_rows(journal, ready, topics_of(start, physical.plan))
     step = _step_of(history, place, journal)

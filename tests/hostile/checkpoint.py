@@ -25,8 +25,8 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
         assert folder is not None
         (Path(name) / "watersmeet").mkdir()
         facts = CheckpointFacts("topology", "4.3", 4, 2, {"blob": 1}, {"in": 2}, addresses={"n": {"t": [1, 2]}})
-        place = Checkpoint(folder, "0" * 32, facts)
-        place.record()
+        checkpoint = Checkpoint(folder, "0" * 32, facts)
+        checkpoint.record()
         (Path(name) / "offsets").mkdir()
         (Path(name) / "commits").mkdir()
         (Path(name) / "metadata").write_text('{"id":"x"}')
@@ -34,13 +34,13 @@ def checkpoint_files(chance: random.Random, number: int) -> str:
             ends = json.dumps({"in": {"0": 5 + n, "1": 7 + n}})
             (Path(name) / f"offsets/{n}").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{ends}')
             (Path(name) / f"commits/{n}").write_text('v1\n{"nextBatchWatermarkMs":0}')
-        folder.put("watersmeet/totals/1", lifetime._text(_totals(), place.id))
-        before = _told(place)
+        folder.put("watersmeet/totals/1", lifetime._text(_totals(), checkpoint.id))
+        before = _told(checkpoint)
         files = sorted(file for file in Path(name).rglob("*") if file.is_file())
         file = chance.choice(files)
         sealed = chance.random() < 0.4 and "watersmeet" in str(file)
         file.write_bytes(_sealed_text(chance, file.read_text()) if sealed else mutated(chance, file.read_bytes()))
-        found = _told(place)
+        found = _told(checkpoint)
         # numbers that cannot be read begin anew
         if found in (before, (*before[:-1], None)):
             return RIGHT
@@ -55,11 +55,11 @@ def _totals() -> Totals:
     return Totals(CountedPlan(names), counts, batches=2, first=0, last=1)
 
 
-def _told(place: Checkpoint) -> Any:
-    found = look(place.folder)
-    planned = spark_logs.last_planned(place.folder, 0)
-    ends = spark_logs.last_committed(place.folder)
-    numbers = lifetime.read(place)
+def _told(checkpoint: Checkpoint) -> Any:
+    found = look(checkpoint.folder)
+    planned = spark_logs.checked_last_batch(checkpoint.folder, 0)
+    ends = spark_logs.committed_ends(checkpoint.folder)
+    numbers = lifetime.read(checkpoint)
     return found.last, found.batches, planned, ends, None if numbers is None else numbers.totals.to_json()
 
 

@@ -374,12 +374,12 @@ def with_counts(change: Change, differing: Mapping[str, Mapping[str, int]]) -> C
     return replace(change, items=tuple(items))
 
 
-def replaced_rows(place: Checkpoint) -> list[DataFrame]:
+def replaced_rows(checkpoint: Checkpoint) -> list[DataFrame]:
     """The rows as a stream of wire rows, if the checkpoint has replaced tables, or is to have them."""
-    if REPLACED not in place.facts.inputs:
+    if REPLACED not in checkpoint.facts.inputs:
         return []
-    folder = place.place.below(PLACE)
-    if place.change is not None:
+    folder = checkpoint.spark_folder.below(PLACE)
+    if checkpoint.change is not None:
         # the query is made before its rows are; Spark reads no folder that is not there
         folder.create("_begun", "")
     return [folder.spark.readStream.schema(WIRE).parquet(folder.path)]
@@ -481,7 +481,7 @@ class Handover:
     physical: Physical  # the topology from now on
     source: Folder  # where Spark's logs and state lie until now
     old: CheckpointFacts  # what the checkpoint records until now
-    place: Checkpoint  # the checkpoint as it is to be
+    checkpoint: Checkpoint  # the checkpoint as it is to be
     batch: int  # number of the last batch, which is committed
     topics: Mapping[str, Begin] = field(default_factory=dict)  # what each Kafka source reads from now on
     # by store, how many rows of each replaced table differ, when that is known
@@ -512,19 +512,19 @@ class Handover:
 
     @property
     def _replacement(self) -> Replacement | None:
-        assert self.place.change is not None
-        return self.place.change.replacement
+        assert self.checkpoint.change is not None
+        return self.checkpoint.change.replacement
 
     @property
     def target(self) -> Folder:
         """Where Spark's logs and state lie from now on."""
-        return self.place.place
+        return self.checkpoint.spark_folder
 
     # -- what earlier changes have left ----------------------------------------------------------------------
 
     def clear(self) -> None:
         """Remove what changes that broke off have left."""
-        root = self.place.folder.below(CHANGED)
+        root = self.checkpoint.folder.below(CHANGED)
         for name in root.names():
             if not self.source.path.rstrip("/").endswith(f"{CHANGED}/{name}"):
                 root.remove(name)
@@ -543,7 +543,7 @@ class Handover:
     @property
     def _rescales(self) -> bool:
         """Whether some table lies in another number of shards from now on."""
-        new, old = self.place.facts.addresses, self.old.addresses
+        new, old = self.checkpoint.facts.addresses, self.old.addresses
         return any(
             len(old[transfer.from_node][transfer.from_table]) != len(new[transfer.node][transfer.table])
             for transfer, _, _ in self._takings
@@ -573,7 +573,7 @@ class Handover:
         targets: dict[int, dict[tuple[int, ...], tuple[int, CarriedTables]]] = {}
         numbers: dict[int, tuple[int, int]] = {}
         for transfer, operator, table in self._takings:
-            labels = tuple(self.place.facts.addresses[transfer.node][transfer.table])
+            labels = tuple(self.checkpoint.facts.addresses[transfer.node][transfer.table])
             old_labels = self.old.addresses[transfer.from_node][transfer.from_table]
             for number, old in enumerate(old_labels):
                 if old in self._manifests:
@@ -638,10 +638,10 @@ class Handover:
     @property
     def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
         """The part that continues, its operator from now on, and the table."""
-        assert self.place.change is not None
+        assert self.checkpoint.change is not None
         operators = self._topology.operators
         stores = {(operators[store.owner].node, store.schema.name): store for store in self._topology.stores}
-        for transfer in self.place.change.taken:
+        for transfer in self.checkpoint.change.taken:
             # a reader takes no rows over, since the owner does
             store = stores.get((transfer.node, transfer.table))
             if store is not None:
@@ -649,13 +649,13 @@ class Handover:
 
     @cached_property
     def _topology(self) -> Physical:
-        facts = self.place.facts
+        facts = self.checkpoint.facts
         return with_recorded_stores(self.physical, facts.addresses).in_groups(facts.level_groups)
 
     def _labels(self, transfer: TakenTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""
         old = self.old.addresses[transfer.from_node][transfer.from_table]
-        new = self.place.facts.addresses[transfer.node][transfer.table]
+        new = self.checkpoint.facts.addresses[transfer.node][transfer.table]
         yield from zip(old, new, strict=True)
 
     @cached_property
@@ -690,7 +690,7 @@ class Handover:
     def replace_tables(self) -> None:
         """Run one more batch of the levels, which computes tables anew that are replaced."""
         assert self._replacement is not None
-        tables = ReplacedTables(self._topology, self.place.facts, self.target, self._replacement, self._rows)
+        tables = ReplacedTables(self._topology, self.checkpoint.facts, self.target, self._replacement, self._rows)
         with exclusive_settings(self.source.spark, _WHOLE_STATE):
             self.differing.update(tables.compute(self._pieces))
 
@@ -720,7 +720,7 @@ class Handover:
 
     def write_logs(self) -> None:
         """Write the plan and the commit of the last batch, and what sources have noted, as they go on from there."""
-        target, new = self.target, self.place.facts.inputs
+        target, new = self.target, self.checkpoint.facts.inputs
         # the rows of tables that were replaced before are no input any more
         old = [name if name != REPLACED else "" for name in self.old.inputs]
         for name in ("offsets", "commits", "sources", "pieces", "rows", "found", "metadata"):
@@ -728,7 +728,7 @@ class Handover:
         for old_index, new_index in source_indexes(old, new).items():
             self.source.copy(f"sources/{old_index}", target, f"sources/{new_index}")
         plan = carried_offsets(self.source.text(f"offsets/{self.batch}"), old, new, self.topics)
-        plan = with_tasks(plan, self.place.facts.tasks)
+        plan = with_tasks(plan, self.checkpoint.facts.tasks)
         for number in range(max(self.batch - 1, 0), self.batch + 1):
             # Spark reads the last two; the one before went as far, so that nothing is read again
             target.create(f"offsets/{number}", plan)
@@ -736,18 +736,18 @@ class Handover:
             self.source.copy(name, target, name)
 
 
-def check_change(place: Checkpoint, change: Change, *, unfinished: bool) -> None:
+def check_change(checkpoint: Checkpoint, change: Change, *, unfinished: bool) -> None:
     """Raise unless the checkpoint goes on under the changed topology."""
     if not change.possible:
         raise ChangedTopology(
             "The checkpoint cannot go on under the changed topology.",
-            given="\n".join([str(place.folder), *map(str, change.refused)]),
+            given="\n".join([str(checkpoint.folder), *map(str, change.refused)]),
             hint="wm.plan_change(checkpoint, topology) lists the effects of a change in advance. Undo the refused "
             "changes, or start with a new checkpoint.",
         )
     if unfinished:
         raise ChangedTopology(
             "A planned batch is not finished: only the topology that planned it can finish it.",
-            given=place.folder,
+            given=checkpoint.folder,
             hint="Start it once more as it was, with available_now=True, or end it with query.drain(); then change it.",
         )

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.spark_logs import last_committed_batch
 from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.session import check_threads
 from watersmeet._worker.pack import SUFFIX
@@ -35,14 +36,14 @@ WHOLE = "whole.json"
 """The file that says that a batch is there as a whole, and since when."""
 
 
-def folder_of(place: Folder) -> Path | None:
+def folder_of(spark_folder: Folder) -> Path | None:
     """The journal's folder, if it is on a disk of this machine; it need not be there.
 
     Parameters
     ----------
-    place : where Spark's logs lie.
+    spark_folder : of the checkpoint.
     """
-    path = place.local_path()
+    path = spark_folder.local_path()
     return None if path is None else path.absolute() / "journal"
 
 
@@ -84,7 +85,7 @@ class JournalWriter:
     @classmethod
     def joining(
         cls,
-        place: Folder,
+        spark_folder: Folder,
         explain: bool | Duration,
         gate: BatchGate,
         guard: Callable[[], None],
@@ -100,10 +101,10 @@ class JournalWriter:
                 "own sinks.",
                 hint="Write a second output, or the same rows by wm.ForeachBatch(function).",
             )
-        folder = folder_of(place)
+        folder = folder_of(spark_folder)
         if folder is None:
             raise ConfigError(
-                f"explain={explain!r} needs a checkpoint on a disk that this machine has mounted: {place}.",
+                f"explain={explain!r} needs a checkpoint on a disk that this machine has mounted: {spark_folder}.",
                 hint="Leave explain= out, or begin a checkpoint in a folder that all machines of the cluster mount.",
             )
         keep_ms = None if explain is True else duration_ms(explain, "explain")
@@ -205,15 +206,15 @@ class Journal:
         return self.batches[0].number == 0 and self.batches[-1].number == self.committed
 
     @classmethod
-    def of(cls, place: Folder) -> Journal:
+    def of(cls, spark_folder: Folder) -> Journal:
         """The journal of a checkpoint."""
-        journal = folder_of(place)
-        committed = max((int(name) for name in place.names("commits/[0-9]*")), default=-1)
+        journal = folder_of(spark_folder)
+        committed = last_committed_batch(spark_folder)
         listing = [] if journal is None else folders(journal)
         entries = {number: (folder, ended_ms(folder)) for number, folder in listing if number <= committed}
         batches = [JournalBatch(n, folder, end_ms) for n, (folder, end_ms) in entries.items() if end_ms is not None]
         if not batches:
-            raise ConfigError("The checkpoint has no journal of its input records.", given=str(place), hint=_HINT)
+            raise ConfigError("The checkpoint has no journal of its input records.", given=spark_folder, hint=_HINT)
         last = batches[-1].number
         unbroken = list(takewhile(lambda pair: pair[1].number == last - pair[0], enumerate(reversed(batches))))
         return cls(tuple(batch for _, batch in reversed(unbroken)), committed)

@@ -153,9 +153,9 @@ def prepared(spark: SparkSession, made: wm.Topology, folder: Path) -> tuple[Hand
     start = _Start(made.physical, Folder(spark, str(folder / "cp")), StartOptions(evolve=True))
     found = look(start.folder)
     assert found.binding is not None
-    place = start._place(found, found.binding.effects)
-    planned = spark_logs.last_planned(found.place, 0)
-    return Handover(start.topology, found.place, found.binding, place, planned, {}), place
+    checkpoint = start._checkpoint(found, found.binding.effects)
+    planned = spark_logs.checked_last_batch(found.spark_folder, 0)
+    return Handover(start.topology, found.spark_folder, found.binding, checkpoint, planned, {}), checkpoint
 
 
 def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_is_recorded_the_new_one(
@@ -168,25 +168,25 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
     run(old, spark, tmp_path)
     steps = len(prepared(spark, new, tmp_path)[0].steps())
     for done in range(1, steps + 1):
-        handover, place = prepared(spark, new, tmp_path)
+        handover, checkpoint = prepared(spark, new, tmp_path)
         with session.query_settings(spark, 2, str(tmp_path / "cp")):
             for step in handover.steps()[:done]:
                 step()
-        assert look(Folder(spark, str(tmp_path / "cp"))).place.path == str(tmp_path / "cp")
+        assert look(Folder(spark, str(tmp_path / "cp"))).spark_folder.path == str(tmp_path / "cp")
         put(spark, tmp_path / "in", (1, "a", 1 + done))
         run(old, spark, tmp_path)
         assert [row[1] for row in sink.rows()] == [str(number + 1) for number in range(done + 1)]
-    handover, place = prepared(spark, new, tmp_path)
+    handover, checkpoint = prepared(spark, new, tmp_path)
     with session.query_settings(spark, 2, str(tmp_path / "cp")):
         handover.run()
-        place.record()
+        checkpoint.record()
     # the process has died before the query began
     with pytest.raises(wm.ChangedTopology, match="belongs to another topology"):
         run(old, spark, tmp_path)
     put(spark, tmp_path / "in", (1, "a", 100))
     run(new, spark, tmp_path)
     assert [row[1] for row in sink.rows()] == [str(number + 1) for number in range(steps + 2)]
-    assert [path.name for path in (tmp_path / "cp" / CHANGED).iterdir()] == [place.logs.rpartition("/")[2]]
+    assert [path.name for path in (tmp_path / "cp" / CHANGED).iterdir()] == [checkpoint.logs.rpartition("/")[2]]
 
 
 @pytest.mark.parametrize("moments", [("take_over", "moved"), pytest.param(MOMENTS, marks=pytest.mark.proof)])

@@ -37,10 +37,10 @@ def read_facts(spark: SparkSession, folder: str) -> CheckpointFacts | None:
 
 def verify_or_create(spark: SparkSession, folder: str, facts: CheckpointFacts, **options: Any) -> Checkpoint:
     """What a start does, whose first batch begins."""
-    place = look(Folder(spark, folder)).fitting(facts, **options)
-    place.record()
+    checkpoint = look(Folder(spark, folder)).fitting(facts, **options)
+    checkpoint.record()
     begin_batches(folder)
-    return place
+    return checkpoint
 
 
 def record_of(folder: str) -> Path:
@@ -198,10 +198,10 @@ def test_a_record_is_the_same_whether_hadoop_writes_it_or_not(
     spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert folders.defaults_to_this_machine(spark)
-    place = verify_or_create(spark, folder, FACTS)
+    checkpoint = verify_or_create(spark, folder, FACTS)
     monkeypatch.setattr(folders, "defaults_to_this_machine", lambda _: False)
     changed = verify_or_create(spark, folder, replace(FACTS, spark="4.2"))
-    assert (changed.id, changed.number) == (place.id, place.number + 1)
+    assert (changed.id, changed.number) == (checkpoint.id, checkpoint.number + 1)
     assert read_facts(spark, folder) == changed.facts
     written = sorted(
         (Path(folder) / "watersmeet" / "topology").glob("part-*.txt"), key=lambda file: file.stat().st_mtime

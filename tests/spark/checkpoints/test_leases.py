@@ -246,13 +246,13 @@ def test_a_takeover_goes_by_the_batch_that_the_first_query_has_planned_meanwhile
 ) -> None:
     made, plans = topology(spark, tmp_path, wm.ForeachBatch(Collector())), tmp_path / "cp/offsets"
     seen: list[int] = []
-    planned = spark_logs.last_planned
+    planned = spark_logs.checked_last_batch
 
     def noted(*given: Any, **named: Any) -> int:
         seen.append(planned(*given, **named))
         return seen[-1]
 
-    monkeypatch.setattr(spark_logs, "last_planned", noted)
+    monkeypatch.setattr(spark_logs, "checked_last_batch", noted)
     with running_elsewhere(spark, tmp_path, monkeypatch):
         secure = leases.MachineLease.secure
 

@@ -147,9 +147,9 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
         assert sorted(path.name for path in (torn / name).iterdir()) == [f"batch_id={n}" for n in range(4)], left
         assert contents(torn / name) == contents(whole / name)
     for folder in (torn, whole):
-        place = look(Folder(spark, str(folder / "cp"))).last
-        assert place is not None
-        counted = read(place)
+        checkpoint = look(Folder(spark, str(folder / "cp"))).last
+        assert checkpoint is not None
+        counted = read(checkpoint)
         assert counted is not None
         assert (counted.totals.batches, counted.totals.drops) == (4, {("in", "null_key"): 4})
 

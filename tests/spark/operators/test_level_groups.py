@@ -44,7 +44,7 @@ def in_batches(spark: SparkSession, folder: Path, layouts: list[tuple[int, int]]
 
 def groups_with_state(spark: SparkSession, folder: Path) -> int:
     """How many groups of levels have state in a checkpoint, wherever a change has moved it."""
-    return len(look(Folder(spark, str(folder / "cp"))).place.names("state/[0-9]*"))
+    return len(look(Folder(spark, str(folder / "cp"))).spark_folder.names("state/[0-9]*"))
 
 
 def test_one_task_has_all_levels_in_one_group_and_the_results_of_several(spark: SparkSession, tmp_path: Path) -> None:

@@ -777,7 +777,7 @@ def test_what_waits_is_counted_under_a_lock_by_both_threads(monkeypatch: pytest.
     reports: Any = None
     place: Any = SimpleNamespace(local_path=lambda: Path())
     follower = Follower(reports, place, replica, lambda: True)
-    monkeypatch.setattr("watersmeet._spark.serving.follower.last_planned_batch", lambda place: -1)
+    monkeypatch.setattr("watersmeet._spark.serving.follower.last_planned_batch", lambda folder: -1)
     monkeypatch.setattr(follower, "_load", lambda: None)
     monkeypatch.setattr(follower, "_advance", lambda ended: follower._closed.set())
     follower._wait(EndedBatch(8, []))

@@ -23,9 +23,9 @@ DROPS = {("left", "null_key"): 1, ("right", "negative_timestamp"): 1}
 
 def kept(spark: SparkSession, folder: Path) -> tuple[tuple[int | None, int], Metrics]:
     """Last batch and number of batches, and the numbers."""
-    place = look(Folder(spark, str(folder / "cp"))).last
-    assert place is not None
-    found = read(place)
+    checkpoint = look(Folder(spark, str(folder / "cp"))).last
+    assert checkpoint is not None
+    found = read(checkpoint)
     assert found is not None
     return (found.totals.last, found.totals.batches), found.totals.metrics(active=False, at_ms=found.at_ms)
 

@@ -1365,9 +1365,9 @@ def next_batch_records(consumed: int, sent: int, limit: int, most: int, largest:
     return min(most, target if sent <= largest else min(target, limit))
 
 
-def with_last_limit(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
+def with_last_limit(kafka: Kafka | None, checkpoint: Checkpoint) -> Kafka | None:
     """The settings with the limit of records that the last batch of a checkpoint has left."""
-    metrics = None if kafka is None else lifetime.read(place)
+    metrics = None if kafka is None else lifetime.read(checkpoint)
     if kafka is None or metrics is None or metrics.records_limit is None:
         return kafka
     settings = shallow_copy(kafka)
@@ -1377,7 +1377,7 @@ def with_last_limit(kafka: Kafka | None, place: Checkpoint) -> Kafka | None:
     return settings
 
 
-def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint) -> Callable[[Counts], int | None]:
+def planning(spark: SparkSession, inputs: SynchronizedInputs, checkpoint: Checkpoint) -> Callable[[Counts], int | None]:
     """Plans the batches of a query: called with the counts of each one, on its thread, when all sinks have it.
 
     Parameters
@@ -1385,7 +1385,7 @@ def planning(spark: SparkSession, inputs: SynchronizedInputs, place: Checkpoint)
     inputs : the connection, and whether ends of batches are set in Spark's source, which then needs no limit.
     """
     kafka = inputs.kafka
-    first = with_last_limit(kafka, place)
+    first = with_last_limit(kafka, checkpoint)
     if kafka is None or first is None:
         return lambda counts: None
     return _PlannedBatches(spark, kafka, first.max_records_per_batch, bool(inputs))

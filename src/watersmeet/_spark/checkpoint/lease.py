@@ -34,7 +34,7 @@ from watersmeet._spark.checkpoint.folders import (
     overwrites,
 )
 from watersmeet._spark.checkpoint.record import CheckpointFiles
-from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, reads_nothing
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, is_committed, reads_nothing
 from watersmeet._spark.session import FILE_MANAGER, on_this_disk, path_on_this_machine
 from watersmeet.errors import ConfigError
 
@@ -236,10 +236,10 @@ class MachineLease:
         planned, committed = found.ends
         if planned == NO_BATCH or self._is_written or not self.is_shared:
             return False
-        until, plans = time.monotonic() + BATCH_SECONDS, found.place
+        until, plans = time.monotonic() + BATCH_SECONDS, found.spark_folder
         if planned > committed and (not behind_batch or reads_nothing(plans, planned)):
             return False
-        while planned > committed and not plans.text(f"commits/{planned}"):
+        while planned > committed and not is_committed(plans, planned):
             if time.monotonic() > until:
                 return False
             time.sleep(_LOOK_SECONDS)

@@ -42,10 +42,10 @@ class KnownTopics:
         self.ids.update(line["ids"])
 
     @classmethod
-    def read(cls, place: Checkpoint) -> KnownTopics:
+    def read(cls, checkpoint: Checkpoint) -> KnownTopics:
         """The record, which is empty at first."""
         record, lines = cls(), []
-        for path, content in place.folder.contents(f"{_FOLDER}/part-*").items():
+        for path, content in checkpoint.folder.contents(f"{_FOLDER}/part-*").items():
             with foreign(path):
                 lines += [json.loads(line) for line in content.decode().splitlines() if line]
         with foreign(_FOLDER):
@@ -59,7 +59,7 @@ class TopicNumbers:
 
     Parameters
     ----------
-    place : the checkpoint.
+    checkpoint : keeps the topics and their ids.
     sources : all of the plan, in its order.
     kafka : the connection.
     guard : raises where the checkpoint is another query's.
@@ -68,7 +68,7 @@ class TopicNumbers:
 
     def __init__(
         self,
-        place: Checkpoint,
+        checkpoint: Checkpoint,
         sources: Sequence[SourceNode],
         kafka: Kafka,
         guard: Callable[[], None],
@@ -76,10 +76,10 @@ class TopicNumbers:
         allow_recreated: bool,
     ) -> None:
         check_threads("wm.TopicPattern(...)")
-        self._place, self._kafka, self._guard = place, kafka, guard
+        self._checkpoint, self._kafka, self._guard = checkpoint, kafka, guard
         self._inputs = {s.name: (n, s.origin) for n, s in enumerate(sources) if s.origin.pattern is not None}
         self._fixed = {s.origin.topic for s in sources if s.origin.pattern is None}
-        self._record = KnownTopics.read(place)
+        self._record = KnownTopics.read(checkpoint)
         self._ask: tuple[frozenset[str], Ask | None] = (frozenset(), None)
         ids = self._record.ids
         self._unread = [name for name in ids if not any(origin.reads(name) for _, origin in self._inputs.values())]
@@ -105,15 +105,15 @@ class TopicNumbers:
         if joined or forgotten or new:
             line = {"batch": batch, "joined": joined, "gone": forgotten, "ids": new}
             self._guard()
-            self._place.folder.append(_FOLDER, json.dumps(line))
+            self._checkpoint.folder.append(_FOLDER, json.dumps(line))
             self._record.take(line)
         request.topics = {number: self._record.topics.get(name, []) for name, (number, _) in self._inputs.items()}
 
     def _planned(self, batch: int) -> frozenset[str]:
         """The topics in the plan of a batch, where Spark has read some of them."""
         path = f"offsets/{batch}"
-        ends = self._place.place.text(path).rstrip("\n").split("\n")[2:]
-        at = list(self._place.facts.inputs).index(TOPICS)
+        ends = self._checkpoint.spark_folder.text(path).rstrip("\n").split("\n")[2:]
+        at = list(self._checkpoint.facts.inputs).index(TOPICS)
         if len(ends) <= at or not ends[at].startswith("{"):
             return frozenset()
         with foreign(path):

@@ -22,7 +22,7 @@ from watersmeet._plan.evolve import Change, Item, Replacement, compare, other_co
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._spark.checkpoint.fencing import holding
 from watersmeet._spark.checkpoint.folders import Folder, foreign
-from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, last_batches, reads_nothing
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, last_committed_batch, last_planned_batch, reads_nothing
 from watersmeet._spark.session import warn
 from watersmeet._worker import kafka_client
 from watersmeet._worker.batch_plan import BatchPlan, of_topology, plan_of_log
@@ -473,7 +473,7 @@ class Checkpoint:
     epoch: int = 0  # under which its record was written; 0: not yet
 
     @property
-    def place(self) -> Folder:
+    def spark_folder(self) -> Folder:
         """Where Spark's logs and state lie: what it knows as the checkpoint."""
         return self.folder.below(self.logs) if self.logs else self.folder
 
@@ -511,8 +511,8 @@ class CheckpointFiles:
     ends: tuple[int, int] = (NO_BATCH, NO_BATCH)
 
     @property
-    def place(self) -> Folder:
-        return self.folder if self.last is None else self.last.place
+    def spark_folder(self) -> Folder:
+        return self.folder if self.last is None else self.last.spark_folder
 
     @property
     def binding(self) -> CheckpointFacts | None:
@@ -522,7 +522,7 @@ class CheckpointFiles:
     @property
     def unfinished(self) -> bool:
         planned, committed = self.ends
-        return planned > committed and not reads_nothing(self.place, planned)
+        return planned > committed and not reads_nothing(self.spark_folder, planned)
 
     def addresses(self, shards: int, tasks: int) -> Mapping[str, Mapping[str, Sequence[int]]]:
         """The labels of tables that hold for so many shards and tasks; none where there are others until now."""
@@ -675,7 +675,7 @@ def look(folder: Folder) -> CheckpointFiles:
     files = folder.contents("watersmeet/topology/part-*")
     rows = [line for content in files.values() for line in content.decode("utf-8", "replace").splitlines() if line]
     if not rows:
-        if last_batches(folder)[0] != NO_BATCH:
+        if last_planned_batch(folder) != NO_BATCH:
             raise ConfigError(
                 "The checkpoint has batches, but not watersmeet's record of its topology.",
                 given=folder,
@@ -692,7 +692,8 @@ def look(folder: Folder) -> CheckpointFiles:
             _identity(last),
         )
         epoch = int(last["epoch"])
-    ends = last_batches(folder.below(logs) if logs else folder)
+    spark_folder = folder.below(logs) if logs else folder
+    ends = last_planned_batch(spark_folder), last_committed_batch(spark_folder)
     batches = ends[0] != NO_BATCH
     started = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     checkpoint = Checkpoint(folder, identity, facts, number, begun=started, recorded=True, logs=logs, epoch=epoch)
@@ -764,16 +765,16 @@ class HasEpoch(Protocol):
 class Plans:
     """Gives the plan of a batch by its number."""
 
-    logs: Folder  # where Spark's logs lie
+    spark_folder: Folder  # with the batches' plans
     topology: str  # digest of what makes results
     lease: HasEpoch | None  # the query's; its epoch is checked when a batch is written. None: nothing will be written
 
     @staticmethod
-    def of(place: Checkpoint, lease: HasEpoch | None) -> Plans:
-        return Plans(place.place, of_topology(asdict(place.facts)), lease)
+    def of(checkpoint: Checkpoint, lease: HasEpoch | None) -> Plans:
+        return Plans(checkpoint.spark_folder, of_topology(asdict(checkpoint.facts)), lease)
 
     def __call__(self, batch: int) -> BatchPlan:
         """The plan of a batch that Spark has planned."""
-        name = f"offsets/{batch}"
         epoch = 0 if self.lease is None else self.lease.epoch
-        return plan_of_log(self.logs.text(name), self.topology, epoch=epoch, where=f"{self.logs}/{name}")
+        name, folder = f"offsets/{batch}", self.spark_folder
+        return plan_of_log(folder.text(name), self.topology, epoch=epoch, where=f"{folder}/{name}")

@@ -29,7 +29,7 @@ _FILES = (
 _PLACE = re.compile(r"/(?P<log>offsets|commits|state/\d+/_metadata/v2)/(?P<number>\d+)$")
 
 
-def last_planned(checkpoint: Folder, groups: int, *, patterns: bool = False) -> int:
+def checked_last_batch(checkpoint: Folder, groups: int, *, patterns: bool = False) -> int:
     """Number of the last batch with a plan in the checkpoint; -1: none.
 
     Parameters
@@ -61,12 +61,19 @@ def last_planned(checkpoint: Folder, groups: int, *, patterns: bool = False) -> 
     return planned
 
 
-def last_batches(checkpoint: Folder) -> tuple[int, int]:
-    """Numbers of the last batch that was planned, and of the last one that was committed; -1: none."""
-    planned, committed = (
-        max(map(int, checkpoint.names(f"{log}/[0-9]*")), default=NO_BATCH) for log in ("offsets", "commits")
-    )
-    return planned, committed
+def last_planned_batch(checkpoint: Folder) -> int:
+    """Number of the last batch that is planned, read from the names of files alone; -1: none."""
+    return max(map(int, checkpoint.names("offsets/[0-9]*")), default=NO_BATCH)
+
+
+def last_committed_batch(checkpoint: Folder) -> int:
+    """Number of the last batch that is committed; -1: none."""
+    return max(map(int, checkpoint.names("commits/[0-9]*")), default=NO_BATCH)
+
+
+def is_committed(checkpoint: Folder, batch: int) -> bool:
+    """Whether a batch is, by one look at one file."""
+    return bool(checkpoint.text(f"commits/{batch}"))
 
 
 def reads_nothing(checkpoint: Folder, batch: int) -> bool:
@@ -75,17 +82,12 @@ def reads_nothing(checkpoint: Folder, batch: int) -> bool:
     return last == before
 
 
-def last_finished(checkpoint: Folder) -> int:
-    """Number of the last batch that was committed; -1: none."""
-    return max((int(name) for name in checkpoint.names("commits/[0-9]*")), default=NO_BATCH)
-
-
-def last_committed(checkpoint: Folder) -> list[Any]:
+def committed_ends(checkpoint: Folder) -> list[Any]:
     """Where each source was at the end of the last batch that was committed, None where it was nowhere yet.
 
     Before the first commit there are none. The sources are in the order in which the query has them.
     """
-    done = last_finished(checkpoint)
+    done = last_committed_batch(checkpoint)
     if done == NO_BATCH:
         return []
     _, *ends = _entries(checkpoint, "offsets", {done: checkpoint.read(f"offsets/{done}") or b""}, done)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.checkpoint.folders import foreign
 from watersmeet._spark.checkpoint.record import Checkpoint
+from watersmeet._spark.checkpoint.spark_logs import last_committed_batch
 from watersmeet._spark.metrics.totals import CountedPlan, Totals, ended_ms
 from watersmeet._worker.counts import Counts
 from watersmeet._worker.task_reports import LatestReports, Reports, ServedChange, TaskReport
@@ -39,20 +40,20 @@ class StoredMetrics:
     records_limit: int | None = None  # how many records of topics the next batch may have; None: as many as any
 
 
-def read(place: Checkpoint, plan: CountedPlan | None = None) -> StoredMetrics | None:
+def read(checkpoint: Checkpoint, plan: CountedPlan | None = None) -> StoredMetrics | None:
     """The stored numbers of a checkpoint; None if there are none or they cannot be read: that does not prevent a start.
 
     Parameters
     ----------
-    place : the checkpoint; what another life of its folder has left is none of it.
+    checkpoint : its own numbers; what another life of its folder has left is none of it.
     plan : of a query that goes on with it; None: of the last that counted.
     """
     try:
-        texts = place.folder.contents(f"{_FOLDER}/*").values()
+        texts = checkpoint.folder.contents(f"{_FOLDER}/*").values()
     except CorruptData:
         return None
-    committed = max((int(name) for name in place.place.names("commits/[0-9]*")), default=-1)
-    candidates = (_read(text, place.id, committed, plan) for text in texts)
+    committed = last_committed_batch(checkpoint.spark_folder)
+    candidates = (_read(text, checkpoint.id, committed, plan) for text in texts)
     return max(
         (candidate for candidate in candidates if candidate is not None),
         key=lambda candidate: candidate.totals.last or 0,
@@ -124,7 +125,7 @@ class LifetimeTotals:
 
     Parameters
     ----------
-    place : the checkpoint.
+    checkpoint : keeps the numbers.
     plan : the plan of the query.
     reports : of its tasks.
     limit : called with the counts of each batch, before its commit; gives how many records the next one may have.
@@ -136,17 +137,17 @@ class LifetimeTotals:
 
     def __init__(
         self,
-        place: Checkpoint,
+        checkpoint: Checkpoint,
         plan: CountedPlan,
         reports: BatchReports,
         limit: Callable[[Counts], int | None] = lambda counts: None,
     ) -> None:
-        previous = read(place, plan)
+        previous = read(checkpoint, plan)
         self.totals, self.reports = Totals(plan) if previous is None else previous.totals, reports
-        if place.change is not None:
+        if checkpoint.change is not None:
             # tables lie in other places from now on; each is known when a batch has touched it
             self.totals.counts.sizes.clear()
-        self._place, self._limit = place, limit
+        self._checkpoint, self._limit = checkpoint, limit
         self._records_limit = None if previous is None else previous.records_limit
         self._changed = False
         # the batch's thread writes, and the one that follows the progress
@@ -183,7 +184,8 @@ class LifetimeTotals:
 
     def _write(self) -> None:
         number = self.totals.last or 0
-        self._place.folder.put(f"{_FOLDER}/{number % 2}", _text(self.totals, self._place.id, self._records_limit))
+        text = _text(self.totals, self._checkpoint.id, self._records_limit)
+        self._checkpoint.folder.put(f"{_FOLDER}/{number % 2}", text)
         self._changed = False
 
 

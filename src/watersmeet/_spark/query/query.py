@@ -21,7 +21,7 @@ from watersmeet._plan.physical import Physical
 from watersmeet._spark.batches.batches import BatchEndPlanner
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint.folders import Folder
-from watersmeet._spark.checkpoint.spark_logs import last_batches
+from watersmeet._spark.checkpoint.spark_logs import last_committed_batch, last_planned_batch
 from watersmeet._spark.metrics.exporters import MetricsView, Telemetry
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.query_facts import QueryFacts
@@ -213,8 +213,7 @@ DRAIN_LOOK_SECONDS = 0.1
 
 def is_unfinished(checkpoint: Folder) -> bool:
     """Whether a batch was planned and not committed: the next start would run it (again)."""
-    planned, committed = last_batches(checkpoint)
-    return planned > committed
+    return last_planned_batch(checkpoint) > last_committed_batch(checkpoint)
 
 
 @answering

@@ -305,16 +305,16 @@ def may_settle_policies(physical: Physical, effects: Mapping[str, Any], failure:
     return differ(physical, effects) and failures.is_of_record(failure, {node.name for node in nodes})
 
 
-def may_run(physical: Physical, kafka: Kafka | None, place: Checkpoint, planned: int, failure: Exception) -> bool:
+def may_run(physical: Physical, kafka: Kafka | None, checkpoint: Checkpoint, planned: int, failure: Exception) -> bool:
     """Whether a planned batch may be run under the topology's policies: nothing is written of it."""
-    if may_settle_policies(physical, place.facts.effects, failure):
+    if may_settle_policies(physical, checkpoint.facts.effects, failure):
         return True
-    if not isinstance(failure, EncodingError) or not differ(physical, place.facts.effects):
+    if not isinstance(failure, EncodingError) or not differ(physical, checkpoint.facts.effects):
         return False
     # other outputs come behind the topics, at one of which it failed
-    plan, written = physical.plan, Written(planned, place.facts.tasks, place.facts.marks)
-    targets, mark = [sink.target for sink in plan.sinks], Plans.of(place, None)(planned)
-    return is_unwritten(targets, kafka, place.identity(plan.application), written, mark)
+    plan, written = physical.plan, Written(planned, checkpoint.facts.tasks, checkpoint.facts.marks)
+    targets, mark = [sink.target for sink in plan.sinks], Plans.of(checkpoint, None)(planned)
+    return is_unwritten(targets, kafka, checkpoint.identity(plan.application), written, mark)
 
 
 def _of(plan: Plan) -> Recorded:
@@ -479,28 +479,27 @@ class _Start:
         self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
     ) -> Query:
         effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
-        place = self._place(files, effects)
-        logs = files.place
-        groups = 0 if place.change else max(place.facts.level_groups, default=self.topology.levels)
-        planned = spark_logs.last_planned(logs, groups, patterns=bool(self.topology.plan.patterns))
-        if place.change is not None:
+        checkpoint = self._checkpoint(files, effects)
+        groups = 0 if checkpoint.change else max(checkpoint.facts.level_groups, default=self.topology.levels)
+        planned = spark_logs.checked_last_batch(files.spark_folder, groups, patterns=bool(self.topology.plan.patterns))
+        if checkpoint.change is not None:
             # who runs elsewhere may finish its batch
-            check_change(place, place.change, unfinished=files.unfinished and not lease.is_shared)
+            check_change(checkpoint, checkpoint.change, unfinished=files.unfinished and not lease.is_shared)
             planned = planned if files.unfinished else files.ends[1]
-        elif files.binding and files.binding.effects != place.facts.effects and is_unfinished(logs):
+        elif files.binding and files.binding.effects != checkpoint.facts.effects and is_unfinished(files.spark_folder):
             # its replay must write the same bytes
-            old = self._place(files, files.binding.effects)
+            old = self._checkpoint(files, files.binding.effects)
             self._secure(lease, files, old)
             totals = self._finished(old, planned, lease)
             if totals is not None:
                 return self._start_query(trigger, lease, totals)
             files = look(self.folder)
-            place = self._place(files, effects)
-        gate = self._gate(place, lease, self._topics.watch(place.facts))
+            checkpoint = self._checkpoint(files, effects)
+        gate = self._gate(checkpoint, lease, self._topics.watch(checkpoint.facts))
         facts = QueryFacts(self.folder, gate, lambda: lease.epoch, lease.check)
-        streaming, lifetime = self._running(place, planned, trigger, lease, gate, files)
+        streaming, lifetime = self._running(checkpoint, planned, trigger, lease, gate, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, place.place)
+        run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, checkpoint.spark_folder)
         counts = BatchCounts(streaming, lifetime, totals)
         running = (streaming, counts, self.folder.path, lease, gate, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
@@ -513,31 +512,28 @@ class _Start:
         if files.last is not None:
             # Spark's checkpoint may lie elsewhere, so that no batch is seen here
             files = replace(files, last=replace(files.last, begun=True), batches=True)
-        place = self._place(files, self._option_effects(files))
-        session.keep_settings(self.spark, place.facts.tasks)
+        checkpoint = self._checkpoint(files, self._option_effects(files))
+        session.keep_settings(self.spark, checkpoint.facts.tasks)
         sources_read = self.topology.plan.sources
         copies = [s.name for s in sources_read if s.origin.frame is not None and not s.origin.frame.isStreaming]
-        compiled, _ = self._compiled(self.topology, place, sources_read, files, copies if is_known else ())
-        place.record()
+        compiled, _ = self._compiled(self.topology, checkpoint, sources_read, files, copies if is_known else ())
+        checkpoint.record()
         (sink,) = self.topology.plan.sinks
         return compiled.rows(sink.name, compiled.schema(sink.name))
 
-    def _secure(self, lease: leases.MachineLease, files: CheckpointFiles | None, place: Checkpoint) -> None:
+    def _secure(self, lease: leases.MachineLease, files: CheckpointFiles | None, checkpoint: Checkpoint) -> None:
         """Have the lease, before anything is written: a query that runs elsewhere ends, which no refused start does."""
-        if files is not None and lease.seal(files, behind_batch=place.change is not None):
+        if files is not None and lease.seal(files, behind_batch=checkpoint.change is not None):
             raise _Meanwhile
-        if files is not None and place.change is not None:
-            check_change(place, place.change, unfinished=files.unfinished)
+        if files is not None and checkpoint.change is not None:
+            check_change(checkpoint, checkpoint.change, unfinished=files.unfinished)
         if lease.secure() and files is not None and look(self.folder) != files:
             raise _Meanwhile
 
-    def _record(self, place: Checkpoint, lease: leases.MachineLease) -> None:
+    def _record(self, checkpoint: Checkpoint, lease: leases.MachineLease) -> None:
         lease.write_under()
-        (place.anew() if self._is_shared(place, lease) else place).record(lease.epoch)
-
-    @staticmethod
-    def _is_shared(place: Checkpoint, lease: leases.MachineLease) -> bool:
-        return may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh) and not place.created
+        is_shared = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh) and not checkpoint.created
+        (checkpoint.anew() if is_shared else checkpoint).record(lease.epoch)
 
     def planned_change(self) -> Change:
         """The effects of the topology on the checkpoint."""
@@ -552,10 +548,10 @@ class _Start:
         change = files.planned_change(facts, functions, replaced)
         if change.replacement is None or not change.possible:
             return change
-        place = with_placement(files.changed(facts, change), self.topology, files)
+        checkpoint = with_placement(files.changed(facts, change), self.topology, files)
         with session.query_settings(self.spark, facts.tasks, self.folder.path, facts.effects["session"]):
-            last = spark_logs.last_finished(files.place)
-            return with_counts(change, Handover(self.topology, files.place, files.binding, place, last).counted())
+            handover = (self.topology, files.spark_folder, files.binding, checkpoint, files.ends[1])
+            return with_counts(change, Handover(*handover).counted())
 
     def _option_effects(self, files: CheckpointFiles) -> dict[str, Any]:
         """The effects of options, of the session's settings and of the wall clock."""
@@ -568,16 +564,16 @@ class _Start:
         schemas = formats.fix_schemas(self.topology.plan.sources, self.topology.plan.sinks, previous)
         return {"schemas": schemas} if schemas else {}
 
-    def _finished(self, place: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
+    def _finished(self, checkpoint: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, lifetime = self._running(place, planned, {"once": True}, lease, self._gate(place, lease), None)
+        query, lifetime = self._running(checkpoint, planned, {"once": True}, lease, self._gate(checkpoint, lease), None)
         waiting = Silence(query)
         try:
             failures.await_end(query, self.folder.path)
             passed = True
         except Exception as failure:
             passed = False
-            if not may_run(self.topology, self.options.kafka, place, planned, failure):
+            if not may_run(self.topology, self.options.kafka, checkpoint, planned, failure):
                 raise
         finally:
             waiting.close()
@@ -591,13 +587,13 @@ class _Start:
         counts.close()
         return counts.totals()
 
-    def _place(self, files: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
+    def _checkpoint(self, files: CheckpointFiles, effects: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint, if it fits; it is not written to."""
         facts = self._facts(files, effects)
         replaced = asked_replacement(self.topology, self.options.replace or (), files, facts)
         every = functions_in_state(self.topology)
         functions = functions_in_state(self.topology, replaced.roles) if replaced else every
-        place = files.fitting(
+        checkpoint = files.fitting(
             facts,
             stateful=functions,
             recomputed=every - functions,
@@ -607,11 +603,11 @@ class _Start:
             allow_recreated_topics=self.options.allow_recreated_topics,
             evolve=self.options.evolve,
         )
-        return with_placement(place, self.topology, files)
+        return with_placement(checkpoint, self.topology, files)
 
     def _running(
         self,
-        place: Checkpoint,
+        checkpoint: Checkpoint,
         planned: int,
         trigger: dict[str, Any],
         lease: leases.MachineLease,
@@ -619,76 +615,78 @@ class _Start:
         files: CheckpointFiles | None,
     ) -> tuple[StreamingQuery, LifetimeTotals]:
         """The query that runs, and what keeps its counts."""
-        facts, schemas, kafka = place.facts, place.facts.effects.get("schemas", {}), self.options.kafka
+        facts, schemas, kafka = checkpoint.facts, checkpoint.facts.effects.get("schemas", {}), self.options.kafka
         topology, reports = formats.with_sinks(under(self.topology, facts.effects), schemas), BatchReports(self.spark)
         settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
-                compiled, plan = self._compiled(topology, place, read, files, self._begun_sources(place, read), reports)
+                begun_sources = self._begun_sources(checkpoint, read)
+                compiled, plan = self._compiled(topology, checkpoint, read, files, begun_sources, reports)
                 writer = outputs.prepared(
                     compiled,
                     topology.plan.sinks,
                     kafka=kafka,
                     query_name=self.options.name,
-                    checkpoint=place.place.path,
+                    checkpoint=checkpoint.spark_folder.path,
                     trigger=self._inputs.trigger(trigger),
-                    identity=place.identity(topology.plan.application),
+                    identity=checkpoint.identity(topology.plan.application),
                     gate=gate,
-                    written=Written(planned, 0 if place.created else facts.tasks, facts.marks),
+                    written=Written(planned, 0 if checkpoint.created else facts.tasks, facts.marks),
                     lease=lease,
-                    plans=Plans.of(place, lease),
-                    secure=partial(self._secure, lease, files, place),
+                    plans=Plans.of(checkpoint, lease),
+                    secure=partial(self._secure, lease, files, checkpoint),
                 )
-            join_journal = self._journal(place, gate, lease)
-            self._secure(lease, files, place)  # a single writer of Spark's has not asked for the lease
-            self._hand_over(files, place, planned, settings)  # everything has been checked
-            self._record(place, lease)
-            lifetime = LifetimeTotals(place, plan, reports, planning(self.spark, self._inputs, place))
+            join_journal = self._journal(checkpoint, gate, lease)
+            self._secure(lease, files, checkpoint)  # a single writer of Spark's has not asked for the lease
+            self._hand_over(files, checkpoint, planned, settings)  # everything has been checked
+            self._record(checkpoint, lease)
+            lifetime = LifetimeTotals(checkpoint, plan, reports, planning(self.spark, self._inputs, checkpoint))
             gate.passing = lifetime.before_commit
             join_journal()
-            # once more: settings depend on where the checkpoint lies
-            with session.query_settings(*settings):
+            with session.query_settings(*settings):  # once more: they depend on where the checkpoint lies
                 return lease.begun(writer.start()), lifetime
 
-    def _journal(self, place: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
+    def _journal(self, checkpoint: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, gate, lease.check, self.topology.plan.sources)
-        return JournalWriter.joining(place.place, *options)
+        return JournalWriter.joining(checkpoint.spark_folder, *options)
 
     def _gate(
-        self, place: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
+        self, checkpoint: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
     ) -> BatchGate:
         """The gate of a query: before each batch it calls `on_start`, and gives tasks the topics of patterns."""
         gate, read, kafka = BatchGate(on_start), self.topology.plan.sources, self.options.kafka
         if kafka is not None and sources.warn_of_patterns(self.spark, read, kafka):
-            numbers = TopicNumbers(place, read, kafka, lease.check, allow_recreated=self.options.allow_recreated_topics)
+            allow_recreated = self.options.allow_recreated_topics
+            numbers = TopicNumbers(checkpoint, read, kafka, lease.check, allow_recreated=allow_recreated)
             gate.join(numbers.before, needed=True)
         return gate
 
-    def _hand_over(self, files: CheckpointFiles | None, place: Checkpoint, planned: int, settings: Any) -> None:
+    def _hand_over(self, files: CheckpointFiles | None, checkpoint: Checkpoint, planned: int, settings: Any) -> None:
         """Hand the checkpoint over to the topology, if that has changed."""
-        if place.change is None or files is None or files.binding is None:
+        if checkpoint.change is None or files is None or files.binding is None:
             return
         with session.query_settings(*settings):
-            read, added = self.topology.plan.sources, place.change.added_sources
+            read, added = self.topology.plan.sources, checkpoint.change.added_sources
             topics = sources.begun_topics(self.spark, read, self.options.kafka, added)
-            Handover(self.topology, files.place, files.binding, place, planned, topics).run()
+            Handover(self.topology, files.spark_folder, files.binding, checkpoint, planned, topics).run()
 
-    def _begins(self, place: Checkpoint, files: CheckpointFiles | None) -> bootstrap.Begins:
+    def _begins(self, checkpoint: Checkpoint, files: CheckpointFiles | None) -> bootstrap.Begins:
         """The bootstraps of inputs, and how far the query is in them; a change of the topology continues from there."""
-        if place.change is not None and files is not None and files.binding is not None:
-            return bootstrap.Begins.of(self.folder, place.facts.begins, files.place, files.binding.inputs)
-        return bootstrap.Begins.of(self.folder, place.facts.begins, place.place, place.facts.inputs)
+        if checkpoint.change is not None and files is not None and files.binding is not None:
+            return bootstrap.Begins.of(self.folder, checkpoint.facts.begins, files.spark_folder, files.binding.inputs)
+        facts = checkpoint.facts
+        return bootstrap.Begins.of(self.folder, facts.begins, checkpoint.spark_folder, facts.inputs)
 
     @staticmethod
-    def _begun_sources(place: Checkpoint, read: Sequence[SourceNode]) -> frozenset[str]:
-        added = () if place.change is None else place.change.added_sources
-        return frozenset(source.name for source in read if place.begun and source.name not in added)
+    def _begun_sources(checkpoint: Checkpoint, read: Sequence[SourceNode]) -> frozenset[str]:
+        added = () if checkpoint.change is None else checkpoint.change.added_sources
+        return frozenset(source.name for source in read if checkpoint.begun and source.name not in added)
 
     def _compiled(
         self,
         topology: Physical,
-        place: Checkpoint,
+        checkpoint: Checkpoint,
         read: Sequence[SourceNode],
         files: CheckpointFiles | None,
         started_sources: Collection[str],
@@ -701,7 +699,7 @@ class _Start:
         started_sources : names of the sources that have begun.
         reports : takes what tasks report; None: nobody does.
         """
-        facts, spark, effects = place.facts, self.spark, place.facts.effects
+        facts, spark, effects = checkpoint.facts, self.spark, checkpoint.facts.effects
         physical = with_recorded_stores(topology, facts.addresses).in_groups(facts.level_groups)
         physical = with_known_domains(physical, facts.partitions, facts.begins)
         physical = physical.with_idle_time(effects["idle_after_ms"]).with_wall_clock(effects.get(wall_clock.BEGUN, 0))
@@ -716,9 +714,9 @@ class _Start:
             journaled=self.options.explain is not False,
             checks_tasks=reports is None,
         )
-        begins = self._begins(place, files)
+        begins = self._begins(checkpoint, files)
         begins.check(available_now=self.options.available_now, aligned=bool(self._inputs))
-        scan_args = (self._inputs.gated(with_last_limit(self.options.kafka, place)), self.folder)
+        scan_args = (self._inputs.gated(with_last_limit(self.options.kafka, checkpoint)), self.folder)
         dropped = dropped_source(topology.plan)
         scans = sources.scan(
             spark,
@@ -730,7 +728,7 @@ class _Start:
             dropped=dropped,
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
-        compiled = compile_plan(physical, scans, layout, clock, replaced_rows(place))
+        compiled = compile_plan(physical, scans, layout, clock, replaced_rows(checkpoint))
         return compiled, replace(CountedPlan.of(physical), one_task=self._one_task(facts.tasks))
 
     def _one_task(self, tasks: int) -> tuple[int, int] | None:

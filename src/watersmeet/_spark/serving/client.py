@@ -21,9 +21,10 @@ from pyspark.sql import Row
 from pyspark.sql.types import DataType, StructType
 
 from watersmeet._engine.rows import WITH_ZONE
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH
 from watersmeet._spark.formats import Unfit, check_zones
 from watersmeet._spark.serving.questions import BATCH, TableQuestion, answer, millis, store_of
-from watersmeet._spark.serving.replica import NO_BATCH, SCHEMA, NotServed, Replica, changed_rows, error_of, from_json
+from watersmeet._spark.serving.replica import SCHEMA, NotServed, Replica, changed_rows, error_of, from_json
 from watersmeet._spark.stores.read import check_listed
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded

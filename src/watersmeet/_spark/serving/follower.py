@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame
 
 from watersmeet._engine.row_sizes import decode
 from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, is_committed, last_committed_batch, last_planned_batch
 from watersmeet._spark.metrics.lifetime import BatchReports
 from watersmeet._spark.outputs.batch_gate import BatchGate
-from watersmeet._spark.serving.replica import NO_BATCH, NotServed, Replica, ServedStore
+from watersmeet._spark.serving.replica import NotServed, Replica, ServedStore
 from watersmeet._spark.stores.read import StateReader
 from watersmeet._worker.task_reports import BatchRequest, ServedChange
 from watersmeet.errors import WatersmeetError
@@ -30,29 +31,14 @@ from watersmeet.errors import WatersmeetError
 class CheckpointedRows:
     """Reads the tables of one batch."""
 
-    place: Folder  # where Spark's logs and state lie
+    spark_folder: Folder  # where Spark's logs and state lie
     batch: int  # the batch, committed
 
     def of(self, store: ServedStore) -> Iterator[pa.Table]:
         """All rows of a table, some at a time: a task's, at most, are in memory."""
-        frame: DataFrame = StateReader(self.place, self.batch).engine_rows(store.stored, store.labels)
+        frame: DataFrame = StateReader(self.spark_folder, self.batch).engine_rows(store.stored, store.labels)
         for row in frame.toLocalIterator():
             yield decode(bytes(row["content"]))
-
-
-def last_planned_batch(place: Folder) -> int:
-    """Number of the last batch that is planned; -1: none."""
-    return max(map(int, place.names("offsets/[0-9]*")), default=-1)
-
-
-def committed(place: Folder) -> int:
-    """Number of the last batch that is committed; -1: none."""
-    return max(map(int, place.names("commits/[0-9]*")), default=-1)
-
-
-def is_committed(place: Folder, batch: int) -> bool:
-    """Whether a batch is, by one look at one file."""
-    return bool(place.text(f"commits/{batch}"))
 
 
 _LOOK_SECONDS, _LOOK_ELSEWHERE_SECONDS = 0.005, 0.1
@@ -127,14 +113,16 @@ class Follower:
     Parameters
     ----------
     reports : of the query's tasks.
-    place : where the query's logs and state lie.
+    spark_folder : where the query's logs and state lie.
     replica : what is advanced.
     is_active : whether the query runs.
     """
 
-    def __init__(self, reports: BatchReports, place: Folder, replica: Replica, is_active: Callable[[], bool]) -> None:
-        self._place, self._replica, self._is_active = place, replica, is_active
-        self._look = _LOOK_ELSEWHERE_SECONDS if place.local_path() is None else _LOOK_SECONDS
+    def __init__(
+        self, reports: BatchReports, spark_folder: Folder, replica: Replica, is_active: Callable[[], bool]
+    ) -> None:
+        self._spark_folder, self._replica, self._is_active = spark_folder, replica, is_active
+        self._look = _LOOK_ELSEWHERE_SECONDS if spark_folder.local_path() is None else _LOOK_SECONDS
         self._batches: queue.SimpleQueue[EndedBatch] = queue.SimpleQueue()
         self._tasks = BatchChangesOfTasks(reports, list(replica.stores.values()), self._wait)
         self._counting = threading.Lock()
@@ -166,7 +154,7 @@ class Follower:
     def _run(self) -> None:
         try:
             # batches that are planned later begin later, and so are asked
-            self._is_there(last_planned_batch(self._place))
+            self._is_there(last_planned_batch(self._spark_folder))
             self._load()
             while not self._closed.is_set():
                 try:
@@ -194,8 +182,8 @@ class Follower:
         """Read the tables from the checkpoint; batches up to that one are passed over when their changes come."""
         stores = self._replica.stores.items()
         for again in reversed(range(_READINGS)):
-            batch = committed(self._place)
-            rows = CheckpointedRows(self._place, batch)
+            batch = last_committed_batch(self._spark_folder)
+            rows = CheckpointedRows(self._spark_folder, batch)
             try:
                 self._replica.load(batch, {name: () if batch == NO_BATCH else rows.of(store) for name, store in stores})
                 return
@@ -203,14 +191,14 @@ class Follower:
                 raise
             except Exception:
                 # Spark lets go of the state of old batches, while it is read, too
-                if not again or committed(self._place) == batch:
+                if not again or last_committed_batch(self._spark_folder) == batch:
                     raise
 
     def _is_there(self, batch: int) -> bool:
         """Wait until a batch is committed; False: the query has ended before."""
         active = True
         looks = 0
-        while batch != NO_BATCH and not is_committed(self._place, batch):
+        while batch != NO_BATCH and not is_committed(self._spark_folder, batch):
             if not active or self._closed.wait(self._look):
                 return False
             looks += 1

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH
 from watersmeet._spark.serving import page
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.page import SECONDS, QueryStatus
@@ -43,7 +44,6 @@ from watersmeet._spark.serving.questions import (
     unfit,
 )
 from watersmeet._spark.serving.replica import (
-    NO_BATCH,
     BatchChanges,
     Busy,
     Moment,

@@ -32,6 +32,7 @@ from watersmeet._engine.state.manifest import TOMBSTONE, declared
 from watersmeet._engine.state.merge import Policy
 from watersmeet._engine.state.runs import MemoryChunkStore, State, Table
 from watersmeet._spark.checkpoint.record import CheckpointFacts
+from watersmeet._spark.checkpoint.spark_logs import NO_BATCH
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.json import decode, encoded
@@ -395,8 +396,6 @@ def error_of(text: bytes) -> WatersmeetError | None:
         return None
 
 
-NO_BATCH = -1
-"""Number of the batch where none has been committed."""
 MOMENTS = 8
 """Batches of which answers can be had: the last ones."""
 _POLICY = Policy(fanout=8)

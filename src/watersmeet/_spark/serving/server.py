@@ -109,7 +109,7 @@ def served(
     metadata = started_in(Folder(spark, checkpoint))
     stores = [ServedStore.of(metadata.facts, name) for name in dict.fromkeys(tables)]
     replica = Replica(stores, max_bytes)
-    follower = Follower(reports, metadata.place, replica, is_active)
+    follower = Follower(reports, metadata.spark_folder, replica, is_active)
     server = TableServer(replica, follower)
     if servers is not None:
         server._servers = servers(replica)

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, StructType
 from watersmeet._plan.nodes import SourceNode
 from watersmeet._spark.checkpoint.folders import RESTORE, Folder
 from watersmeet._spark.checkpoint.record import TOPICS
-from watersmeet._spark.checkpoint.spark_logs import last_committed
+from watersmeet._spark.checkpoint.spark_logs import committed_ends
 from watersmeet._spark.columns import streams_in
 from watersmeet._spark.session import warn
 from watersmeet._spark.sources.rows import columns_of, order_columns
@@ -192,15 +192,15 @@ class Begins:
     ends: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Folder, recorded: Recorded, logs: Folder, inputs: Sequence[str]) -> Begins:
+    def of(cls, folder: Folder, recorded: Recorded, spark_folder: Folder, inputs: Sequence[str]) -> Begins:
         """As the checkpoint has it.
 
         Parameters
         ----------
-        logs : where Spark's logs lie.
+        spark_folder : of the checkpoint.
         inputs : the name of each of Spark's sources, in the order of its plans.
         """
-        ends = last_committed(logs) if recorded else []
+        ends = committed_ends(spark_folder) if recorded else []
         return cls(folder, recorded, dict(zip(inputs, ends, strict=bool(ends))))
 
     @property

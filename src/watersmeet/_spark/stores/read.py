@@ -271,7 +271,7 @@ def read_state(
     check_session(spark, "wm.read_state(spark, checkpoint, store)")
     check_listed(keys, "read_state")
     metadata = started_in(Folder(spark, _checkpoint_path(checkpoint)))
-    facts, folder = metadata.facts, metadata.place
+    facts, folder = metadata.facts, metadata.spark_folder
     columns = _columns_of(facts, store)
     number = _batch(folder, batch)
     if number is None:
@@ -308,7 +308,7 @@ def stores(spark: SparkSession, checkpoint: str | os.PathLike[str], *, batch: in
     """
     check_session(spark, "wm.stores(spark, checkpoint)")
     metadata = started_in(Folder(spark, _checkpoint_path(checkpoint)))
-    facts, folder = metadata.facts, metadata.place
+    facts, folder = metadata.facts, metadata.spark_folder
     number = _batch(folder, batch)
     manifests = {} if number is None else StateReader(folder, number).manifests()
     listing = []

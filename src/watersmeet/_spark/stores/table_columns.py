@@ -167,19 +167,19 @@ def placement_facts(physical: Physical, files: CheckpointFiles, shards: int, tas
     return _facts(with_recorded_stores(physical, old_addresses), files, shards, tasks, groups)
 
 
-def with_placement(place: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
+def with_placement(checkpoint: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
     """The checkpoint of a changed topology, with the addresses and stores of its tables; unchanged: as it is."""
-    if place.change is None or files.binding is None:
-        return place
+    if checkpoint.change is None or files.binding is None:
+        return checkpoint
     old = files.binding
 
     def lies(node: str, table: str) -> tuple[object, ...]:
         return tuple(old.addresses.get(node, {}).get(table, ())), old.stored_name(table)
 
-    plan = with_stores(physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in place.change.taken})
-    groups = group_numbers(files.folder.spark, physical, place.facts.tasks)
-    facts = replace(place.facts, **_facts(plan, files, place.facts.shards, place.facts.tasks, groups))
-    return replace(place, facts=facts)
+    plan = with_stores(physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in checkpoint.change.taken})
+    groups = group_numbers(files.folder.spark, physical, checkpoint.facts.tasks)
+    facts = replace(checkpoint.facts, **_facts(plan, files, checkpoint.facts.shards, checkpoint.facts.tasks, groups))
+    return replace(checkpoint, facts=facts)
 
 
 def _facts(
