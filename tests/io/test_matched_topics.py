@@ -82,7 +82,7 @@ def test_only_files_beside_a_pattern_are_no_list_of_sparks_since_each_batch_tell
 @pytest.mark.parametrize("anew", ["returns-a", "orders-a"])
 def test_a_topic_that_no_pattern_reads_any_more_may_be_made_anew(monkeypatch: pytest.MonkeyPatch, anew: str) -> None:
     known = KnownTopics({"input-0": ["orders-a"], "gone": ["returns-a"]}, {"orders-a": "1", "returns-a": "1"})
-    monkeypatch.setattr(KnownTopics, "read", lambda place: known)
+    monkeypatch.setattr(KnownTopics, "read", lambda checkpoint: known)
 
     def asking(kafka: Any, topics: Collection[str]) -> Any:
         return lambda: {topic: "2" if topic == anew else "1" for topic in topics}
@@ -90,15 +90,15 @@ def test_a_topic_that_no_pattern_reads_any_more_may_be_made_anew(monkeypatch: py
     monkeypatch.setattr(pattern_topics, "asking", asking)
     lines: list[Mapping[str, Any]] = []
     files = SimpleNamespace(append=lambda folder, line: lines.append(json.loads(line)))
-    place: Any = SimpleNamespace(
+    checkpoint: Any = SimpleNamespace(
         folder=files,
-        place=SimpleNamespace(text=lambda path: 'v1\n{}\n{"orders-a":{"0":1}}'),
+        spark_folder=SimpleNamespace(text=lambda path: 'v1\n{}\n{"orders-a":{"0":1}}'),
         facts=SimpleNamespace(inputs=[TOPICS]),
     )
 
     def numbers() -> TopicNumbers:
         read = plan_of(wm.TopicPattern("orders-.*")).sources
-        return TopicNumbers(place, read, KAFKA, lambda: None, allow_recreated=False)
+        return TopicNumbers(checkpoint, read, KAFKA, lambda: None, allow_recreated=False)
 
     if anew == "orders-a":
         with pytest.raises(wm.SourceError, match="topic orders-a: its id was 1, it is 2"):

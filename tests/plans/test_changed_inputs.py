@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proof.engine import EngineDriver
-from proof.histories.changed.changes import carry_over
+from proof.histories.changed.changes import carry_tables
 from tests.engine.kit import LIBRARY, PLUS, REF, driver_of
 from tests.plans.test_changes import change, outcomes
 from watersmeet._plan.evolve import Change
@@ -239,7 +239,7 @@ def test_a_topic_that_is_merged_in_is_said_and_what_was_counted_goes_on() -> Non
     old, new = driver_of(build("b")), driver_of(build("b", "c"))
     for driver, topics in ((old, "ab"), (new, "abc")):
         if driver is new:
-            found = carry_over(old, new)
+            found = carry_tables(old, new)
             assert [str(i) for i in found.items if i.outcome == "changed"] == [
                 "node n: changed (reads topic c, too, from now on)"
             ]
@@ -249,7 +249,7 @@ def test_a_topic_that_is_merged_in_is_said_and_what_was_counted_goes_on() -> Non
     assert _values(old) == [1, 2]
     assert _values(new) == [3, 4, 5]
     back = driver_of(build("b"))
-    assert "reads topic c no more: what came of it stays" in str(carry_over(new, back))
+    assert "reads topic c no more: what came of it stays" in str(carry_tables(new, back))
 
 
 def _values(driver: EngineDriver) -> list[Any]:

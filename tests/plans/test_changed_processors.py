@@ -48,7 +48,7 @@ def test_stores_and_timers_that_are_added_begin_empty_and_others_go_on() -> None
     found = change(processed(B), processed(A, B, kind=Timed))
     assert found.possible
     assert outcomes(found, "store") == {"a": "started empty", "b": "kept", "p.timers": "started empty"}
-    assert [(each.table, each.from_table) for each in found.taken] == [("b", "b")]
+    assert [(each.table, each.from_table) for each in found.continued] == [("b", "b")]
 
 
 def test_stores_that_are_gone_are_dropped_and_others_go_on() -> None:
@@ -60,7 +60,7 @@ def test_stores_that_are_gone_are_dropped_and_others_go_on() -> None:
 def test_two_stores_that_change_their_names_do_not_change_their_rows() -> None:
     """By their places `b` would get the rows of `a`, and `c` those of `b`."""
     found = change(processed(A, ValueStore("b", "int")), processed(ValueStore("b", "int"), ValueStore("c", "int")))
-    assert {each.table: each.from_table for each in found.taken} == {"b": "b", "c": "a"}
+    assert {each.table: each.from_table for each in found.continued} == {"b": "b", "c": "a"}
     assert [item.reason for item in found.items if item.name == "c"] == ["was called a"]
 
 

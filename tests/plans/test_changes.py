@@ -82,7 +82,7 @@ def test_steps_branches_sinks_and_sources_come_and_go_and_stores_stay() -> None:
         *("paid.aggregate", "some", "paid", "t"),
         *("payments", "copies", "counts"),
     ]
-    assert {taken.from_table for taken in back.taken} == {"joined.left", "joined.right"}
+    assert {each.from_table for each in back.continued} == {"joined.left", "joined.right"}
 
 
 def windowed(how: str = "join", windows: Any = WINDOWS, name: str | None = "joined") -> Build:
@@ -114,7 +114,7 @@ def test_a_store_that_gets_a_name_or_another_one_keeps_its_rows() -> None:
         return build
 
     found = change(counted(None), counted("counts"))
-    assert [(t.from_table, t.table, t.scalars) for t in found.taken] == [("counted.aggregate", "counts", True)]
+    assert [(t.from_table, t.table, t.scalars) for t in found.continued] == [("counted.aggregate", "counts", True)]
     assert [item.reason for item in found.unchanged if item.what == "store"] == ["was called counted.aggregate"]
 
 
@@ -127,7 +127,7 @@ def test_a_store_goes_on_by_its_name_where_its_node_has_another() -> None:
         return build
 
     found = change(kept("one"), kept("other"))
-    assert [(t.from_node, t.node, t.scalars) for t in found.taken] == [("one", "other", False)]
+    assert [(t.from_node, t.node, t.scalars) for t in found.continued] == [("one", "other", False)]
     assert found.possible
 
 
@@ -145,7 +145,9 @@ def test_a_join_that_is_added_is_filled_with_the_rows_that_the_checkpoint_has_of
         "paid.left": "filled",
         "paid.right": "started empty",
     }
-    assert [(t.from_node, t.from_table) for t in found.taken if t.table == "paid.left"] == [("joined", "joined.left")]
+    assert [(t.from_node, t.from_table) for t in found.continued if t.table == "paid.left"] == [
+        ("joined", "joined.left")
+    ]
 
 
 def test_a_store_goes_on_in_the_join_that_keeps_it_from_now_on() -> None:
@@ -161,7 +163,7 @@ def test_a_store_goes_on_in_the_join_that_keeps_it_from_now_on() -> None:
     for one, other in ((alone, looked_up), (looked_up, alone)):
         found = change(one, other)
         assert outcomes(found, "store")["kept"] == "kept"
-        assert [taken.from_table for taken in found.taken] == ["kept"]
+        assert [each.from_table for each in found.continued] == ["kept"]
 
 
 def test_an_operator_of_another_kind_window_or_join_is_refused_with_what_differs() -> None:

@@ -134,18 +134,18 @@ def _with_another(whole: Blueprint, number: int, op: Op, until: int) -> tuple[Bl
 def check_altered(altered: Altered) -> tuple[str, Change]:
     """("refused", "begun anew", "gone on" or what is wrong; what the change did).
 
-    What is wrong: an operator has taken over the rows of one that read others.
+    What is wrong: an operator continues the rows of one that read others.
     """
     _, change, _ = through(altered.changed)
-    taken = {(each.from_node, each.node) for each in change.taken}
-    wrong = sorted(name for name in altered.must_not_go_on() if _goes_on(name, taken))
+    pairs = {(each.from_node, each.node) for each in change.continued}
+    wrong = sorted(name for name in altered.must_not_go_on() if _goes_on(name, pairs))
     if not change.possible:
         return "refused", change
     if wrong:
         return f"{', '.join(wrong)} went on with the rows of other inputs", change
-    return ("gone on" if any(_goes_on(name_of(old), taken) for old in altered.was.values()) else "begun anew"), change
+    return ("gone on" if any(_goes_on(name_of(old), pairs) for old in altered.was.values()) else "begun anew"), change
 
 
-def _goes_on(name: str, taken: set[tuple[str, str]]) -> bool:
+def _goes_on(name: str, pairs: set[tuple[str, str]]) -> bool:
     """Whether an operator has rows of one of its name; some stand under a name that is made of the name."""
-    return any({old, new} & {name} or (name in old.split("-") and name in new.split("-")) for old, new in taken)
+    return any({old, new} & {name} or (name in old.split("-") and name in new.split("-")) for old, new in pairs)

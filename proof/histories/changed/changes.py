@@ -1,4 +1,4 @@
-"""Random changes of topologies: the engine takes its tables over, and the oracle is given the same change.
+"""Random changes of topologies: their tables are carried into the engine, and the oracle is given the same change.
 
 A pair of topologies is cut out of one random blueprint: what only the one has is dropped, what only the other has is
 new. The oracle goes on with what is in both, and begins what is new and reads nothing of that, or streams of it: who
@@ -178,7 +178,7 @@ def _below(choices: Choices, whole: Blueprint) -> set[int]:
     return found
 
 
-def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
+def carry_tables(old: EngineDriver, new: EngineDriver) -> Change:
     """Give a driver the tables of another one, as a start upon a checkpoint does; what became of them."""
     before, now = old.layout.physical, new.layout.physical
     change = compare(described(before, {}), described(now, {}))
@@ -189,26 +189,24 @@ def carry_over(old: EngineDriver, new: EngineDriver) -> Change:
         for operator in before.operators
         for name, store in before.stores_of(operator.id)
     }
-    new.run_as(with_stores(now, {(t.node, t.table): stored[t.from_node, t.from_table] for t in change.taken}))
+    new.run_as(with_stores(now, {(t.node, t.table): stored[t.from_node, t.from_table] for t in change.continued}))
     keepers = {(now.operators[store.owner].node, store.schema.name): store for store in new.layout.physical.stores}
     parts: dict[tuple[int, int], dict[int, CarriedTables]] = {}
-    for taken in change.taken:
-        if (taken.node, taken.table) not in keepers:
-            continue  # the owner of its store takes it over
-        source, name = stored[taken.from_node, taken.from_table]
-        target, table = keepers[taken.node, taken.table].owner, keepers[taken.node, taken.table].schema
+    for continued in change.continued:
+        if (continued.node, continued.table) not in keepers:
+            continue  # it is carried with the owner of its store
+        source, name = stored[continued.from_node, continued.from_table]
+        target, table = keepers[continued.node, continued.table].owner, keepers[continued.node, continued.table].schema
         for shard in range(new.shards):
             mine = parts.setdefault((target, shard), {})
-            known = mine.get(source, CarriedTables((), scalars=False))
-            tables = (*known.tables, (name, table))
-            mine[source] = CarriedTables(tables, known.scalars or taken.scalars)
+            mine[source] = mine.get(source, CarriedTables()).with_table(name, table, continued.scalars)
     for place, mine in parts.items():
-        _take_over(old, new.stores[place], mine, place[1])
+        _carry_shard(old, new.stores[place], mine, place[1])
     new.follow(old)
     return change
 
 
-def _take_over(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:
+def _carry_shard(old: EngineDriver, store: MemoryChunkStore, mine: dict[int, CarriedTables], shard: int) -> None:
     stores = [(old.stores[source, shard], part) for source, part in mine.items()]
     there = [(kept, part, kept.manifest) for kept, part in stores if kept.manifest is not None]
     for kept, _, _ in there:
@@ -261,7 +259,7 @@ def through(changed: Changed) -> tuple[dict[str, list[Any]], Change, tuple[Engin
     shape = shape_of(changed.old.whole)
     _run(old, changed.before, changed.cuts, 0, shape)
     said = {sink: old.read(sink) for sink in changed.old.names(sources=False)}
-    change = carry_over(old, new)
+    change = carry_tables(old, new)
     if change.possible:
         _run(new, changed.after, changed.cuts, len(changed.before), shape)
         for sink in changed.new.names(sources=False):
@@ -344,7 +342,7 @@ def oracle_says(changed: Changed) -> Steps:
 __all__ = [
     "BlueprintPart",
     "Changed",
-    "carry_over",
+    "carry_tables",
     "check_changed",
     "draw_around",
     "draw_changed",

@@ -1,7 +1,8 @@
 """The effects of a changed topology on a checkpoint: both plans as JSON, compared by name (law 10).
 
 `described` records a plan, `compare` says of each store, node, input and output what becomes of it (`Change`), and
-`replacement` finds the operators that `replace=` computes anew. `_spark/evolve.py` carries a change out.
+`replacement` finds the operators that `replace=` computes anew. A table that has rows of the plan before *continues*
+(`ContinuedTable`). `_spark/evolve.py` hands the checkpoint over, and carries the state of these tables.
 """
 
 from __future__ import annotations
@@ -429,7 +430,7 @@ def difference(old: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
 def rows_against(former: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
     """Why stored rows cannot be read as those of another table, and which columns are wider."""
     old_columns, new_columns = dict(former["columns"]), dict(table["columns"])
-    carried = HEADERS in old_columns.values(), HEADERS in new_columns.values()
+    headers = HEADERS in old_columns.values(), HEADERS in new_columns.values()
     # where records begin to carry headers, those of before have none
     old_columns, new_columns = (
         {name: kind for name, kind in columns.items() if kind != HEADERS} for columns in (old_columns, new_columns)
@@ -440,7 +441,7 @@ def rows_against(former: Mapping[str, Any], table: Mapping[str, Any], *, widens:
         or former["lies"] != table["lies"]
     ):
         return "its rows lie otherwise", []
-    wider = [] if carried[0] == carried[1] else [f"with{'' if carried[1] else 'out'} headers from now on"]
+    wider = [] if headers[0] == headers[1] else [f"with{'' if headers[1] else 'out'} headers from now on"]
     for name, kind in new_columns.items():
         if kind == old_columns[name]:
             continue
@@ -760,13 +761,13 @@ class _Search:
 
 # The effects of a change of topology on a checkpoint, listed in advance.
 #
-# Law 10: what is kept is found by name. An operator of a node takes over the tables of the operator that stood there;
+# Law 10: what is kept is found by name. An operator of a node continues the tables of the operator that stood there;
 # a store that the user has named, the rows of the store of that name. All else starts empty, or is dropped.
 
 
 @dataclass(frozen=True)
-class TakenTable:
-    """Where a table's rows come from."""
+class ContinuedTable:
+    """A table that continues, and where its rows come from."""
 
     # node, table: that keeps it, and its name, from now on
     node: str
@@ -785,7 +786,7 @@ class Change:
     Parameters
     ----------
     items : what becomes of each store, node, input and output.
-    taken : where the tables that go on have their rows from.
+    continued : the tables that go on, and where they have their rows from.
     replacement : what is computed for the tables that are replaced; None: none are.
 
     Attributes
@@ -794,7 +795,7 @@ class Change:
     """
 
     items: tuple[Item, ...]
-    taken: tuple[TakenTable, ...] = ()
+    continued: tuple[ContinuedTable, ...] = ()
     replacement: Replacement | None = None
 
     @property
@@ -882,10 +883,10 @@ def compare(old: Described, new: Described, replaced: Replacement | None = None)
     replaced : the tables that are replaced, and what is computed for it.
     """
     replaced = replaced or Replacement()
-    stores, carried = _stores(old, new, replaced)
+    stores, continued = _stores(old, new, replaced)
     items = [*stores, *replaced.refused, *_steps(old["steps"], new["steps"]), *_sources(old["sources"], new["sources"])]
     items = [*items, *_sinks(old["sinks"], new["sinks"])]
-    return Change(tuple(items), tuple(carried), replaced if replaced.roles else None)
+    return Change(tuple(items), tuple(continued), replaced if replaced.roles else None)
 
 
 def other_columns(old: Described, new: Described) -> list[str]:
@@ -907,29 +908,29 @@ def _names(table: Mapping[str, Any]) -> str:
 # -- stores ------------------------------------------------------------------------------------------------
 
 
-def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list[Item], list[TakenTable]]:
+def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list[Item], list[ContinuedTable]]:
     places, cut = by_place(old), frozenset(node for node, _ in replaced.replaced)
     tables = _Tables.of(old, Lineage.of(new, cut), cut)
     nodes = dict(places.keys())
     items: list[Item] = []
-    carried: list[TakenTable] = []
+    continued: list[ContinuedTable] = []
     recomputed = frozenset(replaced.places.values())
     read = _readings(tables, places, new, recomputed)
-    items.extend(item for reading, node in read.values() if (item := _as_read(reading, node)) is not None)
+    items.extend(item for node, reading in read.items() if (item := _as_read(reading, node)) is not None)
     for place, operator in by_place(new).items():
         old_operator = places.get(place)
         if place in recomputed:
-            _replace(old_operator, operator, replaced, items, carried)
+            _replace(old_operator, operator, replaced, items, continued)
             continue
-        if operator["node"] in read and read[operator["node"]][0].against:
+        if operator["node"] in read and read[operator["node"]].against:
             continue
         if old_operator is not None:
-            _carry_over(old_operator, operator, items, carried)
+            _continue_operator(old_operator, operator, items, continued)
         elif operator["node"] in nodes and operator["tables"] and not _had_operators(new, operator["node"], places):
             items.append(_of_another_kind(operator, nodes[operator["node"]]))
         else:
-            _match_by_store(operator, tables, items, carried)
-    used = {(entry.from_node, entry.from_table) for entry in carried}
+            _match_stores(operator, tables, items, continued)
+    used = {(entry.from_node, entry.from_table) for entry in continued}
     used |= {(place[0], table["name"]) for place in recomputed & places.keys() for table in places[place]["tables"]}
     met = {item.name if item.what == "node" else item.node for item in items if item.outcome == "refused"}
     started = [item for item in items if item.outcome == "started empty"]
@@ -937,7 +938,7 @@ def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list
         for table in operator["tables"]:
             if table["shown"] and node not in met and (node, table["name"]) not in used:
                 items.append(_dropped(node, kind, table, started, new))
-    return items, carried
+    return items, continued
 
 
 @dataclass(frozen=True)
@@ -975,12 +976,10 @@ class _Tables:
 
 def _readings(
     tables: _Tables, places: Mapping[TableId, Any], new: Described, recomputed: frozenset[TableId]
-) -> dict[str, tuple[LineageReading, str]]:
-    going_on = {
-        place: operator for place, operator in by_place(new).items() if place in places and place not in recomputed
-    }
+) -> dict[str, LineageReading]:
+    going_on = {place: operator for place, operator in by_place(new).items() if place in places.keys() - recomputed}
     nodes = {node for (node, _), operator in going_on.items() if operator["tables"]}
-    return {node: (LineageReading.of_node(tables.old, tables.new, node), node) for node in sorted(nodes)}
+    return {node: LineageReading.of_node(tables.old, tables.new, node) for node in sorted(nodes)}
 
 
 def _as_read(reading: LineageReading, node: str) -> Item | None:
@@ -1011,7 +1010,7 @@ def _replace(
     operator: Mapping[str, Any],
     replaced: Replacement,
     items: list[Item],
-    carried: list[TakenTable],
+    continued: list[ContinuedTable],
 ) -> None:
     """An operator that is computed anew, or a table that is compared with its new contents."""
     place = operator["node"], operator["operator"]
@@ -1022,13 +1021,13 @@ def _replace(
             items.append(Item("store", table["name"], outcome, place[0]))
         if former is not None and table["name"] in goes_on:
             wider = rows_against(former, table, widens=operator["widens"])[1]
-            carried.append(TakenTable(place[0], table["name"], place[0], former["name"], True, bool(wider)))
+            continued.append(ContinuedTable(place[0], table["name"], place[0], former["name"], True, bool(wider)))
 
 
-def _carry_over(
-    old: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], carried: list[TakenTable]
+def _continue_operator(
+    old: Mapping[str, Any], operator: Mapping[str, Any], items: list[Item], continued: list[ContinuedTable]
 ) -> None:
-    """An operator that goes on where one of its kind stood."""
+    """An operator that stands where one of its kind stood: its tables continue."""
     node = operator["node"]
     against = difference(old, operator)
     if against:
@@ -1047,29 +1046,30 @@ def _carry_over(
             items.append(
                 Item("store", table["name"], outcome, node, note, _RENAME_HINT if reason else _name_it(operator))
             )
-        carried.append(TakenTable(node, table["name"], node, former["name"], scalars=True, widened=bool(wider)))
+        continued.append(ContinuedTable(node, table["name"], node, former["name"], scalars=True, widened=bool(wider)))
 
 
-def _match_by_store(operator: Mapping[str, Any], old: _Tables, items: list[Item], carried: list[TakenTable]) -> None:
+def _match_stores(
+    operator: Mapping[str, Any], old: _Tables, items: list[Item], continued: list[ContinuedTable]
+) -> None:
     """An operator that is new: its stores have the rows of those that had their names, or of the same table."""
     node = operator["node"]
     for table in operator["tables"]:
         entry = old.named.get(table["name"])
         if entry is not None:
             reading = old.reading((entry[0][0], entry[1]), (node, table))
-            _continue_by_name(operator, table, entry, reading, items, carried)
+            _continue_by_name(operator, table, entry, reading, items, continued)
             continue
-        same = [
-            (place, former)
+        same = (
+            ContinuedTable(node, table["name"], place[0], former["name"], scalars=False)
             for place, former in old.copies.get(table["copies"], ())
             if not old.reading((place[0], former), (node, table)).against
-        ]
-        place = next((place for place, former in same if not any(rows_against(former, table, widens=False))), None)
-        if place is not None:
-            source = next(former for at, former in same if at == place)
-            reason = f"with the rows of {table['copies']} that {source['name']} has"
+            if not any(rows_against(former, table, widens=False))
+        )
+        if (source := next(same, None)) is not None:
+            reason = f"with the rows of {table['copies']} that {source.from_table} has"
             items.append(Item("store", table["name"], "filled", node, reason, _name_it(operator)))
-            carried.append(TakenTable(node, table["name"], place[0], source["name"], scalars=False))
+            continued.append(source)
         elif table["shown"]:
             items.append(Item("store", table["name"], "started empty", node, hint=_name_it(operator)))
 
@@ -1080,7 +1080,7 @@ def _continue_by_name(
     entry: tuple[TableId, Mapping[str, Any], bool],
     reading: LineageReading,
     items: list[Item],
-    carried: list[TakenTable],
+    continued: list[ContinuedTable],
 ) -> None:
     """A store with the former name of another operator's store."""
     place, former, plain = entry
@@ -1096,7 +1096,7 @@ def _continue_by_name(
         items.append(Item("store", name, "refused", node, reason, hint))
         return
     items.append(Item("store", name, "widened" if wider else "kept", node, f"until now of {place[0]}"))
-    carried.append(TakenTable(node, name, place[0], former["name"], scalars=False, widened=bool(wider)))
+    continued.append(ContinuedTable(node, name, place[0], former["name"], scalars=False, widened=bool(wider)))
 
 
 def _dropped(node: str, kind: str, table: Mapping[str, Any], started: list[Item], new: Described) -> Item:

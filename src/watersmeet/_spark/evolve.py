@@ -1,4 +1,8 @@
-"""A changed topology upon the checkpoint of the one before: state, offsets and numbers of batches are handed over.
+"""A changed topology upon the checkpoint of the one before.
+
+The checkpoint is *handed over* (`Handover`): state, offsets and numbers of batches. A table *continues* where it has
+rows of the topology before (`ContinuedTable`). Its state is *carried* into the shards of the new levels, by one batch
+(`CarryingProcessor`); on the way it may be divided over another number of shards (`Rescales`).
 
 Everything is made ready in a folder of its own, which nobody reads before the checkpoint's record names it: the record
 is written last, in one piece, so that a start after a crash finds the old topology or the new one
@@ -30,8 +34,8 @@ from watersmeet._engine.state.cache import RunCache
 from watersmeet._engine.state.carry import CarriedTables, carry, divide, put_together
 from watersmeet._engine.state.runs import FolderChunkStore, State
 from watersmeet._plan.declaration import TableSchema
-from watersmeet._plan.evolve import Change, Difference, Recomputation, Replacement, TakenTable, replacement
-from watersmeet._plan.physical import Operator, Physical, with_recorded_stores
+from watersmeet._plan.evolve import Change, ContinuedTable, Difference, Recomputation, Replacement, replacement
+from watersmeet._plan.physical import Physical, with_recorded_stores
 from watersmeet._plan.reasons import FUNCTION_ERROR
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import (
@@ -42,8 +46,8 @@ from watersmeet._spark.checkpoint.record import (
     Checkpoint,
     CheckpointFacts,
     CheckpointFiles,
+    binding_facts,
     carried_offsets,
-    carried_over,
     changed_functions,
     source_indexes,
     with_tasks,
@@ -73,13 +77,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Levels that take state over: the first batch of a changed topology's state, made of what the one before has left.
+# Levels that carry state: the first batch of a changed topology's state, made of what the one before has left.
 #
 # The query that runs them has the levels of the topology, with the same variables, and nothing else: chunks come in,
 # each under the label that it has from now on, and every level keeps its own and passes on the rest.
 
 Parts = Mapping[int, Sequence[tuple[bytes, CarriedTables]]]
-"""By its label what a shard takes over: manifests, and what of each."""
+"""By its label what is carried into a shard: manifests, and what of each."""
 
 PIECE = StructType(
     [
@@ -97,13 +101,13 @@ order of the parts (`Rescales`).
 """
 
 
-class TakesOver(StatefulProcessor):
+class CarryingProcessor(StatefulProcessor):
     """A level that keeps what is its own.
 
     Parameters
     ----------
     level : its number, 1 for the first.
-    parts : what its shards take over.
+    parts : what is carried into its shards.
     """
 
     def __init__(self, level: int, parts: Parts) -> None:
@@ -146,25 +150,25 @@ class TakesOver(StatefulProcessor):
 
 
 @dataclass(frozen=True)
-class Carry:
-    """The state to hand over, and the number of levels."""
+class CarryingLevels:
+    """The levels of a topology, which carry its state."""
 
     levels: int  # of the topology
-    parts: Mapping[int, Parts] = field(repr=False)  # what each shard takes over, by level
+    parts: Mapping[int, Parts] = field(repr=False)  # what is carried into each shard, by level
 
     def over(self, pieces: DataFrame) -> DataFrame:
         """The levels over a stream of pieces."""
         # as the rows of a query are: state knows whether its key may be null
         frame: DataFrame = pieces.withColumn("label", F.coalesce("label", F.lit(0)))
         for level in range(1, self.levels + 1):
-            keeps = pickled_small(TakesOver(level, self.parts.get(level, {})))
+            keeps = pickled_small(CarryingProcessor(level, self.parts.get(level, {})))
             frame = frame.groupBy("label").transformWithStateInPandas(
                 statefulProcessor=keeps, outputStructType=PIECE, outputMode="append", timeMode="None"
             )
         return frame
 
 
-# Levels that compute tables anew: run once, over the state that a changed topology has taken over.
+# Levels that compute tables anew: run once, over the state that was carried into a changed topology.
 #
 # Each shard of an operator that has a part in it gets a row of its own, on which it begins. A replaced table's shards
 # send the rows that differ, as wire rows for their own side: these leave the levels, and the query's first batch reads
@@ -358,7 +362,7 @@ def asked_replacement(
     old = files.binding
     if not names or old is None:
         return None
-    functions = changed_functions(carried_over(old, facts), facts)
+    functions = changed_functions(binding_facts(old, facts), facts)
     request = replacement(physical, names, old.described, facts.described, functions.keys())
     return request if request.roles or request.refused else None
 
@@ -389,7 +393,7 @@ def replaced_rows(checkpoint: Checkpoint) -> list[DataFrame]:
 #
 # A task takes one old shard after the other. Its chunks go to the task's disk, its rows come back in order of hash, and
 # each new shard that overlaps it gets a part of its own: chunks, and a manifest (`_engine.state.carry`). The levels
-# that take state over put the parts together (`TakesOver`). Law 9: a task holds some megabytes at a time.
+# that carry state put the parts together (`CarryingProcessor`). Law 9: a task holds some megabytes at a time.
 
 
 @dataclass(frozen=True)
@@ -399,8 +403,8 @@ class OldShard:
     number: int  # of the shard
     of: int  # among how many
     manifest: bytes = field(repr=False)  # its manifest, as it is stored
-    # of each operator that takes something over its level, the labels of its shards, and what it takes
-    to: Sequence[tuple[int, Sequence[int], CarriedTables]]
+    # of each operator that continues tables of this shard: its level, the labels of its shards, and the tables
+    parts: Mapping[tuple[int, tuple[int, ...]], CarriedTables]
 
 
 @dataclass(frozen=True)
@@ -436,7 +440,7 @@ class Rescales:
 
     def _pieces(self, label: int, folder: Path) -> Iterator[pa.RecordBatch]:
         shard, store = self.old[label], self._store(label, folder)
-        for number, (level, labels, tables) in enumerate(shard.to):
+        for number, ((level, labels), tables) in enumerate(shard.parts.items()):
             stores: dict[int, FolderChunkStore] = {}
             parts = partial(_part, stores, folder / f"parts-{number}")
             divide(store, tables, shard.number, (shard.of, len(labels)), parts, RunCache(folder / "runs"))
@@ -467,7 +471,7 @@ def _pieces_of(part: FolderChunkStore, label: int, level: int, shard: int) -> It
 
 
 _FIRST = 0
-"""The batch in which the levels take their state over, before it gets the number of the last batch."""
+"""The batch that carries state into the levels, before it gets the number of the last batch."""
 _WHOLE_STATE = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
 """Each shard's state in one piece: what has been changed since would be numbered from the beginning."""
 _NOBODY = 2**31 - 1
@@ -508,7 +512,7 @@ class Handover:
 
     @property
     def _of_state(self) -> tuple[Callable[[], None], ...]:
-        return (self.gather, self.take_over, *((self.replace_tables,) if self._replacement else ()))
+        return (self.gather, self.carry_state, *((self.replace_tables,) if self._replacement else ()))
 
     @property
     def _replacement(self) -> Replacement | None:
@@ -545,16 +549,20 @@ class Handover:
         """Whether some table lies in another number of shards from now on."""
         new, old = self.checkpoint.facts.addresses, self.old.addresses
         return any(
-            len(old[transfer.from_node][transfer.from_table]) != len(new[transfer.node][transfer.table])
-            for transfer, _, _ in self._takings
+            len(old[continued.from_node][continued.from_table]) != len(new[continued.node][continued.table])
+            for continued, _, _ in self._continued_tables
         )
 
     def _as_they_are(self) -> Iterator[DataFrame]:
-        """Chunks for as many shards as before."""
+        """Chunks for as many shards as before: a row for each shard, and the chunks of runs that go on."""
         start_rows = [(label, level, None, None, None) for level, parts in self._parts.items() for label in parts]
         if start_rows:
             yield self.source.spark.createDataFrame(start_rows, PIECE)
-        yield from self._chunks()
+        if moves := sorted(self._moves()):
+            schema = "old int, run string, label int, level int"
+            places = F.broadcast(self.source.spark.createDataFrame(moves, schema))
+            for level in self._reading.levels():
+                yield self._all_chunks(level).join(places, ["old", "run"]).select(*PIECE.names)
 
     def _divided(self) -> Iterator[DataFrame]:
         """Chunks and manifests for another number of shards."""
@@ -569,43 +577,22 @@ class Handover:
 
     @cached_property
     def _old_shards(self) -> dict[int, OldShard]:
-        """The shards with state until now, by label, and what of them goes where."""
-        targets: dict[int, dict[tuple[int, ...], tuple[int, CarriedTables]]] = {}
+        """The shards with state until now, by label, and where their tables go."""
+        targets: dict[int, dict[tuple[int, tuple[int, ...]], CarriedTables]] = {}
         numbers: dict[int, tuple[int, int]] = {}
-        for transfer, operator, table in self._takings:
-            labels = tuple(self.checkpoint.facts.addresses[transfer.node][transfer.table])
-            old_labels = self.old.addresses[transfer.from_node][transfer.from_table]
+        for continued, level, table in self._continued_tables:
+            shards = level, tuple(self.checkpoint.facts.addresses[continued.node][continued.table])
+            name = self.old.stored_name(continued.from_table)
+            old_labels = self.old.addresses[continued.from_node][continued.from_table]
             for number, old in enumerate(old_labels):
                 if old in self._manifests:
-                    to, numbers[old] = targets.setdefault(old, {}), (number, len(old_labels))
-                    _, so_far = to.get(labels, (0, CarriedTables((), scalars=False)))
-                    tables = (*so_far.tables, (self.old.stored_name(transfer.from_table), table))
-                    to[labels] = (
-                        self._topology.group_of(operator.level),
-                        CarriedTables(tables, so_far.scalars or transfer.scalars),
-                    )
-        return {
-            old: OldShard(
-                *numbers[old],
-                self._manifests[old][2],
-                [(level, labels, tables) for labels, (level, tables) in to.items()],
-            )
-            for old, to in targets.items()
-        }
+                    parts, numbers[old] = targets.setdefault(old, {}), (number, len(old_labels))
+                    parts[shards] = parts.get(shards, CarriedTables()).with_table(name, table, continued.scalars)
+        return {old: OldShard(*numbers[old], self._manifests[old][2], parts) for old, parts in targets.items()}
 
     @property
     def _pieces(self) -> Folder:
         return self.target.below("pieces")
-
-    def _chunks(self) -> Iterator[DataFrame]:
-        """The chunks of runs that go on, by level until now."""
-        moves = sorted(self._moves())
-        if not moves:
-            return
-        schema = "old int, run string, label int, level int"
-        places = F.broadcast(self.source.spark.createDataFrame(moves, schema))
-        for level in self._reading.levels():
-            yield self._all_chunks(level).join(places, ["old", "run"]).select(*PIECE.names)
 
     def _all_chunks(self, level: int) -> DataFrame:
         """The chunks of a level: (old, run, chunk, content)."""
@@ -616,16 +603,16 @@ class Handover:
             F.col("user_map_value.content").alias("content"),
         )
 
-    def _moves(self) -> Iterator[tuple[int, str, int, int]]:
-        """(label until now, run, label, level) of the runs that go on; each once."""
-        moves = set()
-        for transfer, operator, _ in self._takings:
-            for old, label in self._labels(transfer):
-                if old in self._manifests:
-                    entry = self._manifests[old][1].tables.get(self.old.stored_name(transfer.from_table))
-                    runs = () if entry is None else entry.runs()
-                    moves |= {(old, run.id, label, self._topology.group_of(operator.level)) for run in runs}
-        yield from moves
+    def _moves(self) -> set[tuple[int, str, int, int]]:
+        """(label until now, run, label, level) of the runs that go on."""
+        return {
+            (old, run.id, label, level)
+            for continued, level, _ in self._continued_tables
+            for old, label in self._labels(continued)
+            if old in self._manifests
+            if (entry := self._manifests[old][1].tables.get(self.old.stored_name(continued.from_table))) is not None
+            for run in entry.runs()
+        }
 
     @cached_property
     def _reading(self) -> StateReader:
@@ -636,39 +623,39 @@ class Handover:
         return self._reading.manifests()
 
     @property
-    def _takings(self) -> Iterator[tuple[TakenTable, Operator, TableSchema]]:
-        """The part that continues, its operator from now on, and the table."""
+    def _continued_tables(self) -> Iterator[tuple[ContinuedTable, int, TableSchema]]:
+        """The tables that continue, each with its level and its schema from now on."""
         assert self.checkpoint.change is not None
         operators = self._topology.operators
         stores = {(operators[store.owner].node, store.schema.name): store for store in self._topology.stores}
-        for transfer in self.checkpoint.change.taken:
-            # a reader takes no rows over, since the owner does
-            store = stores.get((transfer.node, transfer.table))
+        for continued in self.checkpoint.change.continued:
+            # of a reader none are carried, since they are of the owner
+            store = stores.get((continued.node, continued.table))
             if store is not None:
-                yield transfer, operators[store.owner], store.schema.typed(arrow_type)
+                level = self._topology.group_of(operators[store.owner].level)
+                yield continued, level, store.schema.typed(arrow_type)
 
     @cached_property
     def _topology(self) -> Physical:
         facts = self.checkpoint.facts
         return with_recorded_stores(self.physical, facts.addresses).in_groups(facts.level_groups)
 
-    def _labels(self, transfer: TakenTable) -> Iterator[tuple[int, int]]:
+    def _labels(self, continued: ContinuedTable) -> Iterator[tuple[int, int]]:
         """The label of each range of the hash, until now and from now on."""
-        old = self.old.addresses[transfer.from_node][transfer.from_table]
-        new = self.checkpoint.facts.addresses[transfer.node][transfer.table]
-        yield from zip(old, new, strict=True)
+        old = self.old.addresses[continued.from_node][continued.from_table]
+        new = self.checkpoint.facts.addresses[continued.node][continued.table]
+        return zip(old, new, strict=True)
 
     @cached_property
     def _parts(self) -> dict[int, Parts]:
-        """By level and label the manifests that a shard takes over, and what of each."""
+        """By level and label what is carried into a shard."""
         by_level: dict[int, dict[int, dict[int, CarriedTables]]] = {}
-        for transfer, operator, table in self._takings:
-            for old, label in self._labels(transfer):
+        for continued, level, table in self._continued_tables:
+            for old, label in self._labels(continued):
                 if old in self._manifests:
-                    parts = by_level.setdefault(self._topology.group_of(operator.level), {}).setdefault(label, {})
-                    so_far = parts.get(old, CarriedTables((), scalars=False))
-                    tables = (*so_far.tables, (self.old.stored_name(transfer.from_table), table))
-                    parts[old] = CarriedTables(tables, so_far.scalars or transfer.scalars)
+                    parts = by_level.setdefault(level, {}).setdefault(label, {})
+                    name = self.old.stored_name(continued.from_table)
+                    parts[old] = parts.get(old, CarriedTables()).with_table(name, table, continued.scalars)
         return {
             level: {
                 label: [(self._manifests[old][2], part) for old, part in parts.items()]
@@ -677,12 +664,12 @@ class Handover:
             for level, labels in by_level.items()
         }
 
-    def take_over(self) -> None:
-        """Run one batch of the levels alone, which take their state over."""
+    def carry_state(self) -> None:
+        """Run one batch of the levels alone, into which their state is carried."""
         spark = self.source.spark
         with exclusive_settings(spark, _WHOLE_STATE):
             pieces = spark.readStream.schema(PIECE).parquet(self._pieces.path)
-            frame = Carry(len(self._topology.level_groups), {} if self._rescales else self._parts).over(pieces)
+            frame = CarryingLevels(len(self._topology.level_groups), {} if self._rescales else self._parts).over(pieces)
             writer = frame.writeStream.format("noop").outputMode("append").trigger(once=True)
             query = writer.option("checkpointLocation", self.target.path).start()
             query.awaitTermination()

@@ -141,7 +141,7 @@ def distinct(within: str | None, name: str = "once") -> Build:
 def test_keys_stay_known_when_the_time_is_changed_but_not_between_a_time_and_for_ever() -> None:
     longer = change(distinct("10 ms"), distinct("1 hour"))
     assert longer.possible
-    assert [(each.table, each.from_table) for each in longer.taken] == [("once.seen", "once.seen")]
+    assert [(each.table, each.from_table) for each in longer.continued] == [("once.seen", "once.seen")]
     ever = change(distinct("10 ms"), distinct(None))
     assert not ever.possible
     assert outcomes(ever, "node") == {"once": "refused"}

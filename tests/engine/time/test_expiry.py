@@ -146,8 +146,8 @@ def expiring(ttl: str) -> Build:
 def test_another_ttl_goes_on_with_the_rows_and_their_ends() -> None:
     found = change(expiring("10 ms"), expiring("1 hour"))
     assert found.possible
-    assert all(each.table == each.from_table for each in found.taken)
-    assert len(found.taken) == 2
+    assert all(each.table == each.from_table for each in found.continued)
+    assert len(found.continued) == 2
 
 
 @pytest.mark.parametrize(

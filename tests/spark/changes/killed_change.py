@@ -1,8 +1,8 @@
 """A program for `test_changed_topology`: a topology is changed, and the driver kills itself while it is handed over.
 
-Called with a folder and the moment: behind a step of the handover ("gather", "take_over", "write_logs"), when the first
-shard's state has been "moved" to its number, or when the change is "recorded". With a number of shards the topology
-stays, and its state is divided anew.
+Called with a folder and the moment: behind a step of the handover ("gather", "carry_state", "write_logs"), when the
+first shard's state has been "moved" to its number, or when the change is "recorded". With a number of shards the
+topology stays, and its state is divided anew.
 """
 
 from __future__ import annotations

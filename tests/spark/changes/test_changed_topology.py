@@ -21,7 +21,7 @@ from watersmeet._spark.evolve import Handover
 from watersmeet._spark.query.start import StartOptions, _Start
 
 EVOLVE = {"evolve": True}
-MOMENTS = ("clear", "gather", "take_over", "moved", "number_state", "write_logs")
+MOMENTS = ("clear", "gather", "carry_state", "moved", "number_state", "write_logs")
 
 
 def topology(spark: SparkSession, folder: Path, sink: Any, *, more: Any = None, joins: bool = False) -> wm.Topology:
@@ -189,7 +189,7 @@ def test_a_change_that_breaks_off_anywhere_leaves_the_old_topology_and_one_that_
     assert [path.name for path in (tmp_path / "cp" / CHANGED).iterdir()] == [checkpoint.logs.rpartition("/")[2]]
 
 
-@pytest.mark.parametrize("moments", [("take_over", "moved"), pytest.param(MOMENTS, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("moments", [("carry_state", "moved"), pytest.param(MOMENTS, marks=pytest.mark.proof)])
 def test_a_driver_that_is_killed_in_a_change_leaves_the_old_topology_or_the_new_one(
     spark: SparkSession, tmp_path: Path, moments: tuple[str, ...]
 ) -> None:

@@ -16,7 +16,7 @@ from tests.spark.changes.killed_replacement import KIND
 from tests.spark.changes.views import NAMES, Table, contents, counts_of, random_rows
 from tests.spark.checkpoints.killing import killed
 
-STEPS = ("clear", "gather", "take_over", "replace_tables", "number_state", "write_logs")
+STEPS = ("clear", "gather", "carry_state", "replace_tables", "number_state", "write_logs")
 BOUND = ("recorded", "written")
 """Moments from which on the checkpoint belongs to the new definition."""
 

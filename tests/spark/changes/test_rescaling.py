@@ -15,7 +15,7 @@ from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 
 LAYOUTS = ((4, 2), (7, 3), (2, 1), (2, 2))
-MOMENTS = ("clear", "gather", "take_over", "moved", "number_state", "write_logs")
+MOMENTS = ("clear", "gather", "carry_state", "moved", "number_state", "write_logs")
 
 
 def topology(spark: SparkSession, folder: Path, sink: Any) -> wm.Topology:
@@ -95,7 +95,7 @@ def test_another_number_of_shards_is_refused_without_evolve_and_planned_with_it(
     assert not wm.plan_change(tmp_path / "cp", built, shards=8, tasks=2).changed
 
 
-@pytest.mark.parametrize("moments", [("take_over",), pytest.param(MOMENTS, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("moments", [("carry_state",), pytest.param(MOMENTS, marks=pytest.mark.proof)])
 def test_a_driver_that_is_killed_while_state_is_divided_leaves_the_old_shards_or_the_new_ones(
     spark: SparkSession, tmp_path: Path, moments: tuple[str, ...]
 ) -> None:

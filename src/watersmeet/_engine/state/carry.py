@@ -1,6 +1,6 @@
 """A shard's state made of what other operators, or the same, had there before the topology was changed.
 
-Runs are taken over as they are: their ids depend on their content alone, not on the shard. Rows are written anew where
+Runs are carried as they are: their ids depend on their content alone, not on the shard. Rows are written anew where
 stored values are to be read as wider types, where rows begin or end to have headers, and where there are other numbers
 of shards (law 9: some megabytes at a time). Law 10: who gets what is said by names.
 
@@ -34,11 +34,14 @@ ADDED = frozenset({"held"})
 
 @dataclass(frozen=True)
 class CarriedTables:
-    """The tables that a shard takes over from a former one."""
+    """The tables of a former shard that are carried into another one."""
 
     # the name of each table until now, and the table, with Arrow types, from now on
-    tables: tuple[tuple[str, TableSchema], ...]
-    scalars: bool  # whether it goes on as a whole, with the times that it knows
+    tables: tuple[tuple[str, TableSchema], ...] = ()
+    scalars: bool = False  # whether the shard goes on as a whole, with the times that it knows
+
+    def with_table(self, name: str, table: TableSchema, scalars: bool) -> CarriedTables:
+        return CarriedTables((*self.tables, (name, table)), self.scalars or scalars)
 
 
 def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache: RunCache | None = None) -> None:
@@ -47,7 +50,7 @@ def carry(store: ChunkStore, parts: Sequence[tuple[bytes, CarriedTables]], cache
     Parameters
     ----------
     store : the shard's.
-    parts : manifests, and what is taken of each.
+    parts : manifests, and what is carried of each.
     cache : where runs lie while rows are written anew; without it they are held in memory.
     """
     manifest, wider = mf.Manifest(), []

@@ -284,7 +284,7 @@ def changed_functions(old: CheckpointFacts, new: CheckpointFacts) -> dict[tuple[
     return {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def carried_over(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
+def binding_facts(old: CheckpointFacts, new: CheckpointFacts) -> CheckpointFacts:
     """The facts that still bind when topology, shards or tasks change: settings, and the nodes of both topologies."""
     topics = {name: old.partitions.get(name, count) for name, count in new.partitions.items()}
     functions = {
@@ -559,7 +559,7 @@ class CheckpointFiles:
         change = self.change(facts, replaced) if evolve and self.batches else None
         facts = self._with_inputs(facts, change)
         if self.last.begun:
-            old = self.last.facts if change is None else carried_over(self.last.facts, facts)
+            old = self.last.facts if change is None else binding_facts(self.last.facts, facts)
             self._check(old, facts, allow_partition_change)
             check_functions(self.folder, old, facts, () if allow_changed_functions else stateful, recomputed)
             if change is None:
@@ -622,7 +622,7 @@ class CheckpointFiles:
                 reason=changed_function(node, role, *texts),
                 hint=STAYS if (node, role) in stateful else "",
             )
-            for (node, role), texts in changed_functions(carried_over(old, facts), facts).items()
+            for (node, role), texts in changed_functions(binding_facts(old, facts), facts).items()
         )
         return replace(effects, items=(*effects.items, *functions, *changed_settings(old, facts)))
 

@@ -176,7 +176,9 @@ def with_placement(checkpoint: Checkpoint, physical: Physical, files: Checkpoint
     def lies(node: str, table: str) -> tuple[object, ...]:
         return tuple(old.addresses.get(node, {}).get(table, ())), old.stored_name(table)
 
-    plan = with_stores(physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in checkpoint.change.taken})
+    plan = with_stores(
+        physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in checkpoint.change.continued}
+    )
     groups = group_numbers(files.folder.spark, physical, checkpoint.facts.tasks)
     facts = replace(checkpoint.facts, **_facts(plan, files, checkpoint.facts.shards, checkpoint.facts.tasks, groups))
     return replace(checkpoint, facts=facts)
