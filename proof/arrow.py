@@ -93,7 +93,7 @@ class ArrowFunctions:
         """All functions run here."""
         return frozenset()
 
-    def check_outlived(self, physical: Any) -> None:
+    def check_on_error(self, physical: Any) -> None:
         """All functions can be."""
 
     def check_predicate(self, function: Function, arguments: Sequence[pa.DataType], role: str) -> None:

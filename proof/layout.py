@@ -121,11 +121,11 @@ def layout_of(topology: Topology, idle_after_ms: int, partitioned: bool, record_
 def setting_of(physical: Physical, operator: Operator) -> OperatorContext:
     """The operator's settings, with the Arrow types of its plan."""
     reads = physical.reads(operator)
-    values, outlives = tuple(map(arrow_type, reads.values)), physical.plan.within.outlives(operator.node)
+    values, tolerates = tuple(map(arrow_type, reads.values)), physical.plan.within.tolerates_errors(operator.node)
     tables = tuple(store.schema for _, store in physical.stores_of(operator.id))
     given = (reads.key, values, physical.plan.headers, reads.extras, tables)
     return OperatorContext(
-        operator, physical.slots, *given, outlives=outlives, reader=physical.readers.get(operator.id)
+        operator, physical.slots, *given, tolerates_errors=tolerates, reader=physical.readers.get(operator.id)
     )
 
 

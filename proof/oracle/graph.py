@@ -270,7 +270,7 @@ class Topology:
         self.waiting = Waiting()
         self.topic = ""
         """Of the record that is processed."""
-        self.outlives = False
+        self.tolerates_errors = False
         """Whether a record of a stream ends for which a function of a fold raises; else the engine fails."""
         self.ended = 0
         """How many have ended so."""

@@ -180,8 +180,8 @@ class FunctionBackend(Protocol):
         between is evaluated elsewhere."""
         ...
 
-    def check_outlived(self, physical: Any) -> None:
-        """Raise where records are to outlive what fails in a function of a plan in levels that cannot be outlived."""
+    def check_on_error(self, physical: Any) -> None:
+        """Raise where `on_error` tolerates errors of a function that still fails the query."""
         ...
 
     def written_as(self, form: Format | None, kind: Any) -> str:

@@ -77,7 +77,7 @@ def oracle_by_op(
     """The same, the nodes of each operator as they are built."""
     version = VERSIONS[blueprint.generation]
     topology = Topology(semantics or Semantics(version, faithful=False, rows=AS_BY_TOPICS))
-    topology.outlives = blueprint.on_error != "fail"
+    topology.tolerates_errors = blueprint.on_error != "fail"
     return topology, _built(blueprint, topology, named)
 
 

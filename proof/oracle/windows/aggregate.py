@@ -93,7 +93,7 @@ class StreamAggregate(_Aggregate):
             if isinstance(self._store, VersionedStore) and self._store.is_expired(ts):
                 # what has expired is not folded: nothing reads what the fold would give
                 return
-            if not self._topology.outlives or self.versioned:
+            if not self._topology.tolerates_errors or self.versioned:
                 raise EngineFailsError(str(error)) from error
             self._topology.ended += 1
             return

@@ -138,7 +138,7 @@ class WindowAggregate(Table):
         try:
             deepcopy(self).aggregate(record)
         except FoldRaisesError as error:
-            if not self._topology.outlives:
+            if not self._topology.tolerates_errors:
                 raise EngineFailsError(str(error)) from error
             self._topology.ended += 1
             return True

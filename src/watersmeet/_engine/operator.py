@@ -85,7 +85,7 @@ class OperatorContext:
     # of its results' columns that are structs, the numbers of the fields that are read behind it; all of those that
     # are not named
     fields: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    outlives: bool = False  # whether a record for which a function raises ends, and does not fail the query
+    tolerates_errors: bool = False  # whether a record for which a function raises ends, and does not fail the query
     reader: StoreReader | None = None  # how it reads its store, if another operator owns that
 
     def params(self, kind: type[P]) -> P:

@@ -310,7 +310,7 @@ def fold_chains(
 ) -> dict[int, Exception]:
     """Fold all chains, level by level; the states that they make come to the others.
 
-    Returns the records for which a function raises, where that is outlived, and what.
+    Returns the records for which a function raises, where that is tolerated, and what.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def fold_chains(
             resumes=None if resumes is None else resumes[heads],
             ends=None if ends is None else ends[links.record[indices]],
         )
-        done = fold.outlived(work)
+        done = fold.run_by_policy(work)
         states.add(links.state[indices], done.states, done.after)
         for at in sorted(done.failed):
             failed.setdefault(int(links.record[indices[at]]), done.failed[at])

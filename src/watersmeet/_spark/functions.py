@@ -1050,13 +1050,13 @@ class ColumnFunctions(RecordFunctions):
         chains = any(operator.head is not None for operator in physical.operators)
         return frozenset() if spark is None or not chains else separate_lookups(spark, physical)
 
-    def check_outlived(self, physical: Any) -> None:
-        """Raise where `on_error` is to outlive a function that Spark evaluates, which fails its task."""
-        from watersmeet._spark.dataflow.fusion import check_outlived
+    def check_on_error(self, physical: Any) -> None:
+        """Raise where `on_error` tolerates errors of a function that Spark evaluates, which fails its task."""
+        from watersmeet._spark.dataflow.fusion import check_on_error
 
         spark = SparkSession.getActiveSession()
         if spark is not None:
-            check_outlived(spark, physical)
+            check_on_error(spark, physical)
 
     def plain(self, function: Function, returns: Any, role: str, *, pair: bool = False) -> Function:
         """The plain Python function as one of Columns.

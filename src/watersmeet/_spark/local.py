@@ -68,7 +68,7 @@ from watersmeet._worker.ended_rows import (
     column,
     complaint,
     dead_letter_routes,
-    outliving,
+    error_policies,
 )
 from watersmeet._worker.formats import guard
 from watersmeet._worker.formats.arrow_types import arrow_schema, spark_type
@@ -566,7 +566,7 @@ def _local(spark: SparkSession, physical: Physical, form: PipedFrame, labels: La
         common=common,
         sources=True,
         program=packed.program,
-        outliving=outliving(physical, roots_of(stage)),
+        error_policies=error_policies(physical, roots_of(stage)),
         extraction=Extraction(extractors_of(physical.plan, names), packed.timing),
     )
     contexts = {o.id: context_of(physical, o, fused.get(o.id), headers=form.headers) for o in physical.operators}

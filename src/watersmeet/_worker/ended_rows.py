@@ -389,13 +389,13 @@ def _exit(physical: Physical, source: str) -> Outlet:
     return Outlet(sink, port, target, "letter_key", "letter_value", extras=(("headers", "letter_headers"),))
 
 
-def outliving(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
-    """The roots of a stage with records that may outlive a function's error, and their policies."""
+def error_policies(physical: Physical, roots: Mapping[int, str]) -> dict[int, OnError]:
+    """The policies of a stage's roots where a function's error is tolerated."""
     sources = [(n, s) for n, s in enumerate(physical.plan.sources) if roots.get(n) == s.name]
     return {
         number: OnError(s.origin.name, s.name, raised_source(physical.plan, s))
         for number, s in sources
-        if s.origin.policies.outlives_errors
+        if s.origin.policies.tolerates_errors
     }
 
 

@@ -325,7 +325,7 @@ class Pack:
     snapshot: bool = False  # whether the rows are a table's snapshot
     deserializers: Deserializers | None = None  # of what comes as bytes; None: nothing does
     # what becomes of records for which a function raises, by the number of their root; else the batch fails
-    outliving: Mapping[int, OnError] = field(default_factory=dict)
+    error_policies: Mapping[int, OnError] = field(default_factory=dict)
     # gives records their times, where these are not their own
     extraction: Extraction = field(default_factory=Extraction)
     step: str = "pack"  # its name among the packings of the plan
@@ -391,7 +391,7 @@ class Pack:
                 frame.drop_columns([name for name, _ in self.deserializers.dead_letter_columns]), self.stage.roots
             )
         frame = self.extraction(frame)
-        frame = self._marked_roots(*evaluated(frame, self.program, self.outliving))
+        frame = self._marked_roots(*evaluated(frame, self.program, self.error_policies))
         if not self.sources:
             return frame
         refuse_far(frame, self.stage.roots)
@@ -404,11 +404,12 @@ class Pack:
     def _marked_roots(self, original: pa.Table, frame: pa.Table) -> pa.Table:
         """The frame with its roots marked, less the rows that end since a function that is shown them raises."""
         marked, failed = rooted(frame, self.stage.roots), dict[int, Exception]()
-        show(marked, self.stage.peeks, ", ".join(sorted(self.stage.roots.values())), failed if self.outliving else None)
+        names = ", ".join(sorted(self.stage.roots.values()))
+        show(marked, self.stage.peeks, names, failed if self.error_policies else None)
         if not failed:
             return marked
         failed = self.program.given(marked, failed)
-        return rooted(without_failures(original, failed, self.program, self.outliving), self.stage.roots)
+        return rooted(without_failures(original, failed, self.program, self.error_policies), self.stage.roots)
 
 
 @dataclass(frozen=True)
@@ -600,7 +601,7 @@ class Fused:
     peeks: tuple[PeekCall, ...] = ()  # functions to be shown rows
     # of the results' columns that are structs, the numbers of the fields that this reads
     fields: Fields = field(default_factory=dict)
-    outlives: bool = False  # whether a row for which a function raises ends, and does not fail the query
+    tolerates_errors: bool = False  # whether a row for which a function raises ends, and does not fail the query
 
     @property
     def broadcasts_bounds(self) -> bool:
@@ -620,7 +621,7 @@ class Fused:
         try:
             rows = self.program(inputs)
         except EvaluationError:
-            if not self.outlives:
+            if not self.tolerates_errors:
                 raise
             failed = self.program.failing(inputs)
             drops.failed(node, results, failed, f"In a function behind {node}.")
@@ -628,7 +629,7 @@ class Fused:
             inputs = without(inputs, failed)
             rows = self.program(inputs)
         raised: dict[int, Exception] = {}
-        show(rows, self.peeks, node, raised if self.outlives else None)
+        show(rows, self.peeks, node, raised if self.tolerates_errors else None)
         if raised:
             raised = self.program.given(rows, raised)
             errors = {row: of_peek(error) for row, error in raised.items()}

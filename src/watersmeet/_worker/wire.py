@@ -239,7 +239,7 @@ def encoded_parts(physical: Physical, *, failing: bool = False) -> dict[str, tup
     policies = physical.plan.within
     for names in physical.exits:
         sinks = [physical.plan.by_name[name] for name in names]
-        ends = [sink for sink in sinks if sink.place.formats and (failing or policies.outlives(sink.name))]
+        ends = [sink for sink in sinks if sink.place.formats and (failing or policies.tolerates_errors(sink.name))]
         keys = ("key",) if any(_may_refuse(sink.place.formats["key"]) for sink in ends) else ()
         for sink in sinks:
             value = ("value",) if sink in ends and _may_refuse(sink.place.formats["value"]) else ()
@@ -278,7 +278,7 @@ class Encoding:
     """The columns of one output that are encoded before the last exchange."""
 
     serdes: Mapping[str, Serde]  # by part, key or value, what writes it
-    outlives: bool  # whether a row that is refused ends, and does not fail the query
+    tolerates_errors: bool  # whether a row that is refused ends, and does not fail the query
     ships: bool  # whether the bytes travel on; False: the values do, as a test driver shows them
     output: str  # its name, as the user has it
 
@@ -289,7 +289,7 @@ class Encoding:
         names, errors = {"key": outlet.key, "value": outlet.value}, dict[int, EncodingError]()
         encoded: dict[str, pa.Array] = {}
         for name, serde in self.serdes.items():
-            encoded[name], refused = _encoding_written(serde, array(part, names[name]), outlives=self.outlives)
+            encoded[name], refused = _encoding_written(serde, array(part, names[name]), tolerant=self.tolerates_errors)
             # of a row of which neither can be written, the value is complained of
             errors |= refused
         if self.ships:
@@ -323,7 +323,8 @@ def encodings_of(physical: Physical, sinks: Iterable[SinkNode], *, ships: bool =
     for sink in sinks:
         if sink.name in parts:
             serdes = {part: _serde(sink, part) for part in parts[sink.name]}
-            encodings[sink.name] = Encoding(serdes, physical.plan.within.outlives(sink.name), ships, sink.output)
+            tolerates_errors = physical.plan.within.tolerates_errors(sink.name)
+            encodings[sink.name] = Encoding(serdes, tolerates_errors, ships, sink.output)
     ports = {physical.sink_port(at): sink for at, (_, sink) in enumerate(physical.sink_edges)}
     return {port: encodings[sink] for port, sink in ports.items() if sink in encodings}
 
@@ -352,12 +353,12 @@ def packed(
         yield from pack(rows, (onward,), shards, slots, drops)
 
 
-def _encoding_written(serde: Serde, values: pa.Array, *, outlives: bool) -> tuple[pa.Array, dict[int, EncodingError]]:
+def _encoding_written(serde: Serde, values: pa.Array, *, tolerant: bool) -> tuple[pa.Array, dict[int, EncodingError]]:
     """The bytes of values, and why some are refused, which have none."""
     try:
         return serde.write(values), {}
     except EncodingError:
-        if not outlives:
+        if not tolerant:
             raise
         errors = failing(lambda start, end: serde.write(values.slice(start, end - start)), len(values), EncodingError)
         places = np.arange(len(values))

@@ -412,7 +412,7 @@ class StreamsBuilder(InputReading):
         ------
         TopologyError : it reads nothing, or has policies for an operator or output that it has not. That it writes
             nothing is said at a start: a test driver, or a look at its stores, needs no output.
-        ConfigError : `on_error` is to outlive a function that Spark evaluates, which fails the query all the same.
+        ConfigError : `on_error` tolerates errors of a function that Spark evaluates, which still fails the query.
         """
         plan = self._construction.plan()
         plan = replace(
@@ -424,7 +424,7 @@ class StreamsBuilder(InputReading):
         check_fed_back(plan.nodes)
         functions = self._construction.functions
         topology = Topology(with_dead_letters(plan, functions), functions)
-        functions.check_outlived(topology.physical)
+        functions.check_on_error(topology.physical)
         return topology
 
 

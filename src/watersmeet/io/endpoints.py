@@ -311,7 +311,7 @@ class Policies:
         return self.on_undecodable in (None, "fail")
 
     @property
-    def outlives_errors(self) -> bool:
+    def tolerates_errors(self) -> bool:
         """Whether a record for which a function raises does not fail the query."""
         return self.on_error not in (None, "fail")
 
@@ -359,9 +359,9 @@ class OperatorPolicies:
         """The policies of an operator or an output."""
         return next((policies for key, policies in self.named if key == name), Policies()).over(self.usual)
 
-    def outlives(self, name: str) -> bool:
+    def tolerates_errors(self, name: str) -> bool:
         """Whether a record for which a function raises, or that cannot be written, does not fail the query there."""
-        return self.at(name).outlives_errors
+        return self.at(name).tolerates_errors
 
     @property
     def drops(self) -> tuple[Policy, ...]:

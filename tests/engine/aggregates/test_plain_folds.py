@@ -299,16 +299,16 @@ def test_a_fold_row_by_row_is_the_fold_in_rounds(seed):
         made = CompiledFold.of((how.add,), how, PART)
         if made is None:
             continue
-        outlives = not olds and r.random() < 0.5
-        work = drawn_work(r, sessions=sessions, olds=olds, ends=outlives and r.random() < 0.5)
-        fold.outlives = outlives
+        tolerates_errors = not olds and r.random() < 0.5
+        work = drawn_work(r, sessions=sessions, olds=olds, ends=tolerates_errors and r.random() < 0.5)
+        fold.tolerates_errors = tolerates_errors
         compared += 1
         chosen += made.chosen is not None
         try:
-            expected = seen(in_rounds(fold, work, {} if outlives else None))
+            expected = seen(in_rounds(fold, work, {} if tolerates_errors else None))
         except RAISED as error:
             with pytest.raises(type(error)):
-                made.run(work, outlives, "whose")
+                made.run(work, tolerates_errors, "whose")
             continue
-        assert seen(made.run(work, outlives, "whose")) == expected, (add, work)
+        assert seen(made.run(work, tolerates_errors, "whose")) == expected, (add, work)
     assert chosen > 5

@@ -1,4 +1,4 @@
-"""Folds whose functions raise, where that is outlived: the oracle without what such records would have changed."""
+"""Folds whose functions raise, where that is tolerated: the oracle without what such records would have changed."""
 
 from __future__ import annotations
 
@@ -248,12 +248,12 @@ def test_of_a_key_with_most_of_a_batch_the_rows_that_end_are_left_out_of_its_one
     share = Call("IntegralDivide" if pa.types.is_integer(kind) else "Divide", (value, value), kind)
     add = Evaluated(Call("Add", (share, sum_), kind), ("key", "value", "sum"))
     fold = ArrayFold(FunctionFold(Step(add, plain=False), starts=True, initial=3), kind)
-    fold.outlives = True
+    fold.tolerates_errors = True
     values = pa.array([*[0, 0, 1], *([2, 0, 4] * ROUNDS), 0], kind)
     begins, ts = np.array([0, 3, len(values) - 1, len(values)]), np.arange(len(values))[::-1].copy()
     prior = pa.array([None, 5, None]).cast(kind)
     work = Work(pa.array(["a", "b", "c"]), begins, values, ts, prior, np.zeros(3, dtype=np.int64))
-    scanned, rounds = fold.outlived(work), in_rounds(fold, work, {})
+    scanned, rounds = fold.run_by_policy(work), in_rounds(fold, work, {})
     assert len(scanned.failed) == ROUNDS + 3
     assert len(scanned.states) == len(prior) + len(values)
     for one, other in ((scanned.after, rounds.after), (scanned.before, rounds.before)):
@@ -280,5 +280,5 @@ def test_the_first_value_of_a_key_with_most_of_a_batch_is_taken_as_it_is_by_a_re
     values = pa.array([0, *[5] * 2 * ROUNDS], pa.int64())
     begins, ts = np.array([0, len(values)]), np.arange(len(values))
     work = Work(pa.array(["a"]), begins, values, ts, pa.nulls(1, pa.int64()), np.zeros(1, dtype=np.int64))
-    done = ArrayFold(FunctionFold(Step(add, plain=False)), pa.int64()).outlived(work)
+    done = ArrayFold(FunctionFold(Step(add, plain=False)), pa.int64()).run_by_policy(work)
     assert gather(done.states, done.after).to_pylist() == list(range(2 * ROUNDS + 1))

@@ -164,7 +164,7 @@ def test_records_for_which_a_function_raises_are_dead_letters_as_they_came(spark
     assert ended == ({"dead_letter": 4, "undecodable": 1} if bad == "skip" else {"dead_letter": 5})
 
 
-def test_a_function_that_spark_evaluates_cannot_be_outlived_which_is_said_before_anything_runs(
+def test_a_function_that_spark_evaluates_fails_the_query_which_is_said_before_anything_runs(
     spark: SparkSession,
 ) -> None:
     driver = TopologyTestDriver(shared("skip"), spark)

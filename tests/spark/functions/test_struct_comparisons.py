@@ -42,7 +42,7 @@ def test_structs_are_the_same_where_spark_says_so(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", wm.DeadLetter("bad")])
-def test_a_group_by_structs_runs_in_the_level_where_a_record_is_to_outlive_an_error(
+def test_a_group_by_structs_runs_in_the_level_where_errors_are_tolerated(
     spark: SparkSession, policy: str | wm.DeadLetter
 ) -> None:
     builder = wm.StreamsBuilder("groups", on_error=policy)

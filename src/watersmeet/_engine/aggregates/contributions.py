@@ -95,12 +95,11 @@ def folded(
 
     sizes = sizes_of(rows.events)[rows.row]
     spans = stretches(sizes, growth, single_stretch=single_stretch)
-    for start, end in _of_whole_rows(rows, spans) if fold.outlives else spans:
+    for start, end in _of_whole_rows(rows, spans) if fold.tolerates_errors else spans:
         indices = rows.ordered(start, end)
         work = _work(rows, indices, standing)
-        done = (
-            _outlived(fold, work, rows.row[indices]) if floor is None else in_time(fold, work, floor[rows.row[indices]])
-        )
+        row = rows.row[indices]
+        done = _run_whole_rows(fold, work, row) if floor is None else in_time(fold, work, floor[row])
         yield indices, done
         _settle(rows, indices, done, standing)
 
@@ -115,7 +114,7 @@ def _of_whole_rows(rows: Contributions, spans: Iterable[tuple[int, int]]) -> Ite
         start = until
 
 
-def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
+def _run_whole_rows(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
     """The results of contributions. If a function raises for one contribution of a row, all of the row's end.
 
     Which rows these are depends on those before them that do not end. So what has been found is taken for so, and
@@ -126,7 +125,7 @@ def _outlived(fold: FoldKernel, work: Work, of: Int64s) -> Folded:
     of : the row of each contribution.
     """
     while True:
-        done = fold.outlived(work)
+        done = fold.run_by_policy(work)
         if done.void is None:
             return done
         ends = np.isin(of, of[list(done.failed)])

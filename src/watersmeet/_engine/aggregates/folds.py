@@ -152,13 +152,13 @@ class FoldKernel:
     ----------
     state, result : Arrow types of what is kept, and of what is shown.
     grows : whether a state may become larger with each row.
-    outlives : whether a row for which a function raises changes nothing, and does not fail the query.
+    tolerates_errors : whether a row for which a function raises changes nothing, and does not fail the query.
     owner : name of the operator.
     how_it_runs : in words, where `describe` says it; see docs/decisions/aggregates.md.
     """
 
     grows = True
-    outlives = False
+    tolerates_errors = False
     owner = ""
     how_it_runs: str | None = None
 
@@ -197,13 +197,13 @@ class FoldKernel:
         """All rows folded but those that end, and those for which a function raises."""
         return in_rounds(self, work, {})
 
-    def outlived(self, work: Work) -> Folded:
+    def run_by_policy(self, work: Work) -> Folded:
         """All rows folded; where that is wanted, but those for which a function raises: see `tried`."""
         if work.ends is None:
             try:
                 return self.run(work)
             except RAISED as error:
-                if not self.outlives:
+                if not self.tolerates_errors:
                     raise with_owner(error, self.owner) from None
         return self.tried(work)
 
@@ -395,8 +395,8 @@ class PlainFunctions:
     starts: bool
     initial: Any
     array: Callable[[list[Any]], pa.Array]  # makes the array of aggregates
-    # outlives, owner: as a `Fold` has them
-    outlives: bool
+    # tolerates_errors, owner: as a `Fold` has them
+    tolerates_errors: bool
     owner: str
 
 
@@ -440,7 +440,7 @@ def row_by_row(work: Work, functions: PlainFunctions, arguments: PlainArguments)
                 begins = state is None and not starts
                 state = first if begins else add(keys[group], value, initial if state is None else state)
         except Exception as error:
-            if not functions.outlives:
+            if not functions.tolerates_errors:
                 raise with_owner(error, functions.owner) from None
             failed[len(results)] = function_error(error)
             state = states[group]
@@ -510,8 +510,8 @@ class CompiledFold:
         rounds += len(work) * _ROW_OF_ROUND * self.calls
         return len(work) * (_ROW + _ROW_CALL * self.calls) < rounds
 
-    def run(self, work: Work, outlives: bool, owner: str) -> Folded:
-        """All rows folded but those that end, and those for which a function raises where that is outlived."""
+    def run(self, work: Work, tolerates_errors: bool, owner: str) -> Folded:
+        """All rows folded but those that end, and those for which a function raises where that is tolerated."""
         keys = work.keys.take(pa.array(work.group))
         if self.chosen is not None and work.resumes is None:
             begins = firsts(self.how, work.values) if self.initial is None else self.initial
@@ -522,7 +522,7 @@ class CompiledFold:
             self.initial is not None,
             None if self.initial is None else plain(self.initial)[0],
             lambda states: array(states, self.state),
-            outlives,
+            tolerates_errors,
             owner,
         )
         olds: Sequence[Any] = [None] * len(work)
@@ -783,7 +783,7 @@ class ArrayFold(FoldKernel):
         compiled = self._compiled
         if compiled is None or not compiled.pays(work):
             return None
-        return compiled.run(work, self.outlives, self.owner)
+        return compiled.run(work, self.tolerates_errors, self.owner)
 
     @cached_property
     def _compiled(self) -> CompiledFold | None:
@@ -863,7 +863,8 @@ class ArrayFold(FoldKernel):
         fold = self._fold
         subtract = None if fold.subtract is None else fold.subtract.function
         merge = None if fold.merge is None else fold.merge.function
-        functions = PlainFunctions(subtract, merge, fold.starts, fold.initial, self._array, self.outlives, self.owner)
+        policy = self.tolerates_errors, self.owner
+        functions = PlainFunctions(subtract, merge, fold.starts, fold.initial, self._array, *policy)
         keys, states = python_values(work.keys), python_values(work.prior)
         olds = [None] * len(work) if work.olds is None else python_values(work.olds)
         first = values if fold.first is None else python_values(firsts(fold, work.values))
@@ -882,7 +883,7 @@ class ArrayFold(FoldKernel):
         try:
             return self._array(_row_by_row(step.function, *arguments))
         except Exception as error:
-            if not self.outlives:
+            if not self.tolerates_errors:
                 if not isinstance(error, RAISED):
                     with_owner(error, self.owner)
                 raise

@@ -138,18 +138,18 @@ class NamedFoldKernel(FoldKernel):
 # The fold of a plan as the engine runs it.
 
 
-def fold_of(fold: folds.Fold, owner: str = "", *, outlives: bool = False) -> FoldKernel:
+def fold_of(fold: folds.Fold, owner: str = "", *, tolerates_errors: bool = False) -> FoldKernel:
     """The fold, with types of Arrow.
 
     Parameters
     ----------
     owner : name of the operator, as errors say it.
-    outlives : whether a record for which a function raises changes nothing. Not where values are taken back, too: that
-        of such a record would be taken from what never had it.
+    tolerates_errors : whether a record for which a function raises changes nothing. Not where values are taken back,
+        too: that of such a record would be taken from what never had it.
     """
     kernel = _fold_of(fold)
     kernel.owner = owner
-    kernel.outlives = outlives and not fold.how.takes_back
+    kernel.tolerates_errors = tolerates_errors and not fold.how.takes_back
     return kernel
 
 

@@ -121,8 +121,8 @@ def _aggregated(
         return
     params = context.params(AggregateParams)
     # which rows have expired goes by what was folded before them, which one that fails is not
-    outlives = context.outlives and params.history_ms is None
-    fold = fold_of(params.fold, context.operator.node, outlives=outlives)
+    tolerates_errors = context.tolerates_errors and params.history_ms is None
+    fold = fold_of(params.fold, context.operator.node, tolerates_errors=tolerates_errors)
     table = operator_table(context, state)
     rows = _contributions(events)
     standing = StandingAggregates.of(look_up_states(rows, table), fold)

@@ -349,9 +349,9 @@ class Subscriptions:
             high = np.where(self._never_stood(rights, low), low, high)
         if self._events.context.operator.shared_root:
             # Where one record changes both sides, the row's own result tells it all: the old one is stale.
-            outlived = np.minimum(high[ends], rights.before_record(self._events, enders))
+            own_result = np.minimum(high[ends], rights.before_record(self._events, enders))
             unanswered = self._unanswered(rights, following[ends], low, high[ends])
-            high[ends] = np.where(self._answered[enders], outlived, unanswered)
+            high[ends] = np.where(self._answered[enders], own_result, unanswered)
         high[self._state_count :][(self._verbs & PUT) == 0] = 0
         return low, np.maximum(high, low)
 

@@ -38,7 +38,7 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
     if calls:
         runner = _Calls(params.how, checked(params.result, _sentence(params.how, "gives a value")), results, errors)
         try:
-            _in_own_loop(lambda: runner.all(calls, outlives=context.outlives))
+            _in_own_loop(lambda: runner.all(calls, tolerates_errors=context.tolerates_errors))
         except FunctionError as error:
             raise with_owner(error, context.operator.node) from None
     rows = np.setdiff1d(np.arange(len(values)), np.fromiter(errors, dtype=np.int64, count=len(errors)))
@@ -57,8 +57,8 @@ class _Calls:
         self._settings, self._check, self._results, self._errors = settings, check, results, errors
         self._limit = None if settings.timeout_ms is None else settings.timeout_ms / 1000
 
-    async def all(self, calls: list[Call], *, outlives: bool) -> None:
-        """Make them, so many at once; without `outlives` the first error ends them all."""
+    async def all(self, calls: list[Call], *, tolerates_errors: bool) -> None:
+        """Make them, so many at once; without `tolerates_errors` the first error ends them all."""
         async with AsyncExitStack() as stack:
             clients = (
                 () if self._settings.client is None else (await stack.enter_async_context(self._settings.client()),)
@@ -68,7 +68,7 @@ class _Calls:
             async def work() -> None:
                 for row, key, value in waiting:
                     await self._call(row, key, value, clients)
-                    if self._errors and not outlives:
+                    if self._errors and not tolerates_errors:
                         raise self._errors[row]
 
             workers = [asyncio.create_task(work()) for _ in range(min(self._settings.concurrency, len(calls)))]

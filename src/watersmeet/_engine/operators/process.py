@@ -49,10 +49,10 @@ from watersmeet._engine.operators.process_state import (
 from watersmeet._engine.operators.process_tables import CurrentRows, GlobalRows, PastRows, tables_by_name
 from watersmeet._engine.operators.process_timers import (
     BEFORE_ALL,
+    BatchPlace,
     Due,
     StreamTimerClock,
-    TimerPosition,
-    TimerPositions,
+    Timeline,
     Timers,
     WallTimerClock,
 )
@@ -82,15 +82,14 @@ The place is an event, by its number; or the timer's place, domain, group, and t
 class SentResults:
     """How results are made of what a slice sends."""
 
-    # context, events, times, places: of the batch
+    # context, events, times: of the batch
     context: OperatorContext
     events: Events
     times: BatchTimes
-    places: TimerPositions
 
-    def of(self, by_event: Sent, by_timer: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
+    def of(self, sent_by_events: Sent, sent_by_timers: Sent, hashes: Int64s, keys: pa.Array) -> Iterator[pa.Table]:
         """The results, in order of position; `hashes`, `keys`: of the slice's groups."""
-        results = self._of_events(by_event), self._of_timers(by_timer, hashes, keys)
+        results = self._of_events(sent_by_events), self._of_timers(sent_by_timers, hashes, keys)
         yield from merged(*results, position_columns(self.context.slots))
 
     def _values(self, key: Sequence[Any], value: Sequence[Any], member: Int64s) -> pa.Array:
@@ -158,7 +157,7 @@ def _of_member(member: ProcessorSettings, key: Sequence[Any], value: Sequence[An
     return pa.StructArray.from_arrays([keys, values], fields=fields)
 
 
-def _sent_numbers(place: tuple[TimerPosition, int, int, int]) -> tuple[Any, ...]:
+def _sent_numbers(place: tuple[BatchPlace, int, int, int]) -> tuple[Any, ...]:
     (event, moment, turn, _), domain, group, member = place
     return event, moment, turn, domain, group, member
 
@@ -801,7 +800,7 @@ SLICE_ROWS = 32_768
 
 
 @dataclass(frozen=True)
-class Keys:
+class BatchKeys:
     """The keys of a batch: those of its records, and those with timers that are due."""
 
     # hashes, keys: of each event of such a key, in the order in which they are seen, then of each due timer
@@ -809,10 +808,10 @@ class Keys:
     keys: pa.Array
     groups: KeyGroups  # these by key
     events: Int64s | None  # numbers of the events; None: all of them, as they stand
-    count: int  # how many events there are
+    event_count: int
 
     @classmethod
-    def of(cls, events: Events, timers: Iterable[Timers], members: int) -> Keys:
+    def of(cls, events: Events, timers: Iterable[Timers], members: int) -> BatchKeys:
         """Those of a batch of so many processors."""
         hashes, keys, order = events.hash, events.key, _sequence(events, members)
         if order is not None:
@@ -824,17 +823,17 @@ class Keys:
         result = cls(hashes, keys, group_keys(hashes, keys), order, len(events))
         return result if order is None else result._active(events, order, members)
 
-    def _active(self, events: Events, order: Int64s, members: int) -> Keys:
+    def _active(self, events: Events, order: Int64s, members: int) -> BatchKeys:
         """Without keys of which tables alone have changes: for these nobody is called."""
-        calls = np.append(events.side[order] < members, np.ones(len(self.hashes) - self.count, dtype=np.bool_))
+        calls = np.append(events.side[order] < members, np.ones(len(self.hashes) - self.event_count, dtype=np.bool_))
         active = np.zeros(self.groups.count, dtype=np.bool_)
         active[self.groups.group_of_row[calls]] = True
         rows = np.flatnonzero(active[self.groups.group_of_row])
         if len(rows) == len(self.hashes):
             return self
         hashes, keys = self.hashes[rows], self.keys.take(pa.array(rows))
-        left = order[rows[rows < self.count]]
-        return Keys(hashes, keys, group_keys(hashes, keys), left, len(left))
+        left = order[rows[rows < self.event_count]]
+        return BatchKeys(hashes, keys, group_keys(hashes, keys), left, len(left))
 
     def slices(self) -> Iterator[tuple[int, int]]:
         """The groups, in ranges of about `SLICE_ROWS` rows."""
@@ -849,7 +848,7 @@ class Keys:
         starts = self.groups.starts
         rows = self.groups.order[starts[start] : starts[end]]
         # what no event stands behind is a timer that is due
-        is_event = rows < self.count
+        is_event = rows < self.event_count
         edges = np.cumsum(np.append(0, is_event))[starts[start : end + 1] - starts[start]]
         rows = rows[is_event]
         return (rows if self.events is None else self.events[rows]), edges
@@ -896,31 +895,31 @@ class _Batch:
         self.context, self.events, self.times, self.state = context, events, times, state
         self.params = params = context.params(ProcessParams)
         self._tracks_places = params.timers or any(store.ttl_ms is not None for store in params.stores)
-        self.places = TimerPositions(context, events, times, needs_places=self._tracks_places)
-        self.now = Present(self._elsewhere, outlives=context.outlives)
+        self.timeline = Timeline(context, events, times, needs_places=self._tracks_places)
+        self.current = Present(self._elsewhere, tolerates_errors=context.tolerates_errors)
         tables = [operator_table(context, state, number) for number in range(len(context.kept))]
-        left, owner = iter(tables), f"The processor {params.members[0].called}"
+        tables_left, owner = iter(tables), f"The processor {params.members[0].called}"
         self._store_tables = list(zip(params.stores, tables, strict=False))
-        self.stores = [KINDS[store.kind](store, next(left), self.now, owner) for store in params.stores]
+        self.stores = [KINDS[store.kind](store, next(tables_left), self.current, owner) for store in params.stores]
         self.due = Due() if params.timers else None
         self.wall = WallClock(context, state, times.wall) if params.by_wall else None
-        self._timers = [self._timers_of(member, number, left) for number, member in enumerate(params.members)]
+        self._timers = [self._timers_of(member, number, tables_left) for number, member in enumerate(params.members)]
         self.timers = [timers for group in self._timers for timers in group]
-        self.reads = self._reads(left, inputs)
-        self.keyed = [read for read in self.reads if not isinstance(read, GlobalRows)]
+        self.reads = self._reads(tables_left, inputs)
+        self.key_tables = [read for read in self.reads if not isinstance(read, GlobalRows)]
         self.members: list[Member] = []
-        self.by_event: Sent = []
-        self.by_timer: Sent = []
+        self.sent_by_events: Sent = []
+        self.sent_by_timers: Sent = []
         self.errors: dict[int, Exception] = {}
-        self._at: TimerPosition = (0,)
+        self._place: BatchPlace = (0,)
 
     def _timers_of(self, member: ProcessorSettings, number: int, tables: Iterator[Table]) -> list[Timers]:
         """Those of stream time, and those of the wall clock."""
-        timers, arguments = [], (self.times, self.places, self.now)
+        timers, arguments = [], (self.times, self.timeline, self.current)
         if self.due is not None and "stream" in member.clocks:
-            timers.append(Timers(next(tables), StreamTimerClock(*arguments), self.now, self.due, number))
+            timers.append(Timers(next(tables), StreamTimerClock(*arguments), self.current, self.due, number))
         if self.due is not None and self.wall is not None and "wall" in member.clocks:
-            timers.append(Timers(next(tables), WallTimerClock(self.wall, *arguments), self.now, self.due, number))
+            timers.append(Timers(next(tables), WallTimerClock(self.wall, *arguments), self.current, self.due, number))
         return timers
 
     def _reads(
@@ -930,24 +929,24 @@ class _Batch:
         for side, (read, table) in enumerate(zip(self.params.reads, tables, strict=True), len(self.params.members)):
             if read.everywhere:
                 batch = self.events, self.times, inputs
-                at = (lambda: self._at) if self._tracks_places else None
-                reads.append(GlobalRows(self.context, read, side, batch, table, self.now, at))
+                at = (lambda: self._place) if self._tracks_places else None
+                reads.append(GlobalRows(self.context, read, side, batch, table, self.current, at))
             elif read.history_ms is None:
                 reads.append(CurrentRows(side, table, self.events))
             else:
-                reads.append(PastRows(read, side, table, self.events, self.times, self.now, lambda: self._at))
+                reads.append(PastRows(read, side, table, self.events, self.times, self.current, lambda: self._place))
         return reads
 
     def run(self) -> Iterator[pa.Table | Failed | Dropped]:
         """The results, and the records that fail or end; state is put before a slice's results come."""
-        keys = Keys.of(self.events, self.timers, len(self.params.members))
+        keys = BatchKeys.of(self.events, self.timers, len(self.params.members))
         if not keys.groups.count:
             return
         self.members = [self._member(number) for number in range(len(self.params.members))]
-        if self.now.journal:
+        if self.current.journal:
             # what `init` has counted no record undoes
-            self.now.journal.clear()
-        results = SentResults(self.context, self.events, self.times, self.places)
+            self.current.journal.clear()
+        results = SentResults(self.context, self.events, self.times)
         for start, end in keys.slices():
             rows = keys.groups.first[start:end]
             hashes, slice_keys = keys.hashes[rows], keys.keys.take(pa.array(rows))
@@ -956,9 +955,9 @@ class _Batch:
                     self.members[0], self.events, *keys.events_of(start, end), self._store_tables, results
                 )
                 continue
-            self._slice(keys, start, end, hashes, slice_keys)
-            sent = self.by_event, self.by_timer
-            self.by_event, self.by_timer = [], []
+            self._run_slice(keys, start, end, hashes, slice_keys)
+            sent = self.sent_by_events, self.sent_by_timers
+            self.sent_by_events, self.sent_by_timers = [], []
             yield from results.of(*sent, hashes, slice_keys)
         for member in self.members:
             member.close()
@@ -970,7 +969,7 @@ class _Batch:
         by_clock = {clock_timers.clock.method: clock_timers for clock_timers in timers}
         read = tuple(tables_by_name(reads, self.reads, number, everywhere=everywhere) for everywhere in (False, True))
         wall = None if self.wall is None or "wall" not in params.clocks else self.wall.now
-        calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.now, wall)
+        calls = CallContext(params, stores, by_clock, (read[0], read[1]), self.current, wall)
         return Member(params, calls, self.context.operator.node)
 
     def finish(self) -> Iterator[Dropped | Noted]:
@@ -978,7 +977,7 @@ class _Batch:
         yield from (Noted(member.calls.metrics.numbers) for member in self.members if member.calls.metrics.numbers)
         for read in self.reads:
             read.store()
-        for source in self.keyed:
+        for source in self.key_tables:
             yield from source.dropped()
         for _, table in self._store_tables:
             if table.layout.retained:
@@ -992,20 +991,20 @@ class _Batch:
 
     # -- slices --------------------------------------------------------------------------------------------
 
-    def _slice(self, keys: Keys, first: int, end: int, hashes: Int64s, slice_keys: pa.Array) -> None:
+    def _run_slice(self, keys: BatchKeys, first: int, end: int, hashes: Int64s, slice_keys: pa.Array) -> None:
         domains, start = self.times.domains, self.times.start
         for store in self.stores:
             store.load(hashes, slice_keys, domains, start)
-        encoded = encode_keys(slice_keys).to_pylist() if self.places.keyed and self.timers else None
+        encoded = encode_keys(slice_keys).to_pylist() if self.timeline.needs_keys and self.timers else None
         for timers in self.timers:
             timers.load(hashes, slice_keys, encoded)
-        for table in self.keyed:
+        for table in self.key_tables:
             table.load(hashes, slice_keys)
         rows, edges = keys.events_of(first, end)
         # A processor is called record by record: that is what it is for.
         records = zip(rows.tolist(), self._values(rows), self.events.ts[rows].tolist(), strict=True)
         with _without_collector():
-            self._keys(plain_values(slice_keys), edges.tolist(), records)
+            self._run_keys(plain_values(slice_keys), edges.tolist(), records)
             for store in self.stores:
                 store.write(hashes, slice_keys, domains)
             for timers in self.timers:
@@ -1025,7 +1024,7 @@ class _Batch:
                 result[place] = value
         return result
 
-    def _keys(self, keys: list[Any], ends: list[int], records: Iterator[tuple[int, Any, int]]) -> None:
+    def _run_keys(self, keys: list[Any], ends: list[int], records: Iterator[tuple[int, Any, int]]) -> None:
         """The records and timers of a slice's keys, and the changes of its tables, key after key, in order.
 
         Parameters
@@ -1034,9 +1033,9 @@ class _Batch:
         ends : where each key's events begin and end.
         records : event, value and timestamp of each.
         """
-        current, sent, due, places = self.now, self.by_event, self.due, self.places
-        origin, times, domains = self._origin, places.stream_time, places.domain
-        member, members, tables = self.members[0], self.members, self.keyed
+        current, sent, due, timeline = self.current, self.sent_by_events, self.due, self.timeline
+        origin, times, domains = self._origin, timeline.stream_time, timeline.domain
+        member, members, tables = self.members[0], self.members, self.key_tables
         process, calls, wall = member.processor.process, member.calls, self.wall
         sides = self.events.side.tolist() if len(self.events.tables) > 1 else None
         entering = [source.enter for source in (*self.stores, *self.timers, *tables)]
@@ -1046,12 +1045,12 @@ class _Batch:
                 enter(group)
             for row, value, stamp in islice(records, ends[group + 1] - ends[group]):
                 if tracks_places:
-                    at = places.of_event(row)
-                    if due is not None and due.heap and due.heap[0] < at:
-                        self._fire(group, key, at)
-                    self._at = at
+                    place = timeline.of_event(row)
+                    if due is not None and due.heap and due.heap[0] < place:
+                        self._fire(group, key, place)
+                    self._place = place
                     if wall is not None:
-                        current.wall = places.wall_of(row, wall.now)
+                        current.wall = timeline.wall_of(row, wall.now)
                 if sides is not None:
                     if (side := sides[row]) >= len(members):
                         tables[side - len(members)].change(row, value, stamp)
@@ -1067,21 +1066,21 @@ class _Batch:
                     except Exception as error:
                         raise member.raised(error, "process", key=key) from None
                 else:
-                    self._outlived(member, CalledRecord(key, value, stamp, row, origin), row)
+                    self._process_or_undo(member, CalledRecord(key, value, stamp, row, origin), row)
                 if due is not None and due.at_once:
-                    self._fire(group, key, self._at)
+                    self._fire(group, key, self._place)
             if due is not None and due.heap:
                 self._fire(group, key, None)
 
-    def _outlived(self, member: Member, record: CalledRecord, row: int) -> None:
+    def _process_or_undo(self, member: Member, record: CalledRecord, row: int) -> None:
         """A record that ends where the processor raises: it has changed nothing then."""
-        sent, journal = len(self.by_event), self.now.journal
+        sent, journal = len(self.sent_by_events), self.current.journal
         assert journal is not None
         try:
             if (result := member.processor.process(record, member.calls)) is not None:
                 raise member.returned(result, "process")
         except Exception as error:
-            del self.by_event[sent:]
+            del self.sent_by_events[sent:]
             for undo in reversed(journal):
                 undo()
             if self.due is not None:
@@ -1090,19 +1089,19 @@ class _Batch:
             self.errors[row] = without_frames(member.said(error, "process"))
         journal.clear()
 
-    def _fire(self, group: int, key: Any, limit: TimerPosition | None) -> None:
+    def _fire(self, group: int, key: Any, limit: BatchPlace | None) -> None:
         """Timers of the key that go before a place; None: all that are due in the batch."""
         assert self.due is not None
-        current, count = self.now, 0
+        current, count = self.current, 0
         for timers, moment, domain, place in self.due.fire(limit):
             member = self.members[timers.member]
             current.domain, current.stamp, method = domain, moment, timers.clock.method
             if place is not None:
-                self._at, count, current.row = place, 0, -1
+                self._place, count, current.row = place, 0, -1
                 if self.wall is not None:
                     current.wall = self.wall.now
                 timers.clock.fires(domain, moment)
-                member.calls.at(self.by_timer, (place, domain, group, timers.member), key)
+                member.calls.at(self.sent_by_timers, (place, domain, group, timers.member), key)
             count += 1
             if count > _ENDLESS:
                 raise member.raised(_endless(member.params.called, moment, method), method)
@@ -1129,7 +1128,7 @@ class _Batch:
         return origins(self.params.sources, srcpart, offset, headers)
 
     def _elsewhere(self, domain: int) -> int:
-        return self.places.time_at(domain, self._at)
+        return self.timeline.time_at(domain, self._place)
 
 
 @contextmanager

@@ -135,11 +135,11 @@ class Present:
 
     __slots__ = ("domain", "elsewhere", "journal", "row", "stamp", "time", "wall")
 
-    def __init__(self, elsewhere: Callable[[int], int], *, outlives: bool) -> None:
+    def __init__(self, elsewhere: Callable[[int], int], *, tolerates_errors: bool) -> None:
         self.stamp = self.time = self.domain = self.wall = 0
         self.row = -1
         self.elsewhere = elsewhere
-        self.journal: list[Undo] | None = [] if outlives else None
+        self.journal: list[Undo] | None = [] if tolerates_errors else None
 
 
 class StoreEntries:

@@ -19,14 +19,14 @@ from watersmeet._engine.keys import encode_keys, hash_keys
 from watersmeet._engine.matching import Ordered, Versions
 from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, store_last
 from watersmeet._engine.operators.process_state import Present, checked, is_mutable, plain_values
-from watersmeet._engine.operators.process_timers import TimerPosition, behind_how_many
+from watersmeet._engine.operators.process_timers import BatchPlace, behind_how_many
 from watersmeet._engine.rows import ROOT_POSITION, Int64s, bools, held_together, ints, order_by
 from watersmeet._engine.state.runs import Table
 from watersmeet._engine.time import BatchTimes
 from watersmeet._plan.operators.processors import TableRead
 from watersmeet.errors import FunctionError
 
-PlaceOf = Callable[[], TimerPosition]
+PlaceOf = Callable[[], BatchPlace]
 """Where the present timer, or what follows it at once, stands."""
 _PLAIN = (str, bytes, int)
 """Types in Python of which two keys are one where they are equal."""

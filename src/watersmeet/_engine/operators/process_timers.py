@@ -28,16 +28,18 @@ from watersmeet._engine.time import TURN_BYTES, BatchTimes, WallClock, with_turn
 # what waits so long: directly before the record that moves its domain's time to T, in the order (time that operators
 # see, turn, serialized key). A timer goes before those records of its key that stand behind that place. Law 3.
 
-TimerPosition: TypeAlias = tuple[int | bytes, ...]
-"""Number of the record that it stands before, the time that operators see, turn, serialized key; a record of the
-sources has the number of the first record behind it alone."""
+BatchPlace: TypeAlias = tuple[int | bytes, ...]
+"""Where a timer or a record stands: number of the record that it stands before, the time that operators see, turn,
+serialized key; a record of the sources has the number of the first record behind it alone."""
 BEFORE_ALL = -2
 """Number of the record that what the wall clock lets go stands before: none has it. -1 is that of a row which an
 operator above has let go while the input rested, in a batch without records."""
 
 
-class TimerPositions:
-    """The places of one batch; domains are meant by their places in `BatchTimes.domains`.
+class Timeline:
+    """The sequence of one batch: where its records and timers stand, and what time it is there.
+
+    Domains are meant by their places in `BatchTimes.domains`.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ class TimerPositions:
         self._start: list[int] = times.start.tolist()
         self.domain: list[int] = times.of_row.tolist()
         released_rows = np.flatnonzero(let_go(events.position))
-        self.keyed = needs_places and len(released_rows) > 0
+        self.needs_keys = needs_places and len(released_rows) > 0
         """Whether places need keys: operators above have let rows go, whose turns may be those of timers."""
         advance = np.zeros(len(events), dtype=np.int64)
         # the time at a row does not depend on whether timers are declared
@@ -70,7 +72,7 @@ class TimerPositions:
         ).tolist()
         self._released = (
             dict(zip(released_rows.tolist(), self._of_released(events, released_rows), strict=True))
-            if self.keyed
+            if self.needs_keys
             else {}
         )
         self._moves: dict[int, tuple[list[int], list[int]]] = {}
@@ -88,7 +90,7 @@ class TimerPositions:
         pairs = zip(events.held.take(rows).to_pylist(), timer_keys.to_pylist(), strict=True)
         return np.asarray(current & np.array([turn_key > timer_key for turn_key, timer_key in pairs]))
 
-    def _of_released(self, events: Events, released_rows: Int64s) -> list[TimerPosition]:
+    def _of_released(self, events: Events, released_rows: Int64s) -> list[BatchPlace]:
         """The places of rows that operators above have let go of."""
         assert events.held is not None
         turn_keys = events.held.take(pa.array(released_rows)).to_pylist()
@@ -101,10 +103,10 @@ class TimerPositions:
             for first, (rank, moment, turn_key) in zip(wall, parts, strict=True)
         ]
 
-    def of_event(self, row: int) -> TimerPosition:
+    def of_event(self, row: int) -> BatchPlace:
         return self._released.get(row) or (self._rank[row],)
 
-    def due(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
+    def due(self, domain: int, moment: int, key: bytes) -> BatchPlace | None:
         """Where a timer of a moment stands; None where no record of the batch moves time there."""
         last = moment - 1
         if last >= self.end[domain]:
@@ -113,7 +115,7 @@ class TimerPositions:
         at = bisect_right(times, last)
         return (numbers[at], last + self._lag, 2 * last, key)
 
-    def time_at(self, domain: int, place: TimerPosition) -> int:
+    def time_at(self, domain: int, place: BatchPlace) -> int:
         """The time of a domain at a place."""
         times, numbers = self._time_moves(domain)
         # what stands before a record does not know the time that it makes
@@ -133,9 +135,6 @@ class TimerPositions:
             times, numbers = self._times.moves(domain)
             self._moves[domain] = times.tolist(), numbers.tolist()
         return self._moves[domain]
-
-    def number(self, domain: int) -> int:
-        return int(self._times.domains[domain])
 
 
 def behind_how_many(movers: list[Int64s], places: list[Int64s]) -> Int64s:
@@ -176,7 +175,7 @@ class TimerClock(Protocol):
         """Whether it is so late already, where the present call is."""
         ...
 
-    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
+    def place(self, domain: int, moment: int, key: bytes) -> BatchPlace | None:
         """Where a timer stands; None where it is not due in the batch."""
         ...
 
@@ -196,8 +195,8 @@ class StreamTimerClock:
 
     method = "on_timer"
 
-    def __init__(self, times: BatchTimes, places: TimerPositions, current: Present) -> None:
-        self._times, self._places, self._current = times, places, current
+    def __init__(self, times: BatchTimes, timeline: Timeline, current: Present) -> None:
+        self._times, self._timeline, self._current = times, timeline, current
         self.span = times.passing()
 
     def waiting(self, rows: pa.Table) -> tuple[Int64s, Bools]:
@@ -207,8 +206,8 @@ class StreamTimerClock:
     def has_passed(self, moment: int) -> bool:
         return moment <= self._current.time
 
-    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
-        return self._places.due(domain, moment, key)
+    def place(self, domain: int, moment: int, key: bytes) -> BatchPlace | None:
+        return self._timeline.due(domain, moment, key)
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
         """See `TimerClock`."""
@@ -229,8 +228,8 @@ class WallTimerClock:
 
     method = "on_wall_timer"
 
-    def __init__(self, clock: WallClock, times: BatchTimes, places: TimerPositions, current: Present) -> None:
-        self._clock, self._times, self._places, self._current = clock, times, places, current
+    def __init__(self, clock: WallClock, times: BatchTimes, timeline: Timeline, current: Present) -> None:
+        self._clock, self._times, self._timeline, self._current = clock, times, timeline, current
         self.span = clock.before, clock.now
 
     def waiting(self, rows: pa.Table) -> tuple[Int64s, Bools]:
@@ -239,7 +238,7 @@ class WallTimerClock:
     def has_passed(self, moment: int) -> bool:
         return moment <= self._current.wall
 
-    def place(self, domain: int, moment: int, key: bytes) -> TimerPosition | None:
+    def place(self, domain: int, moment: int, key: bytes) -> BatchPlace | None:
         return (BEFORE_ALL, moment, time.TURN, key) if moment <= self._clock.now else None
 
     def written(self, domain: Int64s) -> dict[str, pa.Array]:
@@ -250,7 +249,7 @@ class WallTimerClock:
         }
 
     def fires(self, domain: int, moment: int) -> None:
-        self._current.wall, self._current.time = moment, self._places.start_of(domain)
+        self._current.wall, self._current.time = moment, self._timeline.start_of(domain)
 
     def same(self, first: int, second: int) -> bool:
         return True
@@ -279,7 +278,7 @@ class Due:
         self._number += 1
         return self._number
 
-    def fire(self, limit: TimerPosition | None) -> Iterator[tuple[Timers, int, int, TimerPosition | None]]:
+    def fire(self, limit: BatchPlace | None) -> Iterator[tuple[Timers, int, int, BatchPlace | None]]:
         """Those that fire now, one after the other: they may set and delete others.
 
         Parameters

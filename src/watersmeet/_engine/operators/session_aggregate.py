@@ -325,7 +325,7 @@ def _one_by_one(
 def fold_sessions(
     fold: FoldKernel, merged: Merged, keys: pa.Array, values: pa.Array, old_states: pa.Array, ends: Bools | None = None
 ) -> tuple[States, dict[int, Exception]]:
-    """(the state of each session, the records for which a function raises, where that is outlived).
+    """(the state of each session, the records for which a function raises, where that is tolerated).
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def _initial_states(
 
     Parameters
     ----------
-    failed : takes the heads for which that raises, where it is outlived.
+    failed : takes the heads for which that raises, where it is tolerated.
     """
     ranked = dict(_by_rank(merged, heads))
     initial = states.of(ranked.pop(0))
@@ -384,7 +384,7 @@ class _SessionPairs:
         try:
             return np.arange(len(records)), [self.whole()]
         except RAISED as error:
-            if not self.fold.outlives:
+            if not self.fold.tolerates_errors:
                 raise with_owner(error, self.fold.owner) from None
         fine, states, raised = survivors(lambda rows: self._subset(pa.array(rows)).whole(), len(records))
         failed |= {int(records[at]): error for at, error in raised.items()}
@@ -421,7 +421,7 @@ def run(
     params = context.params(WindowParams)
     assert isinstance(params.windows, SessionWindows)
     gap, wait = params.windows.gap_ms, params.windows.gap_ms + params.windows.grace_ms
-    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
+    fold = fold_of(params.fold, context.operator.node, tolerates_errors=context.tolerates_errors)
     shard = Shard(events, times, fold, operator_table(context, state), gap, wait)
     for first_row, end in stretches(shard.sizes, shard.growth, single_stretch=context.operator.cached):
         yield from _take_in(shard, first_row, end, times.at_row[first_row:end] - wait, gap)

@@ -617,7 +617,7 @@ def run(
     params = context.params(WindowParams)
     assert isinstance(params.windows, SlidingWindows)
     length, grace = params.windows.difference_ms, params.windows.grace_ms
-    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
+    fold = fold_of(params.fold, context.operator.node, tolerates_errors=context.tolerates_errors)
     shard = Shard(events, times, fold, operator_table(context, state), 2 * length, grace)
     for first_row, end in stretches(shard.sizes, shard.growth, single_stretch=context.operator.cached):
         yield from _take_in(shard, first_row, end, times.at_row[first_row:end] - grace, length)
@@ -668,7 +668,7 @@ def _take_in(
 def _folded(
     fold: FoldKernel, changes: SlidingChanges, keys: pa.Array, values: pa.Array, old_states: pa.Array, ends: set[int]
 ) -> tuple[States, dict[int, Exception]]:
-    """(the state that each addition makes, the records for which a function raises, where that is outlived)."""
+    """(the state that each addition makes, the records for which a function raises, where that is tolerated)."""
     count = len(changes.record)
     states = States.of_stored(fold, old_states, count)
     numbers, ts = len(old_states) + np.arange(count), np.zeros(count, dtype=np.int64)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet._engine.matching import Sides, Versions, superseded
 from watersmeet._engine.operator import Dropped, Events, OperatorContext, SideValues, operator_table, sent, store_last
-from watersmeet._engine.operators.process_timers import TimerPositions
+from watersmeet._engine.operators.process_timers import Timeline
 from watersmeet._engine.row_sizes import Picked, in_pieces, slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, ints, merged, position_columns, reachable, valid
 from watersmeet._engine.state.runs import State, Table
@@ -145,7 +145,7 @@ def run_expiry(context: OperatorContext, inputs: Mapping[int, pa.Table], state: 
     table = operator_table(context, state)
     buffer = HeldRows(context, table, times, {})
     # the last moment of each row; of one that is over when it comes there is none
-    stream_time = np.array(TimerPositions(context, events, times, needs_places=True).stream_time, dtype=np.int64)
+    stream_time = np.array(Timeline(context, events, times, needs_places=True).stream_time, dtype=np.int64)
     due = (events.ts if params.of_record else stream_time) + params.ttl_ms - 1
     lasts = events.present & (due >= stream_time)
     _Lasting(events, times, stream_time, due, lasts).hold(buffer, table)

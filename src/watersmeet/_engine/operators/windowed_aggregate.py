@@ -147,8 +147,8 @@ class _Counted:
 
     def rows_of(self, fold: FoldKernel, standing: StandingAggregates, *, single_stretch: bool) -> bool:
         """Fold; whether functions make something else of the records than was taken for so."""
-        outliving = copy(fold)
-        outliving.outlives = True
+        tolerant = copy(fold)
+        tolerant.tolerates_errors = True
         window_generations = self.generations(standing)
         rows = replace(
             window_generations.rows,
@@ -157,7 +157,7 @@ class _Counted:
         )
         scratch = StandingAggregates(window_generations.standing.states, window_generations.standing.ts.copy())
         empties, void = (np.zeros(len(self._shared), dtype=np.bool_) for _ in range(2))
-        for selection, done in folded(rows, outliving, scratch, single_stretch=single_stretch):
+        for selection, done in folded(rows, tolerant, scratch, single_stretch=single_stretch):
             void[selection] = False if done.void is None else done.void
             empties[selection] = done.after < 0
         empties &= ~void
@@ -200,7 +200,7 @@ def run(
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """See `operators.run_operator`."""
     params = context.params(WindowParams)
-    fold = fold_of(params.fold, context.operator.node, outlives=context.outlives)
+    fold = fold_of(params.fold, context.operator.node, tolerates_errors=context.tolerates_errors)
     windows = _WINDOWS[type(params.windows)](params.windows)
     events = Events(context, inputs, sides=len(context.values))
     times = BatchTimes(context, inputs, events, state, sides=len(context.values))

@@ -417,7 +417,7 @@ class Floors:
         at = np.minimum(np.searchsorted(domains, domain), len(domains) - 1)
         return np.where(domains[at] == domain, floors[at], _NEVER)
 
-    def outlived(self, rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Bools:
+    def expired_versions(self, rows: pa.RecordBatch, keep: Int64s, layout: TableLayout) -> Bools:
         """Of the kept rows, which are all versions of some keys, those that no lookup of these times can find any more.
 
         A version goes when the one after it is no later than the floor of its domain, and with it all before it; the

@@ -724,7 +724,7 @@ class Table:
             return keep[order(rows, keep, self.layout)]
         keep = newest(rows, self.layout, drop_tombstones=drop_tombstones)
         if drop_tombstones and self.layout.ends is not None:
-            return keep[~self._floors.outlived(rows, keep, self.layout)] if self._floors.floors else keep
+            return keep[~self._floors.expired_versions(rows, keep, self.layout)] if self._floors.floors else keep
         if drop_tombstones and self.layout.retained:
             keep = keep[self._floors.wanted(rows, self.layout)[keep]]
         return keep

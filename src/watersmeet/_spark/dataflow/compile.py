@@ -57,7 +57,7 @@ from watersmeet._spark.dataflow.stage import (
 from watersmeet._spark.sources import wall_clock
 from watersmeet._spark.sources.rows import Scan
 from watersmeet._worker.counts import Measures
-from watersmeet._worker.ended_rows import HEADERS, OnError, dead_letter_routes, outliving
+from watersmeet._worker.ended_rows import HEADERS, OnError, dead_letter_routes, error_policies
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.decode import Deserializers
 from watersmeet._worker.pack import Extraction, Fused, Pack, Unpack, wide_schema_names
@@ -242,7 +242,7 @@ class _Compiler:
         facts = packed_stage(self._physical, stage, number, times=times)
         columns_told = [*columns_of(facts.outlets, facts.peeks), *(routes.needed if routes and source else ())]
         columns_told += value_columns(self._physical, source.roots) if source and self._layout.journaled else []
-        policies, extraction = self._outliving(stage, source, program), extraction or Extraction()
+        policies, extraction = self._error_policies(stage, source, program), extraction or Extraction()
         frame, columns, deserializers = self._reading(stage, source, program, [*columns_told, *extraction.reads])
         pack = Pack(
             stage=facts,
@@ -254,7 +254,7 @@ class _Compiler:
             program=program or Program(),
             snapshot=snapshot,
             deserializers=deserializers,
-            outliving=policies,
+            error_policies=policies,
             extraction=extraction,
             step=f"pack {next(self._packs)}",
         )
@@ -274,9 +274,9 @@ class _Compiler:
         columns = packed_columns(source.made.schema.names, [*outputs, *program.reads], self._physical.slots, order)
         return source.bare, columns, source.topics.deserializers if source.topics else None
 
-    def _outliving(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
+    def _error_policies(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
         """The policies for records for which a function of a source stage raises."""
-        policies = outliving(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
+        policies = error_policies(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)
         return policies
@@ -350,9 +350,9 @@ def context_of(physical: Physical, operator: Operator, fused: Fused | None = Non
     values = tuple(pa.bool_() if kind == FLAG else arrow_type(kind) for kind in reads.values)
     operator = replace(operator, params=operator.params.typed(arrow_type))
     fields = {} if fused is None else fused.fields
-    outlives = physical.plan.within.outlives(operator.node)
+    tolerates_errors = physical.plan.within.tolerates_errors(operator.node)
     reader = physical.readers.get(operator.id)
-    arguments = arrow_type(reads.key), values, headers, extras, tables, fields, outlives, reader
+    arguments = arrow_type(reads.key), values, headers, extras, tables, fields, tolerates_errors, reader
     return OperatorContext(operator, physical.slots, *arguments)
 
 

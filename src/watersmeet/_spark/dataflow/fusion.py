@@ -48,7 +48,7 @@ from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._spark import session
 from watersmeet._spark.columns import Unread, layers_of
 from watersmeet._spark.dataflow.stage import Stage, columns_of, opened, outlets_of, peeks_of, timed, with_times
-from watersmeet._worker.ended_rows import HEADERS, OnError, outliving
+from watersmeet._worker.ended_rows import HEADERS, OnError, error_policies
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
 from watersmeet._worker.formats.json import nullable
 from watersmeet._worker.pack import Fused, StageColumns, time_column
@@ -303,16 +303,16 @@ class Fusion:
         structs = [f.name for f in fields if isinstance(f.dataType, StructType)]
         read = {} if isinstance(program, AskedProgram) else fields_read(program.layers, names, structs)
         columns = StageColumns(operator.id, tuple((short, name) for name, short in renamed.items()), schema)
-        outlives = self._outlives(operator)
+        tolerates_errors = self._tolerates_errors(operator)
         # what ends is shown whole
-        read_fields = {} if outlives else {renamed[name]: paths for name, paths in read.items()}
-        return Fused(outlets, columns, program, peeks, read_fields, outlives)
+        read_fields = {} if tolerates_errors else {renamed[name]: paths for name, paths in read.items()}
+        return Fused(outlets, columns, program, peeks, read_fields, tolerates_errors)
 
-    def _outlives(self, operator: Operator) -> bool:
+    def _tolerates_errors(self, operator: Operator) -> bool:
         """Whether a result may end for which a function raises: not where later changes say what it would have been."""
         root = self._physical.roots[operator.id].id
         corrected = any({"old", "silent"} & flow.columns for flow in self._physical.flows if flow.root == root)
-        return self._physical.plan.within.outlives(operator.node) and not corrected
+        return self._physical.plan.within.tolerates_errors(operator.node) and not corrected
 
 
 def _spark_reason(program: Program) -> NotFused | None:
@@ -453,17 +453,17 @@ def _frames(physical: Physical) -> Iterator[tuple[frozenset[str], bool]]:
                 yield frozenset(names), are_topics
 
 
-def check_outlived(spark: SparkSession, physical: Physical) -> None:
-    """Refuse a topology before its start if a record is to outlive a function that only Spark evaluates."""
+def check_on_error(spark: SparkSession, physical: Physical) -> None:
+    """Refuse a topology before its start where errors are tolerated of a function that only Spark evaluates."""
     sources, policies = physical.plan.sources, physical.plan.within
-    required = any(source.origin.policies.outlives_errors for source in sources)
-    if not required and not any(policies.outlives(operator.node) for operator in physical.operators):
+    required = any(source.origin.policies.tolerates_errors for source in sources)
+    if not required and not any(policies.tolerates_errors(operator.node) for operator in physical.operators):
         return
     fusion = Fusion(spark, physical)
     for names, are_topics in _frames(physical):
         if fusion.of_sources(names, _schema(sources, names), decodes=are_topics) is None:
             roots = {number: source.name for number, source in enumerate(sources) if source.name in names}
-            refuse_by_spark(physical, outliving(physical, roots), fusion)
+            refuse_by_spark(physical, error_policies(physical, roots), fusion)
     refuse_behind(physical, fusion)
 
 
@@ -535,20 +535,20 @@ def _schema(sources: tuple[SourceNode, ...], names: frozenset[str]) -> StructTyp
 
 
 def refuse_behind(physical: Physical, fusion: Fusion) -> None:
-    """Raise where Spark evaluates functions behind an operator, and records are to outlive what fails."""
+    """Raise where Spark evaluates functions behind an operator, and errors are tolerated there."""
     policies = physical.plan.within
-    operators = [o for o in physical.operators if policies.outlives(o.node) and fusion.by_spark(o) is not None]
+    operators = [o for o in physical.operators if policies.tolerates_errors(o.node) and fusion.by_spark(o) is not None]
     roots = {physical.roots[operator.id].id for operator in operators}
     names = {flow.node for flow in physical.flows if flow.root in roots}
     nodes = [node for node in physical.plan.nodes if node.name in names]
     actions = [f"action of {node.name}: by Spark" for node in nodes if node.calls_python]
     if actions or any(map(physical.plan.functions_of, nodes)):
         owners = ", ".join(operator.node for operator in operators)
-        _refuse(physical, fusion, "the builder" if policies.usual.outlives_errors else owners, actions)
+        _refuse(physical, fusion, "the builder" if policies.usual.tolerates_errors else owners, actions)
 
 
 def refuse_by_spark(physical: Physical, policies: Mapping[int, OnError], fusion: Fusion) -> None:
-    """Raise where a record is to outlive what fails: Spark evaluates the functions, which fails its tasks."""
+    """Raise where errors are tolerated: Spark evaluates the functions, which fails its tasks."""
     if policies:
         _refuse(physical, fusion, ", ".join(policy.source for policy in policies.values()))
 

@@ -36,7 +36,7 @@ def test_a_function_that_spark_evaluates_is_refused_under_a_policy_when_the_topo
 ) -> None:
     policy: Any
     for policy in ("skip", wm.DeadLetter("failed")):
-        builder = wm.StreamsBuilder("outlived", on_error=policy)
+        builder = wm.StreamsBuilder("tolerant", on_error=policy)
         written(builder).to("out")
         with pytest.raises(ConfigError, match=SAID) as error:
             builder.build()
