@@ -88,6 +88,77 @@ def test_two_streams_meet_in_the_time_that_the_condition_says():
     assert results(f"{STREAMS} {query}", [*CLICKS[:3], buy]) == [("b", 5)]
 
 
+def test_what_says_how_two_streams_meet_may_stand_in_where():
+    query = """
+        SELECT c.page, b.amount FROM clicks c, buys b
+        WHERE c.user = b.user AND b.t BETWEEN c.at AND c.at + INTERVAL '1' MINUTE AND b.amount > 4
+    """
+    buys = [("buys", n, {"user": "ann", "amount": n, "t": at(80)}) for n in (4, 5)]
+    assert results(f"{STREAMS} {query}", [*CLICKS[:3], *buys]) == [("b", 5)]
+
+
+def test_an_equality_beside_the_key_of_a_table_filters_the_records_of_a_stream():
+    query = "SELECT c.page FROM clicks c JOIN users u ON c.user = u.name AND c.page = u.city"
+    users = [("users", "ann", {"city": "a"}), ("users", "bob", {"city": "b"})]
+    assert results(f"{STREAMS} {query}", [*users, *CLICKS[:2]]) == [("a",)]
+
+
+@pytest.mark.parametrize(
+    "clause",
+    ["tags LATERAL VIEW explode(split(page, ' ')) x AS tag", "tags CROSS JOIN UNNEST(split(page, ' ')) AS x(tag)"],
+)
+def test_the_elements_of_an_array_are_records_of_a_stream(clause):
+    query = f"SELECT user, tag FROM clicks AS {clause} WHERE tag <> 'b'"
+    records = [("clicks", "ann", {"page": "a b c", "at": at(0)}), ("clicks", "bob", {"page": None, "at": at(1)})]
+    assert results(f"{STREAMS} {query}", records) == [("ann", "a"), ("ann", "c")]
+    query = "SELECT EXPLODE(split(page, ' ')) AS tag, user FROM clicks WHERE user = 'ann'"
+    assert results(f"{STREAMS} {query}", records) == [("a", "ann"), ("b", "ann"), ("c", "ann")]
+
+
+def test_partition_by_is_the_key_of_a_stream(spark):
+    views = wm.sql(
+        spark, f"{STREAMS} CREATE STREAM pages WITH (topic = 'p') AS SELECT user FROM clicks PARTITION BY page"
+    )
+    with TopologyTestDriver(views.build()) as driver:
+        driver.pipe("clicks", key="ann", value={"page": "a", "at": at(0)}, ts=0)
+        assert [(record.key, tuple(record.value)) for record in driver.read("p")] == [("a", ("ann",))]
+
+
+def test_a_subquery_of_a_whole_key_or_of_a_view_of_one_row_is_a_value():
+    tables = "CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING); CREATE TABLE c (n STRING PRIMARY KEY, s INT);"
+    rows = [("o", 1, {"c": "a"}), ("c", "a", {"s": 5}), ("c", "b", {"s": 7}), ("c", "b", None), ("c", "a", None)]
+    query = "SELECT id, (SELECT s FROM c WHERE c.n = o.c) AS s FROM o"
+    assert results(f"{tables} {query}", rows) == [(1, None), (1, 5), (1, None)]
+    query = "CREATE VIEW m AS SELECT MAX(s) AS s FROM c; SELECT id FROM o WHERE 6 > (SELECT s FROM m)"
+    assert results(f"{tables} {query}", rows[:4]) == [None, (1,), None, (1,)]
+
+
+def test_several_values_may_be_looked_for_together():
+    tables = (
+        "CREATE TABLE o (id BIGINT PRIMARY KEY, c STRING, p STRING); CREATE TABLE c (n STRING PRIMARY KEY, s STRING);"
+    )
+    query = "SELECT id FROM o WHERE (c, p) IN (SELECT n, s FROM c)"
+    rows = [("c", "a", {"s": "x"}), ("o", 1, {"c": "a", "p": "x"}), ("o", 2, {"c": "a", "p": "y"})]
+    assert results(f"{tables} {query}", rows) == [(1,), None]
+
+
+def test_texts_are_put_together_in_their_order_and_a_variance_is_that_of_spark(spark):
+    table = "CREATE TABLE o (id BIGINT PRIMARY KEY, p VARCHAR(9) COMMENT 'p', n INT);"
+    query = "SELECT STRING_AGG(p, '-') AS p, ANY_VALUE(p) AS a, VARIANCE(n) AS v FROM o"
+    rows = [("o", number, {"p": p, "n": n}) for number, (p, n) in enumerate([("b", 1), (None, 2), ("a", 4)])]
+    (batch,) = (
+        spark.sql(
+            "SELECT listagg(p, '-') WITHIN GROUP (ORDER BY p), any_value(p, true) IS NOT NULL, variance(n) "
+            "FROM VALUES ('b', 1), (NULL, 2), ('a', 4) AS o(p, n)"
+        ).collect()
+        if spark.version >= "4"
+        else [("a-b", True, 7 / 3)]
+    )
+    text, _, variance = results(f"{table} {query}", rows)[-1]
+    assert (text, variance) == (batch[0], pytest.approx(batch[2]))
+    assert results(f"{table} {query}", [("o", 1, {"p": None, "n": 1})]) == [(None, None, None)]
+
+
 def test_a_stream_sees_a_table_as_of_its_time():
     query = "SELECT c.page, u.city FROM clicks c LEFT JOIN users FOR SYSTEM_TIME AS OF c.at AS u ON c.user = u.name"
     assert results(f"{STREAMS} {query}", CLICKS[:2]) == [("a", None), ("a", None)]
@@ -170,6 +241,7 @@ def test_explain_takes_a_name_and_a_declaration(spark):
     declared = builder.sql("EXPLAIN CREATE MATERIALIZED VIEW n AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page")
     assert declared.key == ("page",)
     assert "a row for each key, without end" in str(builder.sql("explain n"))
+    assert builder.sql("EXPLAIN PLAN FOR SELECT page FROM clicks").key == ("(user)",)
 
 
 def test_each_format_of_a_topic_is_read_and_written_by_its_options(spark, tmp_path):
@@ -237,6 +309,14 @@ def test_what_ksqldb_flink_and_duckdb_write_alike_is_taken(spark):
         "SELECT * EXCLUDE (n) FROM o": ["id", "c"],
         "SELECT id, n::BIGINT AS k FROM o": ["id", "k"],
         "FROM o": ["id", "c", "n"],
+        "SELECT id FROM o ORDER BY n FETCH FIRST 3 ROWS ONLY": ["id"],
+        "SELECT COUNT(*) AS n FROM HOP(clicks, at, INTERVAL '1 minute', INTERVAL '5 minutes') GROUP BY window_end": [
+            "n"
+        ],
+        "DROP STREAM IF EXISTS z; CREATE TABLE z (id INT PRIMARY KEY, n INT) WITH (format = 'JSON'); FROM z": [
+            "id",
+            "n",
+        ],
         "SELECT b FROM v": ["b"],
         "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '10' MINUTES)) "
         "GROUP BY window_start, window_end": ["window_start", "n"],

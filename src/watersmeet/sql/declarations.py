@@ -53,11 +53,24 @@ _SIMPLE = {
     "binary": "bytes",
 }
 """Formats of single columns, by Spark's types."""
+_FORMATS_ELSEWHERE = {
+    "debezium-json": "Write format = 'debezium'.",
+    "debezium-avro-confluent": "Write format = 'debezium-avro'.",
+    "avro-confluent": "Write format = 'avro', registry = 'http://...'.",
+    "json_sr": "Write format = 'json-schema', registry = 'http://...'.",
+    "kafka": "Leave key_format out, or name the type: key_format = 'long'; of one column also format = 'long'.",
+    "csv": "Of a topic take json, or format = 'string' and SPLIT; files have csv: WITH (path = '...', format = 'csv').",
+}
+"""What to write for formats of ksqlDB, Flink SQL and RisingWave."""
 _NAMES = frozenset({*_SIMPLE.values(), "uuid"})
 
 
 def _text(value: Any) -> str:
     return str(value)
+
+
+def _lower(value: Any) -> str:
+    return str(value).lower()
 
 
 def _flag(value: Any) -> bool:
@@ -121,51 +134,37 @@ _ELSEWHERE = {
     "replicas": "Leave it out: topics are made with Kafka's own tools.",
     "properties.bootstrap.servers": "Leave it out: watersmeet sql views.sql --kafka host:9092.",
     "scan.startup.mode": "Write starting_offsets = 'earliest'.",
+    "key": "Of a stream: SELECT ... FROM s PARTITION BY k; a table's key is that of its query.",
+    "url": "Databases are written here; their changes are read from a topic: format = 'debezium'.",
+    "primary_key": "A table's key is that of its query, which EXPLAIN tells.",
     "window_type": "Windows are made where they are used: FROM TUMBLE(s, INTERVAL 1 HOUR).",
 }
 """What to write for options of ksqlDB and Flink SQL."""
 
 
-def _option(read: Callable[[Any], Any], *of: str, passes: bool = True) -> Option:
-    return Option(read, frozenset(of), passes)
+def _options(names: str, read: Callable[[Any], Any], *of: str, passes: bool = True) -> dict[str, Option]:
+    return dict.fromkeys(names.split(), Option(read, frozenset(of), passes))
 
 
 OPTIONS: Mapping[str, Option] = {
-    "topic": _option(_text, _IN, _OUT, passes=False),
-    "format": _option(_text, _IN, _OUT, passes=False),
-    "key_format": _option(_text, _IN, _OUT, passes=False),
-    "registry": _option(_text, _IN, _OUT, passes=False),
-    "registry_username": _option(_text, _IN, _OUT, passes=False),
-    "registry_password": _option(_text, _IN, _OUT, passes=False),
-    "schema": _option(_text, _IN, _OUT, passes=False),
-    "message": _option(_text, _IN, _OUT, passes=False),
-    "key_schema": _option(_text, _IN, _OUT, passes=False),
-    "key_message": _option(_text, _IN, _OUT, passes=False),
-    "window_size": _option(_text, _IN, passes=False),
-    **{name: _option(read, _IN, _OUT, passes=False) for name, read in _OF_FORMATS.items()},
-    "path": _option(_text, _IN, _OUT, passes=False),
-    "catalog_table": _option(_text, _IN, _OUT, passes=False),
-    "changes": _option(_flag, _IN, passes=False),
-    "snapshot": _option(_text, _TABLE, passes=False),
-    "url": _option(_text, _OUT, passes=False),
-    "table": _option(_text, _OUT, passes=False),
-    "create": _option(_flag, _OUT, passes=False),
-    "adopt": _option(_flag, _OUT, passes=False),
-    "global": _option(_flag, _TABLE, passes=False),
-    "grace": _option(_text, _IN, passes=False),
-    "timestamp": _option(_text, _IN, passes=False),
-    "order": _option(_text, _IN, passes=False),
-    "starting_offsets": _option(_text, _IN),
-    "on_undecodable": _option(_policy, _IN),
-    "on_error": _option(_policy, _IN),
-    "on_invalid_timestamp": _option(_policy, _IN),
-    "headers": _option(_flag, _IN),
-    "name": _option(_text, _IN, _OUT),
-    "store": _option(_text, _TABLE),
-    "history": _option(_text, _TABLE),
-    "ttl": _option(_text, _TABLE),
-    "since": _option(_text, _TABLE),
-    "delivery": _option(_text, _OUT),
+    **_options("topic", _text, _IN, _OUT, passes=False),
+    **_options("format key_format", _lower, _IN, _OUT, passes=False),
+    **_options("registry registry_username registry_password", _text, _IN, _OUT, passes=False),
+    **_options("schema message key_schema key_message", _text, _IN, _OUT, passes=False),
+    **_options("window_size grace timestamp order", _text, _IN, passes=False),
+    **{name: Option(read, frozenset({_IN, _OUT}), passes=False) for name, read in _OF_FORMATS.items()},
+    **_options("path catalog_table", _text, _IN, _OUT, passes=False),
+    **_options("changes", _flag, _IN, passes=False),
+    **_options("snapshot", _text, _TABLE, passes=False),
+    **_options("url table", _text, _OUT, passes=False),
+    **_options("create adopt", _flag, _OUT, passes=False),
+    **_options("global", _flag, _TABLE, passes=False),
+    **_options("on_undecodable on_error on_invalid_timestamp", _policy, _IN),
+    **_options("starting_offsets", _text, _IN),
+    **_options("headers", _flag, _IN),
+    **_options("name", _text, _IN, _OUT),
+    **_options("store history ttl since", _text, _TABLE),
+    **_options("delivery", _text, _OUT),
 }
 """The options by name."""
 
@@ -235,8 +234,8 @@ def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
             if isinstance(kind, exp.PrimaryKeyColumnConstraint):
                 keys.append(name)
             elif isinstance(kind, exp.NotNullColumnConstraint):
-                certain.add(name)
-            else:
+                certain |= set() if kind.args.get("allow_null") else {name}
+            elif not isinstance(kind, exp.CommentColumnConstraint):
                 raise source.error(
                     element, f"The column {name} has a constraint that is not taken.", "PRIMARY KEY and NOT NULL are."
                 )
@@ -256,7 +255,7 @@ def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
 def _kind(source: Source, column: Tree) -> DataType:
     if column.args.get("kind") is None:
         raise source.error(column, f"The column {column.name} has no type.", f"{column.name} STRING")
-    text = column.args["kind"].sql(DIALECT)
+    text = re.sub(r"\b(VAR)?CHAR\(\d+\)", "STRING", column.args["kind"].sql(DIALECT))  # formats have no such length
     try:
         return expressions().declared(text)
     except Exception as error:
@@ -507,7 +506,8 @@ def _structured(source: Source, name: str, options: Mapping[str, Any], kind: Any
     place = _place_of(source, f"{part}format")
     if name not in makers:
         listed = ", ".join([*makers, *sorted(_NAMES), *((*_WINDOWED, "decimal") if part else ())])
-        raise source.error(place, f"The format {name!r} is unknown.", f"There are {listed}.")
+        hint = _FORMATS_ELSEWHERE.get(name, f"There are {listed}.")
+        raise source.error(place, f"The format {name!r} is unknown.", hint)
     if kind is None and name.startswith("debezium"):
         raise source.error(place, f"The format {name!r} is read, not written.", "Take json, avro or another one.")
     function, make = makers[name]

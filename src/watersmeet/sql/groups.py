@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, IntegerType, StructField, StructType
@@ -79,60 +79,53 @@ def _number(tree: Tree) -> float:
 _OF_ONE: dict[str, Callable[..., Any]] = {
     "sum": sum,
     "avg": avg,
-    "mean": avg,
     "min": min,
     "max": max,
     "stddev": stddev,
-    "stddev_samp": stddev,
     "bool_and": bool_and,
-    "every": bool_and,
     "bool_or": bool_or,
-    "some": bool_or,
-    "any": bool_or,
     "mode": mode,
     "collect_list": collect_list,
-    "array_agg": collect_list,
     "collect_set": collect_set,
     "count_distinct": count_distinct,
     "first": first,
-    "first_value": first,
     "last": last,
-    "last_value": last,
 }
 _OF_TWO = {"max_by": max_by, "min_by": min_by}
-_CLASSES: dict[type, str] = {
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.Stddev: "stddev",
-    exp.StddevSamp: "stddev",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.Any: "bool_or",
-    exp.Mode: "mode",
-    exp.ArrayAgg: "collect_list",
-    exp.ArrayUniqueAgg: "collect_set",
-    exp.First: "first",
-    exp.FirstValue: "first",
-    exp.Last: "last",
-    exp.LastValue: "last",
-    exp.ArgMax: "max_by",
-    exp.ArgMin: "min_by",
-    exp.Quantile: "percentile",
-    exp.Median: "median",
-    exp.Count: "count",
-    exp.CountIf: "count_if",
+_ALIASES = {
+    "stddev_samp": "stddev",
+    "var_samp": "variance",
+    "logical_and": "bool_and",
+    "every": "bool_and",
+    "logical_or": "bool_or",
+    "some": "bool_or",
+    "any": "bool_or",
+    "mean": "avg",
+    "any_value": "min",
+    "array_agg": "collect_list",
+    "array_unique_agg": "collect_set",
+    "first_value": "first",
+    "last_value": "last",
+    "arg_max": "max_by",
+    "arg_min": "min_by",
+    "quantile": "percentile",
+    "string_agg": "listagg",
+    "group_concat": "listagg",
 }
-NAMES = frozenset({*_OF_ONE, *_OF_TWO, *_CLASSES.values(), "percentile", "median", "count_if", "top_k", "last_k"})
+"""Other names of aggregates: of Spark's SQL, of the parser's."""
+NAMES = frozenset(
+    {*_OF_ONE, *_OF_TWO, "count", "percentile", "median", "count_if", "top_k", "last_k", "variance", "listagg"}
+)
 """The aggregates that are taken."""
 
 
 def aggregate_name(node: Tree) -> str | None:
     """The name of an aggregate that is taken; None: it is none."""
-    if isinstance(node, exp.Anonymous) and node.name.lower() in NAMES:
-        return node.name.lower()
-    return _CLASSES.get(type(node))
+    if not isinstance(node, exp.Func | exp.Any):
+        return None
+    name = node.name if isinstance(node, exp.Anonymous) else "any" if isinstance(node, exp.Any) else node.sql_name()
+    name = _ALIASES.get(name.lower(), name.lower())
+    return name if name in NAMES else None
 
 
 def is_other_aggregate(node: Tree) -> bool:
@@ -160,8 +153,11 @@ def used(name: str, arguments: Sequence[Tree], condition: Tree | None, kinds: Se
     if name == "avg" and isinstance(kinds[0], DecimalType):
         return Used(_mean, (first_argument,), finish=lambda path: _decimal_mean(path, kinds[0]))
     if name in _OF_ONE:
-        only = name in ("first", "first_value", "last", "last_value")
-        return Used(_OF_ONE[name], (first_argument,), stream_only=only)
+        return Used(_OF_ONE[name], (first_argument,), stream_only=name in ("first", "last"))
+    if name == "variance":
+        return Used(stddev, (first_argument,), finish=lambda path: exp.Mul(this=path, expression=path.copy()))
+    if name == "listagg":
+        return Used(collect_list, (first_argument,), finish=partial(_texts, remainder))
     if name in _OF_TWO:
         by = arguments[1] if condition is None else when(condition, arguments[1])
         return Used(lambda value, by: _OF_TWO[name](value, by=by), (arguments[0], by))
@@ -194,6 +190,12 @@ def _decimal_mean(path: Tree, kind: Any) -> Tree:
     name = path.expression.name
     quotient = exp.Div(this=root(VALUE, name), expression=root(VALUE, f"{name}_n"))
     return cast(quotient, to)
+
+
+def _texts(separator: Sequence[Tree], path: Tree) -> Tree:
+    """A text of a list, in order of its parts, so that the order of changes makes no difference; null of none."""
+    text = call("array_join", call("sort_array", path), *(separator or [literal("")]))
+    return when(exp.GT(this=call("size", path), expression=literal(0)), text)
 
 
 def grouped(

@@ -40,9 +40,7 @@ _VERSION = ("AS OF", "A stream meets a table with history as of its time; a view
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
 _REFUSED_CLAUSES = {
-    "laterals": ("LATERAL VIEW", "Read the elements with a stream's flat_map_values, and name its handle in SQL."),
     "windows": ("WINDOW", "Write the window after OVER."),
-    "cluster": ("CLUSTER BY", "Leave it out: rows lie by their keys."),
     "distribute": ("DISTRIBUTE BY", "Leave it out: rows lie by their keys."),
     "sort": ("SORT BY", "ORDER BY ... LIMIT n keeps the first n rows."),
     "offset": ("OFFSET", "ROW_NUMBER() OVER (ORDER BY ...) AS n gives places; filter by n."),
@@ -51,6 +49,16 @@ _REFUSED_CLAUSES = {
     "locks": ("FOR UPDATE", "Leave it out: a view only reads."),
 }
 _FUNCTIONS = {
+    "row": "STRUCT(a, b)",
+    "histogram": "COUNT(*), and GROUP BY x, too",
+    "as_value": "the column itself",
+    "extractjsonfield": "GET_JSON_OBJECT(x, '$.a')",
+    "json_value": "GET_JSON_OBJECT(x, '$.a')",
+    "timestamptostring": "DATE_FORMAT(t, 'yyyy-MM-dd HH:mm:ss')",
+    "format_timestamp": "DATE_FORMAT(t, 'yyyy-MM-dd HH:mm:ss')",
+    "stringtotimestamp": "TO_TIMESTAMP(x, 'yyyy-MM-dd HH:mm:ss')",
+    "parse_timestamp": "TO_TIMESTAMP(x, 'yyyy-MM-dd HH:mm:ss')",
+    "to_timestamp_ltz": "TIMESTAMP_MILLIS(x)",
     "latest_by_offset": "LAST(x), of a stream",
     "earliest_by_offset": "FIRST(x), of a stream",
     "topk": "TOP_K(x, 3)",
@@ -134,8 +142,10 @@ class SelectQuery(ABC):
         """The rows of a SELECT, after its tables are joined and filtered."""
 
     @abstractmethod
-    def join_stream(self, first: Tree, joins: Sequence[Tree]) -> Relation:
-        """The records of the stream in FROM, joined."""
+    def join_stream(
+        self, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], where: Tree
+    ) -> tuple[Relation, list[Condition]]:
+        """The records of the stream in FROM, joined; what is left of WHERE."""
 
     @abstractmethod
     def aggregate(self, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
@@ -270,7 +280,7 @@ class SelectQuery(ABC):
             raise self.error(distinct, "DISTINCT ON is not taken.", hint)
         for node in (node for child in tree.iter_expressions() for node in own_nodes(child)):
             self._check_function(node)
-            if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Subquery | exp.Query | exp.Paren):
+            if isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query):
                 word = type(node).__name__.upper()
                 hint = "a = ANY (...) is a IN (...); another one is EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND ...)."
                 raise self.error(node, f"{word} of a subquery is not taken.", hint)
@@ -283,11 +293,29 @@ class SelectQuery(ABC):
         name = node.name.lower() if isinstance(node, exp.Anonymous) and not in_from else ""
         if name in _FUNCTIONS:
             raise self.error(node, f"The function {name.upper()} is not taken.", f"Write {_FUNCTIONS[name]}.")
-        if isinstance(node, exp.Explode | exp.Posexplode | exp.Inline):
-            message = f"{node.sql_name()} makes several rows of one, and is not taken."
-            raise self.error(node, message, "Read the elements with flat_map_values in Python, and name the handle.")
+        clock = isinstance(node, exp.CurrentTimestamp | exp.CurrentDate) or name in ("now", "unix_timestamp")
+        if clock or isinstance(node, exp.Rand | exp.Uuid):
+            message = f"{name.upper() or node.sql_name()} gives another value whenever a record is read again."
+            hint = "Take a column of a time (ttl lets rows of a table go), or of the record: xxhash64(id), sha1(id)."
+            raise self.error(node, message, hint)
+        is_item = isinstance(node.parent, exp.Select | exp.Alias | exp.Join | exp.Lateral)
+        is_taken = is_item and type(node) in (exp.Explode, exp.Unnest)
+        if isinstance(node, exp.Explode | exp.Inline | exp.Unnest) and not is_taken:
+            message = (
+                f"{node.sql_name()} makes several rows of one within an expression, or in a way that is not taken."
+            )
+            raise self.error(node, message, "Select EXPLODE(tags) AS tag alone, of a stream.")
+        if isinstance(node, exp.Literal) and self.source.text[node.meta.get("start", 0)] == '"':
+            self._check_quotes(node)
         if isinstance(node, exp.JSONExtract) and not isinstance(node.expression, exp.Literal | exp.JSONPath):
             raise self.error(node, "-> does not read a field here.", "Write it with a point: address.city.")
+
+    def _check_quotes(self, node: Tree) -> None:
+        """Raise for a column in double quotes, which make a text in Spark's dialect."""
+        tables = {part.name.lower() for part in node.find_ancestor(exp.Select).find_all(exp.Table)} & self.names.keys()
+        if any(node.name == column for table in tables for _, column in self.names[table].columns):
+            message = f'"{node.name}" is a text, as in all double quotes, and there is a column {node.name}.'
+            raise self.error(node, message, f"Write the column `{node.name}`, and the text '{node.name}'.")
 
     def _set_operation(self, tree: Tree) -> Relation:
         parts = [type(self)(self.source, self.names, self.outer).run(element) for element in (tree.left, tree.right)]
@@ -330,9 +358,14 @@ class SelectQuery(ABC):
         """Join the tables in FROM; what is left of WHERE."""
         first = tree.args.get("from_").this
         joins = tree.args.get("joins") or []
+        arrays = [*(join.this for join in joins if isinstance(join.this, exp.Unnest)), *tree.args.get("laterals", [])]
+        joins = [join for join in joins if not isinstance(join.this, exp.Unnest)]
         if _has_stream(self, first, joins):
-            self.rows = self.join_stream(first, joins)
-            return self._conditions(tree.args.get("where"))
+            self.rows, where = self.join_stream(first, joins, arrays, tree.args.get("where"))
+            return where
+        if arrays:
+            hint = "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table."
+            raise self.error(arrays[0], "Elements of an array are records of a stream, and no rows of a table.", hint)
         for element in (first, *(join.this for join in joins)):
             if isinstance(element, exp.Table) and element.args.get("version"):
                 raise self.error(element, f"{_VERSION[0]} is not taken of tables alone.", _VERSION[1])
@@ -761,15 +794,16 @@ class SelectQuery(ABC):
             inner, pairs, extra = self._inside(query)
             rows = inner.rows
             if isinstance(node, exp.In):
-                items = query.expressions
-                compared = [(self.resolved(node.this), inner.resolved(items[0].unalias()))]
-                self._check_in(node, len(items))
+                compared = self._compared(node, [inner.resolved(item.unalias()) for item in query.expressions])
         else:
             rows, pairs, extra = type(self)(self.source, self.names, None).run(query), [], []
             if isinstance(node, exp.In):
-                compared = [(self.resolved(node.this), next(iter(rows.columns.values())))]
-                self._check_in(node, len(rows.columns))
-        if isinstance(node, exp.In) and negate and not all(tree.meta.get("known") for tree in compared[0]):
+                compared = self._compared(node, list(rows.columns.values()))
+        if (
+            isinstance(node, exp.In)
+            and negate
+            and not all(tree.meta.get("known") for pair in compared for tree in pair)
+        ):
             raise self.error(
                 node,
                 "NOT IN of a subquery is neither true nor false where a value is null.",
@@ -789,9 +823,16 @@ class SelectQuery(ABC):
             )
         return rows, [*compared, *pairs], extra
 
-    def _check_in(self, node: Tree, width: int) -> None:
-        if width != 1:
-            raise self.error(node, f"IN takes a subquery of one column, and this one has {width}.", "Select one.")
+    def _compared(self, node: Tree, items: list[Tree]) -> list[tuple[Tree, Tree]]:
+        sides = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        if len(sides) != len(items):
+            columns = "one column" if len(sides) == 1 else f"{len(sides)} columns"
+            raise self.error(
+                node,
+                f"IN takes a subquery of {columns}, and this one has {len(items)}.",
+                "Select as many as it compares.",
+            )
+        return [(self.resolved(side), item) for side, item in zip(sides, items, strict=True)]
 
     def _meeting_more(self, right: Relation, pairs: Any, extra: Sequence[Tree]) -> tuple[Relation, Any]:
         """The rows that meet one by equalities and other conditions, by their key."""
@@ -816,12 +857,6 @@ class SelectQuery(ABC):
             raise self.error(
                 node, "A subquery in an expression must select one column.", "Select one value: (SELECT MAX(x) ...)."
             )
-        if query.args.get("group") or not _is_aggregate(query):
-            raise self.error(
-                node,
-                "This subquery may have several rows.",
-                "Take an aggregate without GROUP BY: (SELECT MAX(x) FROM ...); or join the table.",
-            )
         inner, pairs, extra = self._inside(query)
         if extra:
             raise self.error(
@@ -831,11 +866,21 @@ class SelectQuery(ABC):
             )
 
         item = query.expressions[0].unalias()
+        keep = frozenset({*self.rows.columns, mark})
+        limited = any(query.args.get(clause) for clause in ("group", "distinct", "limit"))
+        if limited or not _is_aggregate(query):
+            refers = None if limited else reference_to(inner.rows, pairs, self.rows)
+            if refers is None or refers.beside:
+                hint = "Take an aggregate without GROUP BY: (SELECT MAX(x) ...); or have WHERE name the whole key."
+                raise self.error(node, "This subquery may have several rows.", hint)
+            value = inner.with_subqueries(item)
+            entries = replace(inner.rows, columns={mark: value})
+            self.rows = self._left_value(entries, pairs, keep, mark, node)
+            return mark
         names = {f"v{n}": inside for n, (_, inside) in enumerate(pairs)}
         rows, (value,) = inner.aggregate(names, [item])
         entries = replace(rows, columns={mark: _of_nothing(value)})
         again = [(outside, part) for (outside, _), part in zip(pairs, rows.key.parts, strict=True)]
-        keep = frozenset({*self.rows.columns, mark})
         self.rows = self._left_value(entries, again, keep, mark, node)
         return mark
 

@@ -343,7 +343,7 @@ def checked(rows: Relation, source: Source, trees: Sequence[Tree], places: Seque
 
 def refused_by_spark(source: Source, place: Tree, error: Exception) -> Exception:
     """The error for an expression that Spark's analysis does not take."""
-    message = re.sub(r"\s*SQLSTATE.*|;.*", "", str(error).split("\n")[0])
+    message = re.sub(r"\s*SQLSTATE.*|;.*", "", str(error).strip().split("\n")[0])
     message = re.sub(r"`(?:key|value|left|right)`\.|#\w+", "", message)
     message = re.sub(r"^\[[\w.]+\]\s*", "", message).strip()
     hint = "Cast the operand, or take another function: each means what it means in Spark's SQL."

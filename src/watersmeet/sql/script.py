@@ -16,7 +16,7 @@ from watersmeet.api.builder import StreamsBuilder, names_after
 from watersmeet.api.topology import Topology
 from watersmeet.errors import SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql.declarations import declared, output
-from watersmeet.sql.queries import SelectQuery
+from watersmeet.sql.queries import Condition, SelectQuery
 from watersmeet.sql.rows import (
     KEY,
     VALUE,
@@ -43,9 +43,11 @@ class WholeQuery(SelectQuery):
         """See `SelectQuery`."""
         return selected(self, tree, limits)
 
-    def join_stream(self, first: Tree, joins: Sequence[Tree]) -> Relation:
+    def join_stream(
+        self, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], where: Tree
+    ) -> tuple[Relation, list[Condition]]:
         """See `SelectQuery`."""
-        return stream_of(self, first, joins)
+        return stream_of(self, first, joins, arrays, where)
 
     def aggregate(self, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
         """See `SelectQuery`."""
@@ -157,9 +159,8 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
 def _created(statement: Statement) -> str:
     table = statement.tree.this
     table = table.this if isinstance(table, exp.Schema) else table
-    if not isinstance(table, exp.Table):
-        kind = str(statement.tree.args.get("kind"))
-        raise statement.source.error(statement.tree, f"CREATE {kind} is not taken.", "CREATE TABLE, STREAM or VIEW is.")
+    if not isinstance(table, exp.Table) or statement.tree.args.get("kind") not in ("TABLE", "VIEW"):
+        raise no_statement(statement.source, statement.start, "CREATE")
     return str(table.name)
 
 
@@ -187,6 +188,13 @@ def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any
 
 def _queried(catalog: Catalog, source: Source, tree: Any) -> Relation:
     rows = WholeQuery(source, catalog.rows).run(tree)
+    tables = list(tree.find_all(exp.Table))
+    read = [catalog.rows[table.name.lower()] for table in tables if table.name.lower() in catalog.rows]
+    windowed = any("windows" in part.facts for part in read) or any(
+        isinstance(table.this, exp.Func) for table in tables
+    )
+    if source.emit == "final" and not windowed:
+        raise source.error(tree, "EMIT FINAL is of windows, which end.", "FROM TUMBLE(...); or EMIT CHANGES.")
     return replace(rows, columns={("", name): element for (_, name), element in rows.columns.items()})
 
 
@@ -228,7 +236,7 @@ def _check_clauses(source: Source, tree: Any) -> None:
     """Raise for a clause of CREATE that means nothing here."""
     clause = tree.args.get("properties")
     for element in clause.expressions if clause else ():
-        if isinstance(element, exp.MaterializedProperty):
+        if isinstance(element, exp.MaterializedProperty | exp.SchemaCommentProperty):
             continue
         word, hint = _CLAUSES.get(type(element), (element.sql("spark").split("(")[0], "Options stand in WITH (...)."))
         raise source.error(element, f"{word} is not taken in CREATE.", hint)
@@ -239,12 +247,9 @@ def _renamed(source: Source, tree: Any, rows: Relation) -> Relation:
     if not isinstance(tree.this, exp.Schema):
         return rows
     names = [element.name for element in tree.this.expressions]
-    if any(isinstance(element, exp.ColumnDef) and element.args.get("kind") for element in tree.this.expressions):
-        raise source.error(
-            tree.this.expressions[0],
-            "Columns of a query have types already.",
-            "Names alone: CREATE VIEW v (a, b) AS ...",
-        )
+    if any(isinstance(element, exp.PrimaryKey) or element.args.get("kind") for element in tree.this.expressions):
+        hint = "Names alone: CREATE VIEW v (a, b) AS ...; EXPLAIN v tells key and types."
+        raise source.error(tree.this.expressions[0], "Columns of a query have types and a key already.", hint)
     if len(names) != len(rows.columns):
         raise source.error(
             tree.this.expressions[0],

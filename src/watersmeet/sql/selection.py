@@ -10,20 +10,34 @@ from sqlglot import exp
 
 from watersmeet.sql import groups
 from watersmeet.sql.queries import SelectQuery, conjuncts, own_nodes, upper_bound
-from watersmeet.sql.rows import Relation, Tree, checked, is_root
+from watersmeet.sql.rows import KEY, Key, Relation, Tree, checked, is_root, maker, root
+from watersmeet.sql.streams import exploded, rekeyed
 
 _ARGUMENTS = {
     "count": (0, 99),
+    "listagg": (1, 2),
     "max_by": (2, 2),
     "min_by": (2, 2),
     "percentile": (2, 2),
     "top_k": (2, 2),
     "last_k": (2, 2),
 }
+_AGGREGATES = {
+    "approx_distinct": "Write COUNT(DISTINCT x), which is exact.",
+    "percentile_cont": "Write PERCENTILE(x, 0.5).",
+    "variance_pop": "VARIANCE(x) is taken, of a sample.",
+    "stddev_pop": "STDDEV(x) is taken, of a sample.",
+}
+"""What to write for aggregates that are not taken."""
 
 
 def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relation:
     """The rows of a SELECT, after its tables are joined and filtered."""
+    for number, element in enumerate(tree.expressions):
+        node = element.unalias()
+        if isinstance(node, exp.Explode | exp.Unnest):
+            query.rows = exploded(query, query.rows, node.this or node.expressions[0], ("", f"$e{number}"))
+            element.replace(exp.alias_(exp.column(f"$e{number}"), element.alias or "col", quoted=True))
     items = _items(query, tree)
     having = tree.args.get("having")
     order = tree.args.get("order")
@@ -47,9 +61,26 @@ def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relat
         raise query.error(having.this, "The query has HAVING without groups.", "Write WHERE, or GROUP BY.")
     else:
         ordered = [_with_aliases(element, items, query) for element in ordered]
-    return _finished(
-        query, tree, [(name, element) for (name, _), element in zip(items, clauses, strict=True)], ordered, limits
-    )
+    by_name = [(name, element) for (name, _), element in zip(items, clauses, strict=True)]
+    return _partitioned(query, tree, items, _finished(query, tree, by_name, ordered, limits))
+
+
+def _partitioned(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]], rows: Relation) -> Relation:
+    """The records of a stream under the key of PARTITION BY, which is CLUSTER BY to the parser."""
+    clause = tree.args.get("cluster")
+    if clause is None:
+        return rows
+    if not rows.is_stream:
+        raise query.error(clause, "PARTITION BY is of a stream.", "Leave it out: a table's key is that of its query.")
+    parts = {
+        element.name or f"k{n}": query.resolved(_with_aliases(element, items, query))
+        for n, element in enumerate(clause.expressions)
+    }
+    checked(query.rows, query.source, list(parts.values()), clause.expressions)
+    single = len(parts) == 1
+    trees = tuple(root(KEY) if single else root(KEY, name) for name in parts)
+    key = Key(trees, tuple(parts), maker(tuple(parts), single=single))
+    return replace(rekeyed(rows, key.make(list(parts.values()))), key=key)
 
 
 def _finished(
@@ -101,9 +132,10 @@ def _distinct(query: SelectQuery, tree: Tree, rows: Relation) -> Relation:
 
 
 def _limited(query: SelectQuery, tree: Tree, rows: Relation, order: Sequence[groups.Order], limit: Tree) -> Relation:
-    size = limit.expression
+    size = limit.args.get("count") or limit.expression
     if rows.is_stream or not order:
-        raise query.error(limit, "LIMIT needs ORDER BY, and rows of a table.", "Write ORDER BY amount DESC LIMIT 10.")
+        hint = "Leave LIMIT out: a stream has no end." if rows.is_stream else "Write ORDER BY amount DESC LIMIT 10."
+        raise query.error(limit, "LIMIT needs ORDER BY, and rows of a table.", hint)
     if not isinstance(size, exp.Literal) or size.is_string or not size.name.isdigit() or int(size.name) < 1:
         raise query.error(limit, "LIMIT takes a number.", "Write LIMIT 10.")
     return groups.first_rows(rows, {}, order, int(size.name), None)
@@ -304,9 +336,9 @@ def _column(name: str) -> Tree:
 
 
 def _unknown_aggregate(query: SelectQuery, node: Tree) -> Exception:
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__
-    listed = ", ".join(sorted(groups.NAMES))
-    return query.error(node, f"The aggregate {name} is not taken.", f"There are {listed}.")
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql().lower().split("(")[0]
+    hint = _AGGREGATES.get(name, f"There are {', '.join(sorted(groups.NAMES))}.")
+    return query.error(node, f"The aggregate {name} is not taken.", hint)
 
 
 def _field(
@@ -358,7 +390,7 @@ def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
     else:
         entries = [
             element
-            for element in (node.this, node.args.get("quantile"), node.args.get("expression"))
+            for element in (node.this, *map(node.args.get, ("quantile", "expression", "separator")))
             if element is not None
         ]
         entries += list(node.args.get("expressions") or [])
@@ -368,6 +400,10 @@ def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
         for part in (element.expressions if isinstance(element, exp.Distinct) else [element])
     ]
     entries = [element for element in entries if not isinstance(element, exp.Star)]
+    for element in entries:
+        if isinstance(element, exp.Order) and (name != "listagg" or element.expressions[0].this != element.this):
+            hint = "SORT_ARRAY(COLLECT_LIST(x)) sorts by x; of structs by their first field; STRING_AGG by its texts."
+            raise query.error(element, "An aggregate takes no ORDER BY.", hint)
     entries = [element.this if isinstance(element, exp.Order | exp.IgnoreNulls) else element for element in entries]
     least, most = _ARGUMENTS.get(name, (1, 1))
     if not least <= len(entries) <= most:
@@ -406,7 +442,7 @@ def _numbered(
         raise query.error(
             window,
             f"The window function {window.this.sql()} is not taken.",
-            "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) is, with n <= 3 around it.",
+            "ROW_NUMBER() OVER (...) is, with n <= 3 around it; a sum for each row is one of a view by groups, joined.",
         )
     if limit is None:
         raise query.error(
@@ -415,7 +451,8 @@ def _numbered(
             "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3.",
         )
     if rows.is_stream:
-        raise query.error(window, "ROW_NUMBER() takes a table, and FROM has a stream.", "Aggregate the stream first.")
+        hint = "Of each key the last record: SELECT k, MAX_BY(a, at) AS a FROM s GROUP BY k; MIN_BY has the first."
+        raise query.error(window, "ROW_NUMBER() takes a table, and FROM has a stream.", hint)
     order = window.args.get("order")
     if order is None:
         raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")

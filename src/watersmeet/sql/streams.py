@@ -20,8 +20,11 @@ from watersmeet.sql.rows import (
     Name,
     Relation,
     Tree,
+    call,
+    checked,
     exists,
     is_path,
+    literal,
     maker,
     of_pair,
     of_row,
@@ -55,12 +58,32 @@ def milliseconds(query: SelectQuery, node: Tree) -> int:
     )
 
 
-def stream_of(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> Relation:
-    """The records of the stream in FROM, joined."""
+def stream_of(
+    query: SelectQuery, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], clause: Tree
+) -> tuple[Relation, list[Condition]]:
+    """The records of the stream in FROM, joined, once for each element of arrays; what is left of WHERE."""
     rows = _source(query, first)
-    for join in joins:
-        rows = _joined(query, rows, join)
-    return rows
+    sides = [(_source(query, join.this), join) for join in joins]
+    names = [_element_name(query, node) for node in arrays]
+    for name in names:
+        query.tables[name[0]] = Relation(None, {name: literal(0)}, Key((), ()), {})
+    where = query._conditions(clause)
+    for right, join in sides:
+        rows = _joined(query, rows, right, join, where)
+    for node, name in zip(arrays, names, strict=True):
+        rows = exploded(query, rows, (node.expressions or [node.this.this])[0], name)
+    return rows, where
+
+
+def _element_name(query: SelectQuery, node: Tree) -> Name:
+    """The column of UNNEST(a) AS x(t), or of LATERAL VIEW explode(a) x AS t."""
+    alias = node.args.get("alias")
+    names = [element.name for element in alias.args.get("columns") or [alias.this]] if alias else []
+    is_plain = type(node.this) is exp.Explode or isinstance(node, exp.Unnest)
+    if len(names) != 1 or not is_plain or node.args.get("outer") or node.args.get("offset"):
+        hint = "FROM clicks CROSS JOIN UNNEST(tags) AS t(tag), or LATERAL VIEW explode(tags) t AS tag."
+        raise query.error(node, "The elements of an array are one column, and have a name.", hint)
+    return alias.name or names[0], names[0]
 
 
 def _source(query: SelectQuery, node: Tree) -> Relation:
@@ -85,7 +108,7 @@ def _source(query: SelectQuery, node: Tree) -> Relation:
         raise query.error(
             arguments[0], f"{name} takes a stream, and {arguments[0].name} is a table.", "CREATE STREAM declares one."
         )
-    if remainder and isinstance(remainder[0], exp.Anonymous) and remainder[0].name.upper() == "DESCRIPTOR":
+    if remainder and (isinstance(remainder[0], exp.Column) or remainder[0].name.upper() == "DESCRIPTOR"):
         _check_time(query, remainder.pop(0), rows)
     if not _WINDOWS[name] <= len(remainder) <= _WINDOWS[name] + 1:
         example = f"{name}(clicks, {'INTERVAL 1 MINUTE, ' * (name == 'HOP')}INTERVAL 1 HOUR)"
@@ -121,16 +144,30 @@ def _check_time(query: SelectQuery, node: Tree, rows: Relation) -> None:
         )
 
 
-def _joined(query: SelectQuery, left: Relation, join: Tree) -> Relation:
+def _joins(query: SelectQuery, condition: Condition, left: Relation, right: Relation) -> bool:
+    """Whether a condition of WHERE says how two sides meet: an equality, or a bound of time."""
+    names = [{alias for alias, _ in rows.columns} for rows in (left, right)]
+    if not condition.reads <= names[0] | names[1] or not all(condition.reads & side for side in names):
+        return False
+    bounds = [_bound(query, part, left, right) for part in _comparisons(condition.tree)] if right.is_stream else [None]
+    return isinstance(condition.tree.unnest(), exp.EQ) or None not in bounds
+
+
+def _joined(query: SelectQuery, left: Relation, right: Relation, join: Tree, where: list[Condition]) -> Relation:
     node = join.this
     version = node.args.get("version") if isinstance(node, exp.Table) else None
-    right = _source(query, node)
     if not query._is_inner(join) and join.kind in ("SEMI", "ANTI"):
         raise query.error(join, f"A stream has no {join.kind} JOIN.", "LEFT JOIN, and IS [NOT] NULL in WHERE.")
     if join.side not in ("", "LEFT") and not (join.side == "FULL" and right.is_stream):
         raise query.error(join, f"A stream has no {join.side} JOIN with a table.", "Take JOIN or LEFT JOIN.")
     conditions = query._on(join)
+    for condition in [element for element in where if not join.side and _joins(query, element, left, right)]:
+        where.remove(condition)
+        conditions.append(condition)
     entries = query._checked_pairs(left, right, conditions)
+    if not (right.is_stream or join.side):
+        keys = [part.sql() for part in right.key.parts]
+        entries = [entry for entry in entries if entry[2].sql() in keys] or entries
     occupied = [condition for condition, _, _ in entries]
     remainder = [condition for condition in conditions if condition not in occupied]
     pairs = [(former, latter) for _, former, latter in entries]
@@ -201,13 +238,13 @@ def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any,
         call = left.handle.left_join if join.side else left.handle.join
         return Relation(call(right.handle, of_pair(fields.struct), key=of_row(outcome)), columns, left.key, left.facts)
     if outcome.sql() != root(KEY).sql():
-        left = _rekeyed(left, outcome)
+        left = rekeyed(left, outcome)
     columns = _columns(left, right, ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
     call = left.handle.left_join if join.side else left.handle.join
     return Relation(call(right.handle, of_pair(fields.struct)), columns, Key((root(KEY),), ("key",)), left.facts)
 
 
-def _rekeyed(rows: Relation, key: Tree) -> Relation:
+def rekeyed(rows: Relation, key: Tree) -> Relation:
     """The records under another key; what columns read of the old one goes into the value."""
     fields = Fields()
     columns = {
@@ -233,7 +270,7 @@ def _in_time(
     assert keys is not None, "the pairs have been checked"
     make = maker([f"k{number}" for number in range(len(pairs))], single=len(pairs) == 1)
     sides = [
-        rows if same(make(parts), root(KEY)) else _rekeyed(rows, make(parts))
+        rows if same(make(parts), root(KEY)) else rekeyed(rows, make(parts))
         for rows, parts in zip((left, right), keys, strict=True)
     ]
     fields = Fields()
@@ -241,6 +278,33 @@ def _in_time(
     call = {"": "join", "LEFT": "left_join", "FULL": "outer_join"}[join.side]
     handle = getattr(sides[0].handle, call)(sides[1].handle, of_pair(fields.struct), windows)
     return Relation(handle, columns, Key((root(KEY),), ("key",)), {**left.facts, "time": None})
+
+
+def _comparisons(tree: Tree) -> list[Tree]:
+    """The comparisons that a condition is."""
+    if not isinstance(tree, exp.Between):
+        return [tree]
+    low, high = tree.args["low"], tree.args["high"]
+    return [exp.GTE(this=tree.this, expression=low), exp.LTE(this=tree.this, expression=high)]
+
+
+def exploded(query: SelectQuery, rows: Relation, array: Tree, name: Name) -> Relation:
+    """The records of a stream once for each element of an array, which is a column of this name."""
+    if not rows.is_stream:
+        hint = "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table."
+        raise query.error(array, "Elements of an array are records of a stream, and no rows of a table.", hint)
+    resolved = query.resolved(array, rows)
+    checked(rows, query.source, [resolved], [array])
+    fields, element = Fields(), exp.column("element")
+    columns = {
+        local: tree if roots_of(tree) & _BOUNDS else fields.add(tree, local[1], local[0])
+        for local, tree in rows.columns.items()
+    }
+    columns[name] = fields.add(element, name[1], name[0])
+    values = exp.Lambda(this=fields.struct, expressions=[element.this])
+    present = exp.Coalesce(this=resolved, expressions=[call("array")])
+    handle = query._added(array, lambda: rows.handle.flat_map_values(of_row(call("transform", present, values))))
+    return replace(rows, handle=handle, columns=columns)
 
 
 def _bounds(
@@ -251,13 +315,7 @@ def _bounds(
     later_ms: int | None = None
     for condition in remainder:
         tree = condition.tree
-        parts = [tree]
-        if isinstance(tree, exp.Between):
-            parts = [
-                exp.GTE(this=tree.this, expression=tree.args["low"]),
-                exp.LTE(this=tree.this, expression=tree.args["high"]),
-            ]
-        for part in parts:
+        for part in _comparisons(tree):
             entries = _bound(query, part, left, right)
             if entries is None:
                 raise query.error(

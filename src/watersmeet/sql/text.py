@@ -46,8 +46,11 @@ _ELSEWHERE = (
     (
         r"\bPARTITION\s+BY\b",
         "PARTITION BY is not taken here.",
-        "Leave it out: joins and groups place rows by what they need.",
+        "It stands at the end of a stream's query; SESSION takes the columns of GROUP BY.",
     ),
+    (r"\bROW\s*<", "ROW is not taken.", "Write STRUCT<a: INT, b: STRING>."),
+    (r"\bBYTES\b", "BYTES is no type of Spark.", "Write BINARY."),
+    (r"\bTOP\s+\d", "TOP is not taken.", "ORDER BY n DESC LIMIT 3 stands at the end."),
     (r"(?<!\bPRIMARY)\s+KEY\b", "KEY alone is no constraint.", "Write PRIMARY KEY, of a stream, too."),
 )
 """What statements of ksqlDB, Flink SQL and others have: (pattern, message, hint)."""
@@ -62,6 +65,16 @@ _INSTEAD = {
     "ALTER": "Change its CREATE; `watersmeet diff` says what the change does, and --evolve does it.",
     "PIVOT": "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot.",
     "CACHE": "Write CREATE MATERIALIZED VIEW, which is stored.",
+    "DESC": "EXPLAIN name; the shell, `watersmeet sql http://...`, has DESCRIBE.",
+    "LIST": "The shell, `watersmeet sql http://...`, has SHOW TABLES.",
+    "USE": "Leave it out: names of a file have no schema before them.",
+    "BEGIN": "Leave it out: all statements of a file are one query.",
+    "EXECUTE": "Leave it out: all statements of a file are one query.",
+    "SOURCE": "CREATE STREAM s (id BIGINT, ...) WITH (topic = '...'), or CREATE TABLE with a PRIMARY KEY.",
+    "SINK": "CREATE TABLE t WITH (topic = '...') AS SELECT ...; CREATE STREAM, if the query gives a stream.",
+    "TYPE": "Write the type of each column in full: address STRUCT<city: STRING>.",
+    "FUNCTION": "Take Spark's functions; others are functions of Columns in Python, whose handle SQL can name.",
+    "CONNECTOR": "Topics that Kafka Connect fills are read by CREATE STREAM and CREATE TABLE.",
 }
 """What to write in the place of other statements, by their first word."""
 _EXPLAIN = "EXPLA1N"
@@ -203,6 +216,8 @@ def _statement(source: Source, tokens: list[Any], explained: set[int]) -> Statem
     if start in explained:
         draft.facts["explain"] = True
         draft.drop(0)
+        while draft.word(0) in ("EXTENDED", "FORMATTED", "ANALYZE", "VERBOSE", "PLAN", "FOR") and len(tokens) > 1:
+            draft.drop(0)
     _take_words(source, draft)
     if not draft.tokens:
         raise source.error(start, "EXPLAIN has no query.", "EXPLAIN SELECT ... FROM ..., or EXPLAIN and a name.")
@@ -221,9 +236,10 @@ def _statement(source: Source, tokens: list[Any], explained: set[int]) -> Statem
 def no_statement(source: Source, start: int, word: str) -> SqlError:
     """The error for a statement that begins with this word."""
     if word == "CREATE":
-        return source.error(
-            start, "This CREATE is not written as it is read.", "CREATE TABLE t WITH (...) AS SELECT ..."
-        )
+        kinds = (element.upper() for element in source.text[start:].split()[1:5])
+        kind = next((element for element in kinds if element not in ("OR", "REPLACE", "TEMPORARY")), "")
+        hint = _INSTEAD.get(kind, "CREATE TABLE t WITH (...) AS SELECT ...; CREATE STREAM and CREATE VIEW.")
+        return source.error(start, f"CREATE {kind} is not taken.", hint)
     return source.error(start, f"{word} is no statement of watersmeet.", _INSTEAD.get(word, STATEMENTS))
 
 
@@ -237,11 +253,16 @@ def _table_of(token: Any) -> exp.Expression:
 def _take_words(source: Source, draft: _Draft) -> None:
     """Read off what sqlglot does not know, and blank it out."""
     places = [number for number in range(min(4, len(draft.tokens))) if draft.word(number) == "STREAM"]
-    if draft.word(0) == "CREATE" and places and places[0] <= 3:
+    if draft.word(0) in ("CREATE", "DROP") and places:
         draft.facts["stream"] = True
         draft.blank(places[0], "TABLE")
     if draft.word(0) == "CREATE":
         _take_options(source, draft)
+    depth = 0
+    for number in range(len(draft.tokens)):
+        depth += (draft.word(number) == "(") - (draft.word(number) == ")")
+        if depth == 0 and draft.word(number).startswith("PARTITION "):
+            draft.blank(number, "CLUSTER BY")  # which is this clause in Spark's dialect
     if draft.word(-2) == "EMIT":
         word = draft.word(-1)
         if word not in ("CHANGES", "FINAL"):
@@ -320,8 +341,9 @@ def _syntax_error(source: Source, error: Exception, start: int) -> SqlError:
         match = re.compile(pattern, re.IGNORECASE).search(source.text, start, len(source.text) if head < 0 else head)
         if match:
             raise source.error(match.start(), message, hint)
-    word = source.text[start:].split(None, 1)[0].upper()
-    if word in _INSTEAD:
+    words = source.text[start:].upper().split(None, 2)
+    word = words[0]
+    if word in _INSTEAD or (word == "CREATE" and words[1:2] and words[1] in _INSTEAD):
         raise no_statement(source, start, word)
     description = str(entries[0].get("description") or error).rstrip(".")
     return source.error(
