@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from watersmeet.cli.commands import SQL_FILES, main
 from watersmeet.cli.run import RunOptions, read_config, starting
 from watersmeet.cli.topologies import made_topology
+from watersmeet.errors import ConfigError
 
 pytestmark = pytest.mark.spark
 ORDERS = """
@@ -121,3 +122,9 @@ def test_a_new_project_in_sql_runs_at_once(
     options = read_config(Path("run.toml"))
     options.check()
     assert "outputs=['open-orders']" in repr(made_topology(options.topology, spark))
+
+
+def test_a_select_of_a_file_whose_rows_would_go_nowhere_is_refused(spark: SparkSession, folder: Path) -> None:
+    file = views(folder, " orders GROUP BY customer; SELECT id FROM orders")
+    with pytest.raises(ConfigError, match="rows would go nowhere"):
+        made_topology(file, spark)

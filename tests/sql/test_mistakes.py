@@ -150,7 +150,7 @@ MISTAKES = {
     "DROP TABLE o": "already has",
     # as users of ksqlDB write it
     "CREATE STREAM k (r VARCHAR KEY, v VARCHAR) WITH (topic = 'x')": "Write PRIMARY KEY",
-    "CREATE SOURCE TABLE k (r VARCHAR PRIMARY KEY, v INT) WITH (topic = 'x')": "SOURCE is not taken",
+    "CREATE SOURCE TABLE k (r VARCHAR PRIMARY KEY, v INT) WITH (topic = 'x')": "SOURCE TABLE is not taken",
     "SELECT u, COUNT(*) FROM e WINDOW TUMBLING (SIZE 20 SECONDS) GROUP BY u EMIT CHANGES": "FROM TUMBLE",
     "SELECT u, COUNT(*) FROM e WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES) GROUP BY u": "HOP",
     "SELECT u, COUNT(*) FROM e WINDOW SESSION (300 SECONDS) GROUP BY u": "SESSION",
@@ -180,7 +180,7 @@ MISTAKES = {
         "timestamp = 'at'"
     ),
     "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT METADATA FROM 'offset') WITH (topic = 't')": "METADATA",
-    "SELECT SUM(n) AS s FROM TABLE(TUMBLE(DATA => TABLE e, SIZE => INTERVAL '1' DAY)) GROUP BY window_start": "by name",
+    "SELECT SUM(n) AS s FROM TABLE(TUMBLE(DATA => TABLE e, SIZE => INTERVAL '1' DAY)) GROUP BY window_end": "no names",
     "SELECT SUM(n) AS s FROM TABLE(CUMULATE(TABLE e, DESCRIPTOR(at), INTERVAL 1 HOUR)) GROUP BY u": "CUMULATE is not",
     "SELECT TUMBLE_START(at, INTERVAL '1' DAY) AS s, SUM(n) AS n FROM e GROUP BY TUMBLE(at, INTERVAL '1' DAY)": (
         "not taken.*FROM TUMBLE"
@@ -211,7 +211,7 @@ MISTAKES = {
     "CREATE FUNCTION f AS 'x'": "CREATE FUNCTION is not taken",
     "CREATE SCHEMA x": "CREATE SCHEMA is not taken",
     "CREATE TABLE t USING parquet AS SELECT id FROM o": "USING is not taken",
-    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) PARTITIONED BY (n)": "PARTITIONED BY is not taken",
+    "CREATE TABLE t (id BIGINT PRIMARY KEY, n INT) PARTITIONED BY (n)": "PARTITIONED is not taken",
     "CREATE TEMPORARY VIEW t AS SELECT id FROM o": "TEMPORARY is not taken",
     "CREATE VIEW t (a, b) AS SELECT id FROM o": "1 columns, and 2 are named",
     "SELECT * FROM o TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",

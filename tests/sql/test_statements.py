@@ -22,6 +22,7 @@ VOCABULARY = {
     "installing",
     "missing",
     "answered",
+    "elsewhere",
     "duration_ms",
     "formats",
     "did_you_mean",

@@ -129,6 +129,11 @@ def made_topology(reference: str, spark: Any) -> Topology:
         views = sql(spark, _sql_text(reference), application_id=Path(reference).stem)
         for explanation in views.explanations:
             click.echo(str(explanation), err=True)
+        if len(views.results) > len(views.explanations):
+            hint = (
+                "CREATE TABLE t WITH (topic = '...') AS SELECT ..., CREATE VIEW v AS SELECT ..., or EXPLAIN SELECT ..."
+            )
+            raise ConfigError(f"{reference} has a SELECT of its own: its rows would go nowhere.", hint=hint)
         return views.build()
     module, _, name = reference.partition(":")
     namespace = _imported(reference, module)

@@ -53,18 +53,12 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
 
 
 def check_installed() -> None:
-    """Raise where sqlglot is missing.
-
-    Raises
-    ------
-    ConfigError : it is.
-    """
+    """Raise ConfigError where sqlglot is missing."""
     if missing(["sqlglot"]):
         raise ConfigError("SQL needs sqlglot, which is missing.", hint=installing("sql"))
 
 
 def _read(builder: StreamsBuilder, text: str, handles: dict[str, Any]) -> Any:
-    """What `StreamsBuilder.sql` returns."""
     check_installed()
     from watersmeet.sql.script import run
 

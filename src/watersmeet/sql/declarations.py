@@ -38,7 +38,7 @@ from watersmeet.sql.rows import (
     same,
     struct_of,
 )
-from watersmeet.sql.text import DIALECT, Source
+from watersmeet.sql.text import DIALECT, Source, instead
 from watersmeet.windows import duration_ms
 
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
@@ -53,15 +53,6 @@ _SIMPLE = {
     "binary": "bytes",
 }
 """Formats of single columns, by Spark's types."""
-_FORMATS_ELSEWHERE = {
-    "debezium-json": "Write format = 'debezium'.",
-    "debezium-avro-confluent": "Write format = 'debezium-avro'.",
-    "avro-confluent": "Write format = 'avro', registry = 'http://...'.",
-    "json_sr": "Write format = 'json-schema', registry = 'http://...'.",
-    "kafka": "Leave key_format out, or name the type: key_format = 'long'; of one column also format = 'long'.",
-    "csv": "Of a topic take json, or format = 'string' and SPLIT; files have csv: WITH (path = '...', format = 'csv').",
-}
-"""What to write for formats of ksqlDB, Flink SQL and RisingWave."""
 _NAMES = frozenset({*_SIMPLE.values(), "uuid"})
 
 
@@ -90,81 +81,49 @@ def _number(value: Any) -> int:
     return int(value)
 
 
-_OF_FORMATS: Mapping[str, Callable[[Any], Any]] = {
-    "subject_name_strategy": _text,
-    "auto_register": _flag,
-    "version": _number,
-    "subject": _text,
-    "validate": _flag,
-    "tombstones": _flag,
-    "time": _text,
-    "documents": _flag,
-    "missing_columns": _text,
-    "unavailable_columns": _text,
-}
-"""Options of values' formats, by the names of the functions that make them."""
-
-
 @dataclass(frozen=True)
 class Option:
-    """An option in WITH.
-
-    Parameters
-    ----------
-    read : its value of a text.
-    of : where it belongs: "input", "table" for inputs that are tables, "output".
-    passes : whether the Python API has it by the same name.
-    """
+    """An option in WITH: how its text is read, and where it belongs."""
 
     read: Callable[[Any], Any]
     of: frozenset[str]
-    passes: bool = True
 
 
 _IN, _TABLE, _OUT = "input", "table", "output"
 _OF_SPARK = "option."
-_ELSEWHERE = {
-    "kafka_topic": "Write topic = '...'.",
-    "value_format": "Write format = 'json'.",
-    "value.format": "Write format = 'json'.",
-    "key.format": "Write key_format = 'json'.",
-    "key.fields": "Declare the key's columns: PRIMARY KEY (a, b).",
-    "connector": "Leave it out: topic is one of Kafka, url a database, path are files.",
-    "partitions": "Leave it out: topics are made with Kafka's own tools.",
-    "replicas": "Leave it out: topics are made with Kafka's own tools.",
-    "properties.bootstrap.servers": "Leave it out: watersmeet sql views.sql --kafka host:9092.",
-    "scan.startup.mode": "Write starting_offsets = 'earliest'.",
-    "key": "Of a stream: SELECT ... FROM s PARTITION BY k; a table's key is that of its query.",
-    "url": "Databases are written here; their changes are read from a topic: format = 'debezium'.",
-    "primary_key": "A table's key is that of its query, which EXPLAIN tells.",
-    "window_type": "Windows are made where they are used: FROM TUMBLE(s, INTERVAL 1 HOUR).",
+
+
+def _options(names: str, read: Callable[[Any], Any], *of: str) -> dict[str, Option]:
+    return dict.fromkeys(names.split(), Option(read, frozenset(of)))
+
+
+_OF_FORMATS = {
+    **_options("subject_name_strategy subject time missing_columns unavailable_columns", _text, _IN, _OUT),
+    **_options("auto_register validate tombstones documents", _flag, _IN, _OUT),
+    **_options("version", _number, _IN, _OUT),
 }
-"""What to write for options of ksqlDB and Flink SQL."""
-
-
-def _options(names: str, read: Callable[[Any], Any], *of: str, passes: bool = True) -> dict[str, Option]:
-    return dict.fromkeys(names.split(), Option(read, frozenset(of), passes))
-
-
-OPTIONS: Mapping[str, Option] = {
-    **_options("topic", _text, _IN, _OUT, passes=False),
-    **_options("format key_format", _lower, _IN, _OUT, passes=False),
-    **_options("registry registry_username registry_password", _text, _IN, _OUT, passes=False),
-    **_options("schema message key_schema key_message", _text, _IN, _OUT, passes=False),
-    **_options("window_size grace timestamp order", _text, _IN, passes=False),
-    **{name: Option(read, frozenset({_IN, _OUT}), passes=False) for name, read in _OF_FORMATS.items()},
-    **_options("path catalog_table", _text, _IN, _OUT, passes=False),
-    **_options("changes", _flag, _IN, passes=False),
-    **_options("snapshot", _text, _TABLE, passes=False),
-    **_options("url table", _text, _OUT, passes=False),
-    **_options("create adopt", _flag, _OUT, passes=False),
-    **_options("global", _flag, _TABLE, passes=False),
+"""Options of values' formats, by the names of the functions that make them."""
+_PASSED = {
     **_options("on_undecodable on_error on_invalid_timestamp", _policy, _IN),
     **_options("starting_offsets", _text, _IN),
     **_options("headers", _flag, _IN),
     **_options("name", _text, _IN, _OUT),
     **_options("store history ttl since", _text, _TABLE),
     **_options("delivery", _text, _OUT),
+}
+"""Options that inputs and outputs of the Python API have by the same name."""
+OPTIONS: Mapping[str, Option] = {
+    **_options("topic path catalog_table registry registry_username registry_password", _text, _IN, _OUT),
+    **_options("format key_format", _lower, _IN, _OUT),
+    **_options("schema message key_schema key_message", _text, _IN, _OUT),
+    **_options("window_size grace timestamp order", _text, _IN),
+    **_options("changes", _flag, _IN),
+    **_options("snapshot", _text, _TABLE),
+    **_options("global", _flag, _TABLE),
+    **_options("url table", _text, _OUT),
+    **_options("create adopt", _flag, _OUT),
+    **_OF_FORMATS,
+    **_PASSED,
 }
 """The options by name."""
 
@@ -179,7 +138,7 @@ def options_of(source: Source, kinds: frozenset[str]) -> dict[str, Any]:
             entries[name] = text
             continue
         if name not in names:
-            hint = _ELSEWHERE.get(name) or did_you_mean(name, names, f"There are {', '.join(names)}.")
+            hint = instead("option", name) or did_you_mean(name, names, f"There are {', '.join(names)}.")
             raise source.error(place, f"The option {name} in WITH is unknown here.", hint)
         try:
             entries[name] = OPTIONS[name].read(text)
@@ -197,7 +156,6 @@ def _with_environment(source: Source, place: int, text: str) -> str:
 
 
 def _of_spark(options: Mapping[str, Any]) -> dict[str, str]:
-    """The options of Spark's reader or writer."""
     return {name.removeprefix(_OF_SPARK): value for name, value in options.items() if name.startswith(_OF_SPARK)}
 
 
@@ -268,7 +226,7 @@ def declared(builder: StreamsBuilder, source: Source, tree: Tree, name: str, *, 
     """The rows of a declared table or stream."""
     options = options_of(source, frozenset({_IN} if stream else {_IN, _TABLE}))
     columns = _columns(source, tree, stream=stream)
-    passed = {key: value for key, value in options.items() if key in OPTIONS and OPTIONS[key].passes}
+    passed = {key: value for key, value in options.items() if key in _PASSED}
     time = options.get("timestamp")
     by_lower = {element.name.lower(): element.name for element in (*columns.key.fields, *columns.value.fields)}
     if time is not None and time.lower() not in by_lower:
@@ -412,14 +370,15 @@ def _value_format(source: Source, tree: Tree, options: Mapping[str, Any], column
     if not columns.value.fields:
         raise source.error(tree, "The value has no column: all columns are the key's.", "Declare one that is no key.")
     if name in _NAMES:
-        if len(columns.value.fields) != 1:
-            raise source.error(
-                _place_of(source, "format", tree),
-                f"format = {name!r} takes one column beside the key, and there are {len(columns.value.fields)}.",
-                "Take format = 'json', or declare one column.",
-            )
+        _check_single(source, tree, name, len(columns.value.fields))
         return name
     return _structured(source, name, options, columns.value)
+
+
+def _check_single(source: Source, tree: Tree, name: str, width: int) -> None:
+    if width != 1:
+        message = f"format = {name!r} takes one column beside the key, and there are {width}."
+        raise source.error(_place_of(source, "format", tree), message, "Take format = 'json', or one column.")
 
 
 _KEY = "key_"
@@ -437,7 +396,6 @@ def _registry(options: Mapping[str, Any]) -> SchemaRegistry | None:
 
 
 def _schema(source: Source, options: Mapping[str, Any], part: str) -> str | None:
-    """A schema as text, of the option or of the file that it names."""
     text: str | None = options.get(f"{part}schema")
     if text is None or not text.endswith((".avsc", ".json")):
         return text
@@ -452,7 +410,6 @@ def _schema(source: Source, options: Mapping[str, Any], part: str) -> str | None
 
 
 def _registered(source: Source, options: Mapping[str, Any], part: str = "", **passed: Any) -> Format:
-    """Avro, of the schema that is given or registered."""
     return formats.avro(_schema(source, options, part), registry=_registry(options), **passed)
 
 
@@ -506,7 +463,7 @@ def _structured(source: Source, name: str, options: Mapping[str, Any], kind: Any
     place = _place_of(source, f"{part}format")
     if name not in makers:
         listed = ", ".join([*makers, *sorted(_NAMES), *((*_WINDOWED, "decimal") if part else ())])
-        hint = _FORMATS_ELSEWHERE.get(name, f"There are {listed}.")
+        hint = instead("format", name, f"There are {listed}.")
         raise source.error(place, f"The format {name!r} is unknown.", hint)
     if kind is None and name.startswith("debezium"):
         raise source.error(place, f"The format {name!r} is read, not written.", "Take json, avro or another one.")
@@ -571,24 +528,18 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
             tree, f"A table is written to one place: {' and '.join(targets)} are given.", "Leave all but one out."
         )
     handle = keyed(source, tree, rows, options)
-    if "url" in options:
-        target = DatabaseTable(
-            options["url"],
-            table=options.get("table", name),
-            create=options.get("create", False),
-            adopt=options.get("adopt", False),
-        )
-        _table_of(handle).to(target, name=options.get("name"))
-        return
-    if "catalog_table" in options:
-        catalog = CatalogTable(options["catalog_table"], adopt=options.get("adopt", False))
-        _table_of(handle).to(catalog, name=options.get("name"))
+    if "url" in options or "catalog_table" in options:
+        passed: dict[str, Any] = {option: options[option] for option in ("create", "adopt") if option in options}
+        is_table = hasattr(handle, "outer_join") and not hasattr(handle, "to_table")
+        of_database = "url" in options and DatabaseTable(options["url"], table=options.get("table", name), **passed)
+        target = of_database or CatalogTable(options["catalog_table"], **passed)
+        (handle if is_table else handle.to_table()).to(target, name=options.get("name"))
         return
     if "path" in options:
         writer = Writer(options.get("format", "parquet"), options["path"], **_of_spark(options))
         handle.to(writer, name=options.get("name", name))
         return
-    passed = {key: value for key, value in options.items() if key in OPTIONS and OPTIONS[key].passes}
+    passed = {key: value for key, value in options.items() if key in _PASSED}
     written = {"value": _written(source, options.get("format", "json"), options)}
     if "key_format" in options:
         written["key"] = _written(source, options["key_format"], options, _KEY, handle.key_type)
@@ -597,12 +548,7 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
     handle.to(options.get("topic", name), **written, **passed)
 
 
-def _table_of(handle: Any) -> Any:
-    return handle if hasattr(handle, "outer_join") and not hasattr(handle, "to_table") else handle.to_table()
-
-
 def _written(source: Source, name: str, options: Mapping[str, Any], part: str = "", key: Any = None) -> Any:
-    """The format that an output writes."""
     return name if name in _NAMES else _structured(source, name, options, key if name in _WINDOWED else None, part)
 
 
@@ -618,12 +564,8 @@ def keyed(source: Source, tree: Tree, rows: Relation, options: Mapping[str, Any]
     values = {column: element for (_, column), element in rows.columns.items() if element.sql() not in keys}
     values = values or {column: element for (_, column), element in rows.columns.items()}
     single = options.get("format") in _NAMES
-    if single and len(values) != 1:
-        raise source.error(
-            tree,
-            f"format = {options['format']!r} takes one column beside the key, and there are {len(values)}.",
-            "Take format = 'json'.",
-        )
+    if single:
+        _check_single(source, tree, options["format"], len(values))
     value = next(iter(values.values())) if single else struct_of(values)
     windowed = type(rows.handle).__name__ == "WTable"
     handle = rows.handle.map_values(of_row(value))

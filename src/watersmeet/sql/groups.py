@@ -10,15 +10,7 @@ from typing import Any
 from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, IntegerType, StructField, StructType
 from sqlglot import exp
 
-from watersmeet.aggregates.collections import (
-    collect_list,
-    collect_set,
-    count_distinct,
-    last_k,
-    mode,
-    percentile,
-    top_k,
-)
+from watersmeet.aggregates.collections import collect_list, collect_set, count_distinct, last_k, mode, percentile, top_k
 from watersmeet.aggregates.extremes import bool_and, bool_or, first, last, max, max_by, min, min_by
 from watersmeet.aggregates.sums import avg, count, stddev, sum
 from watersmeet.aggregates.user_defined import python
@@ -54,16 +46,7 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Used:
-    """An aggregate in a query.
-
-    Parameters
-    ----------
-    make : the library's, of the functions that read its arguments.
-    arguments : trees over the rows that are grouped.
-    empty : what it is of no rows; None: null.
-    finish : what its result is in SQL, of the path that reads it.
-    stream_only : whether a table, which has no order, does not have it.
-    """
+    """An aggregate: the library's, what it reads, what it is of no rows (None: null), what its result becomes."""
 
     make: Callable[..., Any]
     arguments: tuple[Tree, ...] = ()
@@ -77,19 +60,22 @@ def _number(tree: Tree) -> float:
 
 
 _OF_ONE: dict[str, Callable[..., Any]] = {
-    "sum": sum,
-    "avg": avg,
-    "min": min,
-    "max": max,
-    "stddev": stddev,
-    "bool_and": bool_and,
-    "bool_or": bool_or,
-    "mode": mode,
-    "collect_list": collect_list,
-    "collect_set": collect_set,
-    "count_distinct": count_distinct,
-    "first": first,
-    "last": last,
+    of.__name__: of
+    for of in (
+        avg,
+        sum,
+        stddev,
+        min,
+        max,
+        mode,
+        first,
+        last,
+        bool_and,
+        bool_or,
+        collect_list,
+        collect_set,
+        count_distinct,
+    )
 }
 _OF_TWO = {"max_by": max_by, "min_by": min_by}
 _ALIASES = {
@@ -206,14 +192,7 @@ def grouped(
     former: bool = False,
     emit: str | None = None,
 ) -> Relation:
-    """The rows by group, with aggregates; the result has a column for each group and for each aggregate.
-
-    Parameters
-    ----------
-    groups : by the name of its column.
-    uses : the aggregates, by field.
-    former : whether all rows are one group, which stays where there are none.
-    """
+    """The rows by group, with a column for each; `former`: all rows are one group, which stays where there are none."""
     fields: dict[str, Tree] = {}
     aggregates: dict[str, Any] = {}
     for name, use in uses.items():
@@ -241,7 +220,6 @@ def grouped(
 
 
 def _results(uses: Mapping[str, Used]) -> dict[Name, Tree]:
-    """The columns of aggregates."""
     columns: dict[Name, Tree] = {}
     for name, use in uses.items():
         path = root(VALUE, name)
@@ -358,12 +336,7 @@ Order = tuple[Tree, bool, bool]
 def first_rows(
     rows: Relation, groups: Mapping[str, Tree], order: Sequence[Order], limit: int, number: str | None
 ) -> Relation:
-    """The first rows of each group.
-
-    Parameters
-    ----------
-    number : the column of their places, from 1; None: there is none.
-    """
+    """The first rows of each group; `number` is the column of their places, from 1, if there is one."""
     names = [column for _, column in rows.columns]
     trees = list(rows.columns.values())
     sorts = {f"s{n}": tree for n, (tree, _, _) in enumerate(order)}

@@ -44,16 +44,7 @@ Pair = tuple[Tree, Tree]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A join as it is wanted.
-
-    Parameters
-    ----------
-    form : its form.
-    pairs : what is equal.
-    names : the columns that are read of the result.
-    condition : what else must hold of a pair, over #left, #right and their keys in `JOINT`; of a left join alone.
-    mark : a column that says whether there was a right row.
-    """
+    """A join: of pairs, with columns (None: all), on what else (`joint` trees); `mark`: if there is a right row."""
 
     form: How
     pairs: Sequence[Pair]
@@ -66,6 +57,8 @@ class Wanted:
         return self.names is None or name in self.names
 
 
+BOUNDS = frozenset({"#window_start", "#window_end"})
+"""Roots of what the groups of a stream will have; its records do not."""
 LEFT_KEY, RIGHT_KEY = "#leftkey", "#rightkey"
 """The roots of a condition for the keys of either side."""
 
@@ -79,25 +72,14 @@ def joint(tree: Tree, *, left: bool) -> Tree:
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference to rows by their key.
-
-    Parameters
-    ----------
-    trees : the key's parts, of the rows that refer.
-    beside : the pairs that are equal besides.
-    """
+    """A reference to rows by their key: its parts, of the rows that refer, and the pairs that are equal besides."""
 
     trees: tuple[Tree, ...]
     beside: tuple[Pair, ...]
 
 
 def reference_to(rows: Relation, pairs: Sequence[Pair], latter: Relation) -> Reference | None:
-    """The word of `latter` on the key of `rows` where the pairs are equal; None: not the whole key.
-
-    Parameters
-    ----------
-    pairs : trees over (`latter`, `rows`).
-    """
+    """The word of `latter` on the key of `rows` by pairs of trees over (`latter`, `rows`); None: not the whole key."""
     if rows.key.make is None or rows.is_stream:
         return None
     entries: list[Tree] = []
@@ -121,7 +103,7 @@ def certain(trees: Sequence[Tree], outcome: Tree) -> Tree:
     return outcome if condition is None or (len(trees) == 1 and same(trees[0], outcome)) else when(condition, outcome)
 
 
-class _Result:
+class Result:
     """The columns of a result under construction."""
 
     def __init__(self) -> None:
@@ -129,21 +111,15 @@ class _Result:
         self.columns: dict[Name, Tree] = {}
 
     def add(self, name: Name, tree: Tree) -> None:
-        by_key = is_path(tree) and roots_of(tree) == {KEY}
-        path = tree if by_key else self.fields.add(tree, name[1], name[0])
+        """Add a column."""
+        stays = (is_path(tree) and roots_of(tree) == {KEY}) or roots_of(tree) & BOUNDS
+        path = tree if stays else self.fields.add(tree, name[1], name[0])
         if tree.meta.get("known"):
             path.meta["known"] = True
         self.columns[name] = path
 
     def side(self, rows: Relation, to: Mapping[str, Tree], request: Wanted, present: Tree | None, safe: str) -> None:
-        """Add the columns of one side.
-
-        Parameters
-        ----------
-        to : its roots in the result.
-        present : the condition under which it has a row; None: always.
-        safe : the root of which paths are null by themselves where there is no row.
-        """
+        """Add a side's columns, null where it is not `present` (None: it is); paths from `safe` are so themselves."""
         for name, tree in rows.columns.items():
             if not request.takes(name):
                 continue
@@ -153,6 +129,13 @@ class _Result:
             moved.meta["known"] = present is None and bool(tree.meta.get("known"))
             self.add(name, moved if present is None or plain else when(present, moved))
 
+    def sides(self, rows: Sequence[Relation], moves: Sequence[Mapping[str, Tree]], request: Wanted) -> Result:
+        """Add the columns of both sides of a join, of which either may have no row."""
+        presence = {"inner": (None, None), "left": (None, RIGHT), "outer": (LEFT, RIGHT)}[request.form]
+        for side, move, safe in zip(rows, moves, presence, strict=True):
+            self.side(side, move, request, None if safe is None else exists(root(safe)), safe or "")
+        return self
+
 
 def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], request: Wanted) -> Relation:
     """The join of rows with the one row that each refers to; the result has their key."""
@@ -161,7 +144,7 @@ def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], reques
     keys = {LEFT_KEY: root(KEY), RIGHT_KEY: rebased(right.key.make(refers), {VALUE: root(LEFT)})}
     condition = None if request.condition is None else rebased(request.condition, keys)
     present = all_of([exists(root(RIGHT)), *([condition] if condition is not None else [])])
-    result = _Result()
+    result = Result()
     result.side(left, {VALUE: root(LEFT)}, request, None, LEFT)
     presence = present if request.form == "left" else None
     result.side(right, {VALUE: root(RIGHT), KEY: keys[RIGHT_KEY]}, request, presence, RIGHT)
@@ -185,7 +168,6 @@ def _tables(rows: Relation) -> set[str]:
 
 
 def _facts(left: Relation, right: Relation) -> Mapping[str, Any]:
-    """The facts about joined rows."""
     return {**left.facts, "tables": _tables(left) | _tables(right)}
 
 
@@ -203,9 +185,7 @@ def _is_key(tree: Tree, left: Relation, right: Relation) -> bool:
 
 def outer_by_key(left: Relation, right: Relation, request: Wanted) -> Relation:
     """The outer join of rows by their whole key."""
-    result = _Result()
-    result.side(left, {VALUE: root(LEFT)}, request, exists(root(LEFT)), LEFT)
-    result.side(right, {VALUE: root(RIGHT)}, request, exists(root(RIGHT)), RIGHT)
+    result = Result().sides((left, right), ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), request)
     handle = left.handle.outer_join(right.handle, of_pair(result.fields.struct))
     return Relation(handle, result.columns, left.key, _facts(left, right))
 
@@ -213,12 +193,7 @@ def outer_by_key(left: Relation, right: Relation, request: Wanted) -> Relation:
 def by_equality(
     left: Relation, right: Relation, request: Wanted, beside: tuple[Tree | None, Tree | None]
 ) -> Relation | None:
-    """The join of any rows that have equal values; None: the values of a pair are never compared.
-
-    Parameters
-    ----------
-    beside : conditions on either side's rows alone, without which a row meets none.
-    """
+    """The join by equal values, of rows for which `beside` holds; None: the values of a pair are never compared."""
     values = compared(left, right, request.pairs)
     if values is None:
         return None
@@ -227,18 +202,14 @@ def by_equality(
         value = trees[0] if len(trees) == 1 else struct_of({f"v{n}": tree for n, tree in enumerate(trees)})
         value = certain(trees, value)
         sides.append(of_row(value if condition is None else when(condition, value)))
-    result = _Result()
-    presence = {"inner": (None, None), "left": (None, RIGHT), "outer": (LEFT, RIGHT)}[request.form]
-    guards = [None if element is None else exists(root(element)) for element in presence]
-    result.side(left, {VALUE: root(LEFT), KEY: root(KEY, "prefix")}, request, guards[0], LEFT)
-    result.side(right, {VALUE: root(RIGHT), KEY: root(KEY, "suffix")}, request, guards[1], RIGHT)
+    moves = {VALUE: root(LEFT), KEY: root(KEY, "prefix")}, {VALUE: root(RIGHT), KEY: root(KEY, "suffix")}
+    result = Result().sides((left, right), moves, request)
     join = {"inner": left.handle.join, "left": left.handle.left_join, "outer": left.handle.outer_join}[request.form]
     handle = join(right.handle, of_pair(result.fields.struct), on=(sides[0], sides[1]))
     return Relation(handle, result.columns, _pair_key(left.key, right.key, request.form), _facts(left, right))
 
 
 def _pair_key(left: Key, right: Key, form: How) -> Key:
-    """The key of a pair of rows."""
     parts = [rebased(element, {KEY: root(KEY, "prefix")}) for element in left.parts]
     parts += [rebased(element, {KEY: root(KEY, "suffix")}) for element in right.parts]
     names: list[str] = []
@@ -283,12 +254,7 @@ def never_compared(left: Relation, right: Relation, pairs: Sequence[Pair]) -> tu
 def joined(
     left: Relation, right: Relation, request: Wanted, beside: tuple[Tree | None, Tree | None] = (None, None)
 ) -> Relation | None:
-    """The join of rows of tables by what is equal; None: it has no key, and a condition on both sides.
-
-    Parameters
-    ----------
-    beside : of a left or outer join, conditions on either side's rows alone.
-    """
+    """The join of rows for which `beside` holds by what is equal; None: no key, and a condition on both sides."""
     swapped = [(latter, former) for former, latter in request.pairs]
     refers = reference_to(right, request.pairs, left)
     back = reference_to(left, swapped, right)
@@ -316,7 +282,6 @@ def joined(
 
 
 def _joint_pairs(pairs: Iterable[Pair]) -> list[Tree]:
-    """Equalities as conditions on both sides."""
     return [
         exp.EQ(this=exp.Paren(this=joint(former, left=True)), expression=exp.Paren(this=joint(latter, left=False)))
         for former, latter in pairs

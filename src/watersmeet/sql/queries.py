@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException, ParseException
 from sqlglot import exp
@@ -33,48 +33,16 @@ from watersmeet.sql.rows import (
     struct_of,
     unwindowed,
 )
-from watersmeet.sql.text import Source
+from watersmeet.sql.text import Source, instead
 
 _SAMPLE = ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10.")
+OF_ARRAYS = (
+    "Elements of an array are records of a stream, and no rows of a table.",
+    "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table.",
+)
 _VERSION = ("AS OF", "A stream meets a table with history as of its time; a view has the latest rows.")
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
-_REFUSED_CLAUSES = {
-    "windows": ("WINDOW", "Write the window after OVER."),
-    "distribute": ("DISTRIBUTE BY", "Leave it out: rows lie by their keys."),
-    "sort": ("SORT BY", "ORDER BY ... LIMIT n keeps the first n rows."),
-    "offset": ("OFFSET", "ROW_NUMBER() OVER (ORDER BY ...) AS n gives places; filter by n."),
-    "pivots": ("PIVOT", "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot."),
-    "hint": ("a hint", "Leave it out: each join becomes the one that keys allow."),
-    "locks": ("FOR UPDATE", "Leave it out: a view only reads."),
-}
-_FUNCTIONS = {
-    "row": "STRUCT(a, b)",
-    "histogram": "COUNT(*), and GROUP BY x, too",
-    "as_value": "the column itself",
-    "extractjsonfield": "GET_JSON_OBJECT(x, '$.a')",
-    "json_value": "GET_JSON_OBJECT(x, '$.a')",
-    "timestamptostring": "DATE_FORMAT(t, 'yyyy-MM-dd HH:mm:ss')",
-    "format_timestamp": "DATE_FORMAT(t, 'yyyy-MM-dd HH:mm:ss')",
-    "stringtotimestamp": "TO_TIMESTAMP(x, 'yyyy-MM-dd HH:mm:ss')",
-    "parse_timestamp": "TO_TIMESTAMP(x, 'yyyy-MM-dd HH:mm:ss')",
-    "to_timestamp_ltz": "TIMESTAMP_MILLIS(x)",
-    "latest_by_offset": "LAST(x), of a stream",
-    "earliest_by_offset": "FIRST(x), of a stream",
-    "topk": "TOP_K(x, 3)",
-    "tumble": "FROM TUMBLE(s, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end",
-    "hop": "FROM HOP(s, INTERVAL 5 MINUTES, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end",
-    "tumble_start": "FROM TUMBLE(s, INTERVAL 1 HOUR), and window_start",
-    "tumble_end": "FROM TUMBLE(s, INTERVAL 1 HOUR), and window_end",
-    "proctime": "the column of WITH (timestamp = 'at')",
-}
-"""Functions of ksqlDB and Flink SQL, with what to write instead."""
-_COLUMNS = {
-    "rowtime": "The time is a column of the value: WITH (timestamp = 'at').",
-    "windowstart": "Write window_start.",
-    "windowend": "Write window_end.",
-}
-"""Columns that ksqlDB has, with what to write instead."""
 
 
 def conjuncts(tree: Tree | None) -> list[Tree]:
@@ -103,13 +71,7 @@ def own_nodes(tree: Tree) -> Iterator[Tree]:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition, and the tables that it reads.
-
-    Parameters
-    ----------
-    tree : as it is written.
-    reads : the names of the tables.
-    """
+    """A condition as it is written, and the names of the tables that it reads."""
 
     tree: Tree
     reads: frozenset[str]
@@ -120,14 +82,7 @@ Equality = tuple[Condition, Tree, Tree]
 
 
 class SelectQuery(ABC):
-    """One SELECT on its way to rows.
-
-    Parameters
-    ----------
-    source : the text.
-    names : what tables there are.
-    outer : the query that this one stands in.
-    """
+    """One SELECT on its way to rows: of the text, of what tables there are, within another one."""
 
     def __init__(self, source: Source, names: Environment, outer: SelectQuery | None = None) -> None:
         self.source, self.names, self.outer = source, dict(names), outer
@@ -143,7 +98,7 @@ class SelectQuery(ABC):
 
     @abstractmethod
     def join_stream(
-        self, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], where: Tree
+        self, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], clause: Tree
     ) -> tuple[Relation, list[Condition]]:
         """The records of the stream in FROM, joined; what is left of WHERE."""
 
@@ -202,7 +157,7 @@ class SelectQuery(ABC):
         names = [f"{alias}.{column}" if alias else column for alias, column in rows.columns]
         columns = [column.lower() for _, column in rows.columns]
         suffix = f"The columns are {', '.join(names[:12]) or 'none'}."
-        hint = _COLUMNS.get(node.name.lower()) or did_you_mean(
+        hint = instead("column", node.name) or did_you_mean(
             node.name.lower(), [column for column in columns if column != node.name.lower()], suffix=suffix
         )
         return self.error(node, f"There is no column {written}.", hint)
@@ -269,11 +224,11 @@ class SelectQuery(ABC):
             self.names[element.alias.lower()] = rows.under(element.alias)
 
     def _check_clauses(self, tree: Tree) -> None:
-        for name, (clause, hint) in _REFUSED_CLAUSES.items():
-            value = tree.args.get(name)
-            if value:
+        for name, value in tree.args.items():
+            hint = instead("clause", name)
+            if value and hint:
                 place = value[0] if isinstance(value, list) else value
-                raise self.error(place, f"{clause} is not taken.", hint)
+                raise self.error(place, f"{name.upper().removesuffix('S')} is not taken.", hint)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             hint = "SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 1."
@@ -291,8 +246,8 @@ class SelectQuery(ABC):
         """Raise for a function of ksqlDB or Flink SQL, and for one that makes several rows."""
         in_from = isinstance(node.parent, exp.Table)
         name = node.name.lower() if isinstance(node, exp.Anonymous) and not in_from else ""
-        if name in _FUNCTIONS:
-            raise self.error(node, f"The function {name.upper()} is not taken.", f"Write {_FUNCTIONS[name]}.")
+        if hint := instead("function", name):
+            raise self.error(node, f"The function {name.upper()} is not taken.", hint)
         clock = isinstance(node, exp.CurrentTimestamp | exp.CurrentDate) or name in ("now", "unix_timestamp")
         if clock or isinstance(node, exp.Rand | exp.Uuid):
             message = f"{name.upper() or node.sql_name()} gives another value whenever a record is read again."
@@ -331,14 +286,11 @@ class SelectQuery(ABC):
             raise self.error(tree.right, f"{word} of a stream and a table is not taken.", "Aggregate the stream first.")
         kinds = []
         sides = [part.types(list(part.columns.values())) for part in parts]
-        for number, (former, latter) in enumerate(zip(*sides, strict=True)):
-            kind = common_type(former, latter)
+        for number, pair in enumerate(zip(*sides, strict=True), 1):
+            kind = common_type(*pair)
             if kind is None:
-                raise self.error(
-                    tree.right,
-                    f"Column {number + 1} of the {word} is {former.simpleString()} and {latter.simpleString()}.",
-                    "Cast one of them.",
-                )
+                types = " and ".join(kind.simpleString() for kind in pair)
+                raise self.error(tree.right, f"Column {number} of the {word} is {types}.", "Cast one of them.")
             kinds.append(kind)
         is_distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
@@ -355,7 +307,6 @@ class SelectQuery(ABC):
     # -- joins
 
     def _join(self, tree: Tree) -> list[Condition]:
-        """Join the tables in FROM; what is left of WHERE."""
         first = tree.args.get("from_").this
         joins = tree.args.get("joins") or []
         arrays = [*(join.this for join in joins if isinstance(join.this, exp.Unnest)), *tree.args.get("laterals", [])]
@@ -364,15 +315,12 @@ class SelectQuery(ABC):
             self.rows, where = self.join_stream(first, joins, arrays, tree.args.get("where"))
             return where
         if arrays:
-            hint = "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table."
-            raise self.error(arrays[0], "Elements of an array are records of a stream, and no rows of a table.", hint)
-        for element in (first, *(join.this for join in joins)):
-            if isinstance(element, exp.Table) and element.args.get("version"):
-                raise self.error(element, f"{_VERSION[0]} is not taken of tables alone.", _VERSION[1])
-        self._add(first)
+            raise self.error(arrays[0], *OF_ARRAYS)
         outer = any(element.side in ("RIGHT", "FULL") for element in joins)
-        for element in joins:
-            self._add(element.this)
+        for element in (first, *(join.this for join in joins)):
+            if element.args.get("version"):
+                raise self.error(element, f"{_VERSION[0]} is not taken of tables alone.", _VERSION[1])
+            self._add(element)
         if joins:
             self.tables = {name: unwindowed(rows) for name, rows in self.tables.items()}
         where = self._conditions(tree.args.get("where"))
@@ -393,7 +341,7 @@ class SelectQuery(ABC):
             local = self._on(element)
             current = self._gathered(current, pending, local)
             for condition in local:
-                current = current.filtered(self._predicate(condition.tree, current))
+                current = self._filtered(current, condition.tree)
             pending = []
         self.rows = self._gathered(current, pending, where)
         return where
@@ -402,7 +350,8 @@ class SelectQuery(ABC):
         """Filter tables of these names by the conditions that read one alone."""
         for condition in [*where]:
             if len(condition.reads) == 1 and condition.reads <= names and _is_plain(condition.tree):
-                self._narrow(next(iter(condition.reads)), condition.tree)
+                (name,) = condition.reads
+                self.tables[name] = self._filtered(self.tables[name], condition.tree)
                 where.remove(condition)
 
     def _is_inner(self, join: Tree) -> bool:
@@ -431,14 +380,9 @@ class SelectQuery(ABC):
         conditions = self._conditions(join.args.get("on"))
         right = self._name(join.this)
         for column in using:
-            left = next(
-                (
-                    name
-                    for name, rows in self.tables.items()
-                    if name != right and any(element.lower() == column.name.lower() for _, element in rows.columns)
-                ),
-                None,
-            )
+            label = column.name.lower()
+            owners = (name for name, rows in self.tables.items() for _, field in rows.columns if field.lower() == label)
+            left = next((name for name in owners if name != right), None)
             if left is None:
                 raise self.error(column, f"No table before has the column {column.name}.", "Write ON a.x = b.y.")
             equal = exp.EQ(this=exp.column(column.name, left), expression=exp.column(column.name, right))
@@ -456,7 +400,6 @@ class SelectQuery(ABC):
         return frozenset(name for node in own_nodes(tree) if isinstance(node, exp.Column) for name in self._owner(node))
 
     def _owner(self, node: Tree) -> list[str]:
-        """The table that a column is of."""
         everything = {name: tree for rows in self.tables.values() for name, tree in rows.columns.items()}
         entire = Relation(None, everything, Key((), ()), {})
         if self.rows is not None and not self.tables:
@@ -468,21 +411,18 @@ class SelectQuery(ABC):
             raise self.unknown(node, entire)
         parts = [element.name.lower() for element in node.parts]
         owners = [name for name in self.tables if name.lower() == parts[0]] if len(parts) > 1 else []
-        if owners:
-            return owners
-        return [name for name, rows in self.tables.items() if self.find(node, rows) is not None]
+        return owners or [name for name, rows in self.tables.items() if self.find(node, rows) is not None]
 
     def knows(self, node: Tree) -> bool:
         """Whether this query, or one around it, has a column."""
-        rows = self.rows
-        return (rows is not None and self.find(node, rows) is not None) or (
-            self.outer is not None and self.outer.knows(node)
-        )
+        if self.rows is not None and self.find(node, self.rows) is not None:
+            return True
+        return self.outer is not None and self.outer.knows(node)
 
-    def _narrow(self, name: str, tree: Tree) -> None:
-        rows = self.tables[name]
+    def _filtered(self, rows: Relation, tree: Tree) -> Relation:
+        """The rows for which a condition of theirs holds."""
         predicate = self._predicate(tree, rows)
-        self.tables[name] = self._added(tree, lambda: rows.filtered(predicate))
+        return cast(Relation, self._added(tree, lambda: rows.filtered(predicate)))
 
     def _gathered(self, current: Relation | None, pending: list[str], where: list[Condition]) -> Relation:
         """Join what is joined by inner joins, in an order in which each has an equality with those before."""
@@ -499,21 +439,14 @@ class SelectQuery(ABC):
         return current
 
     def _pairs(self, left: Relation, right: Relation, where: Sequence[Condition]) -> list[Equality]:
-        """The equalities of two sides."""
-        ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
         entries = []
         for condition in where:
             tree = condition.tree.unnest()
             if not isinstance(tree, exp.EQ) or not _is_plain(tree):
                 continue
-            sides = [self._reads(side) for side in (tree.this, tree.expression)]
-            if not all(sides):
-                continue
-            for former, latter, first, second in (
-                (0, 1, tree.this, tree.expression),
-                (1, 0, tree.expression, tree.this),
-            ):
-                if sides[former] <= ours and sides[latter] <= theirs:
+            for first, second in ((tree.this, tree.expression), (tree.expression, tree.this)):
+                sides = self._reads(first), self._reads(second)
+                if all(sides) and sides[0] <= left.aliases and sides[1] <= right.aliases:
                     entries.append((condition, self.resolved(first, left), self.resolved(second, right)))
                     break
         return entries
@@ -521,7 +454,7 @@ class SelectQuery(ABC):
     def _rank(self, left: Relation, right: Relation, where: Sequence[Condition]) -> int:
         """How well two sides join: by a key of the right, of the left, by other values, or not at all."""
         pairs = [(former, latter) for _, former, latter in self._checked_pairs(left, right, where)]
-        if not pairs and not (right.key.make and not right.key.parts) and not (left.key.make and not left.key.parts):
+        if not pairs and not right.is_one_row and not left.is_one_row:
             return 0
         if reference_to(right, pairs, left) is not None:
             return 3
@@ -535,15 +468,26 @@ class SelectQuery(ABC):
         for condition, former, latter in entries:
             for rows, tree in ((left, former), (right, latter)):
                 checked(rows, self.source, [tree], [condition.tree])
-        wrong = never_compared(left, right, [(former, latter) for _, former, latter in entries])
-        if wrong is not None:
-            number, kind, second = wrong
-            raise self.error(
-                entries[number][0].tree,
-                f"Values of two types are never equal: {kind.simpleString()} and {second.simpleString()}.",
-                "Cast one of them to the type of the other.",
-            )
+        self._check_types(left, right, [entry[1:] for entry in entries], [entry[0].tree for entry in entries])
         return entries
+
+    def _check_types(self, left: Relation, right: Relation, pairs: Any, places: Sequence[Tree]) -> None:
+        """Raise for a pair of values that Spark compares by a cast alone."""
+        wrong = never_compared(left, right, pairs)
+        if wrong is not None:
+            number, *kinds = wrong
+            message = f"Values of two types are never equal: {' and '.join(kind.simpleString() for kind in kinds)}."
+            raise self.error(places[number], message, "Cast one of them to the type of the other.")
+
+    def split(
+        self, left: Relation, right: Relation, conditions: Sequence[Condition]
+    ) -> tuple[list[tuple[Tree, Tree]], list[Condition]]:
+        """The pairs that are equal of two sides, and the other conditions."""
+        entries = self._checked_pairs(left, right, conditions)
+        equal = [condition for condition, _, _ in entries]
+        return [(former, latter) for _, former, latter in entries], [
+            element for element in conditions if element not in equal
+        ]
 
     def _no_equality(self, name: str, where: Sequence[Condition]) -> SqlError:
         about = [element.tree for element in where if name in element.reads and len(element.reads) > 1]
@@ -558,27 +502,17 @@ class SelectQuery(ABC):
         return self.places.get(name, 0)
 
     def _inner(self, left: Relation, right: Relation, where: list[Condition], name: str) -> Relation:
-        entries = self._pairs(left, right, where)
-        pairs = [(former, latter) for _, former, latter in entries]
-        for condition, _, _ in entries:
-            where.remove(condition)
-        if left.key.make is not None and not left.key.parts and not pairs:
+        pairs, where[:] = self.split(left, right, where)
+        if left.is_one_row and not pairs:
             left, right = right, left
         rows = self._joined(left, right, Wanted("inner", pairs, self._columns_needed(left, right)), name)
         return self._apply(rows, where)
 
     def _apply(self, rows: Relation, where: list[Condition]) -> Relation:
         """Filter by the conditions that can be evaluated by now."""
-        presence = {alias for alias, _ in rows.columns}
         for condition in [*where]:
-            if (
-                condition.reads
-                and condition.reads <= presence
-                and _is_plain(condition.tree)
-                and len(condition.reads) > 1
-            ):
-                predicate = self._predicate(condition.tree, rows)
-                rows = self._added(condition.tree, partial(rows.filtered, predicate))
+            if len(condition.reads) > 1 and condition.reads <= rows.aliases and _is_plain(condition.tree):
+                rows = self._filtered(rows, condition.tree)
                 where.remove(condition)
         return rows
 
@@ -623,10 +557,8 @@ class SelectQuery(ABC):
         form: How = "outer" if join.side == "FULL" else "left"
         if join.side == "RIGHT":
             left, right = right, left
-        ours, theirs = ({alias for alias, _ in rows.columns} for rows in (left, right))
-        entries = self._checked_pairs(left, right, conditions)
-        occupied = [condition for condition, _, _ in entries]
-        remainder = [condition for condition in conditions if condition not in occupied]
+        ours, theirs = left.aliases, right.aliases
+        pairs, remainder = self.split(left, right, conditions)
         local = [element.tree for element in remainder if element.reads <= ours]
         latter = [element.tree for element in remainder if element.reads <= theirs and not element.reads <= ours]
         pairing = [element.tree for element in remainder if not element.reads <= ours and not element.reads <= theirs]
@@ -635,9 +567,8 @@ class SelectQuery(ABC):
             for trees, rows in ((local, left), (latter, right))
         )
         condition = all_of(self._two_sided(element, left, right) for element in pairing)
-        if not entries and not (right.key.make is not None and not right.key.parts):
+        if not pairs and not right.is_one_row:
             raise self._no_equality(self._name(join.this), conditions)
-        pairs = [(former, two) for _, former, two in entries]
         request = Wanted(form, pairs, self._columns_needed(left, right), condition)
         return self._joined(left, right, request, join, beside)
 
@@ -652,21 +583,17 @@ class SelectQuery(ABC):
         return self.resolved(tree, Relation(None, pairing, Key((), ()), {}))
 
     def _semi_join(self, left: Relation, right: Relation, join: Tree) -> Relation:
-        conditions = self._on(join)
-        entries = self._checked_pairs(left, right, conditions)
-        remainder = [element for element in conditions if element not in [condition for condition, _, _ in entries]]
-        theirs = {alias for alias, _ in right.columns}
+        pairs, remainder = self.split(left, right, self._on(join))
         for condition in [*remainder]:
-            if condition.reads <= theirs:
-                right = right.filtered(self._predicate(condition.tree, right))
+            if condition.reads <= right.aliases:
+                right = self._filtered(right, condition.tree)
                 remainder.remove(condition)
-        if remainder or not entries:
+        if remainder or not pairs:
             raise self.error(
                 remainder[0].tree if remainder else join,
                 f"{join.kind} JOIN needs equalities, and takes conditions on the right side alone beside them.",
                 "Write WHERE [NOT] EXISTS (SELECT 1 FROM ... WHERE ...).",
             )
-        pairs = [(former, latter) for _, former, latter in entries]
         return self._matching(left, right, pairs, negate=join.kind == "ANTI", place=join)
 
     # -- subqueries
@@ -699,9 +626,13 @@ class SelectQuery(ABC):
             tree = condition.tree
             if not _is_plain(tree) and self._is_alone(tree):
                 continue
-            predicate = self.with_subqueries(tree)
-            checked(self.rows, self.source, [predicate], [tree])
-            self.rows = self._added(tree, partial(self.rows.filtered, predicate))
+            self.keep(tree, tree)
+
+    def keep(self, tree: Tree, place: Tree) -> None:
+        """Keep the rows for which a condition holds, subqueries among it."""
+        predicate = self.with_subqueries(tree)
+        checked(self.rows, self.source, [predicate], [place])
+        self.rows = self._added(place, partial(self.rows.filtered, predicate))
 
     def _is_alone(self, tree: Tree) -> bool:
         """Whether a condition is EXISTS or IN, or its opposite, alone: then the rows are kept at once."""
@@ -722,12 +653,7 @@ class SelectQuery(ABC):
         return self.resolved(self.attached(tree))
 
     def attached(self, tree: Tree, chooses: Callable[[Tree], bool] = lambda _: True) -> Tree:
-        """A tree with columns in the place of its subqueries; what was resolved before reads rows of before.
-
-        Parameters
-        ----------
-        chooses : whether a subquery is one of them.
-        """
+        """A tree with columns in the place of the subqueries chosen; what was resolved before reads rows of before."""
         node = next((element for element in own_nodes(tree) if _is_subquery(element) and chooses(element)), None)
         if node is None:
             return tree
@@ -741,7 +667,6 @@ class SelectQuery(ABC):
         return self.attached(entire, chooses)
 
     def _attached(self, node: Tree) -> Name:
-        """The column that a subquery becomes."""
         mark = ("", self._mark())
         if isinstance(node, exp.Subquery):
             return self._scalar(node, mark)
@@ -815,23 +740,16 @@ class SelectQuery(ABC):
                 "This subquery has no equality with the query around it.",
                 "Name one: EXISTS (SELECT 1 FROM payments p WHERE p.id = o.id).",
             )
-        wrong = never_compared(self.rows, rows, [*compared, *pairs])
-        if wrong is not None:
-            kinds = wrong[1].simpleString(), wrong[2].simpleString()
-            raise self.error(
-                node, f"Values of two types are never equal: {kinds[0]} and {kinds[1]}.", "Cast one of them."
-            )
-        return rows, [*compared, *pairs], extra
+        compared += pairs
+        self._check_types(self.rows, rows, compared, [node] * len(compared))
+        return rows, compared, extra
 
     def _compared(self, node: Tree, items: list[Tree]) -> list[tuple[Tree, Tree]]:
         sides = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if len(sides) != len(items):
             columns = "one column" if len(sides) == 1 else f"{len(sides)} columns"
-            raise self.error(
-                node,
-                f"IN takes a subquery of {columns}, and this one has {len(items)}.",
-                "Select as many as it compares.",
-            )
+            message = f"IN takes a subquery of {columns}, and this one has {len(items)}."
+            raise self.error(node, message, "Select as many as it compares.")
         return [(self.resolved(side), item) for side, item in zip(sides, items, strict=True)]
 
     def _meeting_more(self, right: Relation, pairs: Any, extra: Sequence[Tree]) -> tuple[Relation, Any]:
@@ -909,7 +827,6 @@ class SelectQuery(ABC):
 
 
 def _paths(tree: Tree) -> list[Tree]:
-    """The different paths that a tree reads."""
     entries: dict[str, Tree] = {}
 
     def collect(node: Tree) -> None:
@@ -988,12 +905,10 @@ def _is_subquery(node: Tree) -> bool:
 
 
 def _is_plain(tree: Tree) -> bool:
-    """Whether there is no subquery in it."""
     return not any(_is_subquery(node) for node in own_nodes(tree))
 
 
 def _is_aggregate(select: Tree) -> bool:
-    """Whether a SELECT aggregates."""
     if select.args.get("group") or select.args.get("distinct") or select.args.get("limit"):
         return True
     return any(

@@ -45,15 +45,7 @@ _LARGEST = 400
 
 @dataclass(frozen=True)
 class Key:
-    """The key of rows.
-
-    Parameters
-    ----------
-    parts : its columns, as trees.
-    names : what they are called.
-    make : the key of such parts; None: it cannot be made of values.
-    certain : whether no part is ever null.
-    """
+    """The key of rows: its parts, their names, how it is made of parts (None: it cannot be), if none is ever null."""
 
     parts: tuple[Tree, ...]
     names: tuple[str, ...]
@@ -63,15 +55,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Relation:
-    """The rows of a table, or the records of a stream.
-
-    Parameters
-    ----------
-    handle : the KTable, KStream, WTable or GlobalKTable that gives them.
-    columns : their columns, by name.
-    key : their key.
-    facts : what else is known of them: windows, time, history.
-    """
+    """The rows of a table, or the records of a stream: a handle, columns by name, the key, what else is known."""
 
     handle: Any
     columns: Mapping[Name, Tree]
@@ -81,6 +65,16 @@ class Relation:
     def under(self, alias: str) -> Relation:
         """The same rows under a name."""
         return replace(self, columns={(alias, column): tree for (_, column), tree in self.columns.items()})
+
+    @property
+    def aliases(self) -> set[str]:
+        """The names of the tables that their columns are of."""
+        return {alias for alias, _ in self.columns}
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether there is one row at most: an aggregate of all rows."""
+        return self.key.make is not None and not self.key.parts
 
     @property
     def is_stream(self) -> bool:
@@ -252,18 +246,15 @@ class Expressions:
 
     def common_type(self, former: DataType, latter: DataType) -> DataType | None:
         """The type in which values of two types are compared; None: they are not."""
-        if (former, latter) not in self._common:
-            self._common[former, latter] = self._met(former, latter)
-        return self._common[former, latter]
-
-    def _met(self, former: DataType, latter: DataType) -> DataType | None:
-        nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in (former, latter)]
-        compared, either = F.expr(f"{nulls[0]} = {nulls[1]}"), F.expr(f"coalesce({', '.join(nulls)})")
-        try:
-            entries = active_session().range(0).select(compared, either)
-        except AnalysisException:
-            return None
-        return entries.schema.fields[1].dataType
+        pair = former, latter
+        if pair not in self._common:
+            nulls = [f"CAST(NULL AS {kind.simpleString()})" for kind in pair]
+            compared, either = F.expr(" = ".join(nulls)), F.expr(f"coalesce({', '.join(nulls)})")
+            try:
+                self._common[pair] = active_session().range(0).select(compared, either).schema.fields[1].dataType
+            except AnalysisException:
+                self._common[pair] = None
+        return self._common[pair]
 
     def column(self, tree: Tree, columns: Mapping[str, Any]) -> Any:
         """The column of a tree, of those of its roots."""
@@ -282,12 +273,7 @@ OTHER_EXPRESSIONS: ContextVar[Expressions | None] = ContextVar("expressions", de
 
 
 def expressions() -> Expressions:
-    """The meaning of expressions here.
-
-    Raises
-    ------
-    ConfigError : there is no session.
-    """
+    """The meaning of expressions here; ConfigError: there is no session."""
     meaning = OTHER_EXPRESSIONS.get()
     if meaning is not None:
         return meaning
@@ -324,12 +310,7 @@ def as_type(tree: Tree, kind: DataType, to: DataType) -> Tree | None:
 
 
 def checked(rows: Relation, source: Source, trees: Sequence[Tree], places: Sequence[Tree]) -> list[DataType]:
-    """The types of trees; the first that Spark does not take is refused on its place.
-
-    Parameters
-    ----------
-    places : the nodes of the text that the trees come from.
-    """
+    """The types of trees; the first that Spark does not take is refused on its place in the text."""
     try:
         return rows.types(trees)
     except (AnalysisException, ParseException):
@@ -408,12 +389,7 @@ class Fields:
 
 
 def computed(rows: Relation, names: Sequence[Name] | None = None, **options: Any) -> Relation:
-    """The rows with all columns that are no paths computed, in one step.
-
-    Parameters
-    ----------
-    options : of the step: name and store.
-    """
+    """The rows with all columns that are no paths computed, in one step of this name and store."""
     fields, columns = Fields(), {}
     for alias, column in names or rows.columns:
         tree = rows.columns[(alias, column)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,13 +16,12 @@ from watersmeet.api.builder import StreamsBuilder, names_after
 from watersmeet.api.topology import Topology
 from watersmeet.errors import SqlError, WatersmeetError, did_you_mean
 from watersmeet.sql.declarations import declared, output
-from watersmeet.sql.queries import Condition, SelectQuery
+from watersmeet.sql.queries import SelectQuery
 from watersmeet.sql.rows import (
     KEY,
     VALUE,
     Key,
     Relation,
-    Tree,
     computed,
     expressions,
     is_large,
@@ -33,42 +32,19 @@ from watersmeet.sql.rows import (
 )
 from watersmeet.sql.selection import aggregated, selected
 from watersmeet.sql.streams import stream_of
-from watersmeet.sql.text import Source, Statement, no_statement, statements
+from watersmeet.sql.text import Source, Statement, instead, no_statement, statements
 
 
 class WholeQuery(SelectQuery):
     """A query, its subqueries among them."""
 
-    def select(self, tree: Tree, limits: Mapping[str, int]) -> Relation:
-        """See `SelectQuery`."""
-        return selected(self, tree, limits)
-
-    def join_stream(
-        self, first: Tree, joins: Sequence[Tree], arrays: Sequence[Tree], where: Tree
-    ) -> tuple[Relation, list[Condition]]:
-        """See `SelectQuery`."""
-        return stream_of(self, first, joins, arrays, where)
-
-    def aggregate(self, names: Mapping[str, Tree], trees: Sequence[Tree]) -> tuple[Relation, list[Tree]]:
-        """See `SelectQuery`."""
-        return aggregated(self, names, trees)
+    select, join_stream, aggregate = selected, stream_of, aggregated
 
 
+Catalog = dict[str, Relation]
+"""Tables, streams and views, by name in small letters."""
 CATALOGS: WeakKeyDictionary[StreamsBuilder, Catalog] = WeakKeyDictionary()
 """What has been declared by SQL, by builder."""
-
-
-class Catalog:
-    """The tables, streams and views of a builder, by name in small letters."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Relation] = {}
-        self.names: dict[str, str] = {}
-
-
-def catalog_of(builder: StreamsBuilder) -> Catalog:
-    """The declarations of a builder."""
-    return CATALOGS.setdefault(builder, Catalog())
 
 
 @dataclass(frozen=True)
@@ -91,24 +67,10 @@ class Explained:
 
 
 def run(builder: StreamsBuilder, text: str, handles: Mapping[str, Any]) -> list[Any]:
-    """Run statements upon a builder.
-
-    Parameters
-    ----------
-    handles : streams and tables that SQL may name, by name.
-
-    Returns
-    -------
-    list : of each SELECT its handle, of each EXPLAIN what it says.
-
-    Raises
-    ------
-    SqlError : a statement cannot be a topology.
-    """
+    """Run statements upon a builder: of each SELECT its handle, of each EXPLAIN what it says."""
     expressions()  # there is a session
-    catalog = catalog_of(builder)
-    for name, handle in handles.items():
-        catalog.rows[name.lower()], catalog.names[name.lower()] = rows_of(handle, name), name
+    catalog = CATALOGS.setdefault(builder, {})
+    catalog |= {name.lower(): rows_of(handle, name) for name, handle in handles.items()}
     parsed = list(statements(text))
     results = []
     for statement in _left(parsed, catalog):
@@ -129,7 +91,7 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
                 name = table.name.lower()
                 if name in places:
                     del left[places.pop(name)]
-                elif name in catalog.rows:
+                elif name in catalog:
                     raise statement.source.error(
                         table,
                         f"DROP names {table.name}, which the builder already has.",
@@ -142,10 +104,10 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
             continue
         if isinstance(tree, exp.Create):
             name = _created(statement).lower()
-            if name in places or name in catalog.rows:
+            if name in places or name in catalog:
                 if tree.args.get("exists"):
                     continue
-                if not tree.args.get("replace") or name in catalog.rows:
+                if not tree.args.get("replace") or name in catalog:
                     hint = "Give it another name, write CREATE ... IF NOT EXISTS, or DROP the other first."
                     raise statement.source.error(
                         tree.find(exp.Table), f"A table, stream or view {name} is declared already.", hint
@@ -172,12 +134,9 @@ def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any
                 rows = _create(builder, catalog, source, statement)
             return explained(builder, rows) if statement.explain else None
         if not isinstance(tree, exp.Query):
-            word = source.text[statement.start :].split(None, 1)[0].upper()
-            raise no_statement(source, statement.start, word)
+            raise no_statement(source, statement.start, source.text[statement.start :].split(None, 1)[0].upper())
         rows = _queried(catalog, source, tree)
-        if statement.explain:
-            return explained(builder, rows)
-        return result_of(rows)
+        return explained(builder, rows) if statement.explain else result_of(rows)
     except SqlError:
         raise
     except (AnalysisException, ParseException, WatersmeetError) as error:
@@ -187,13 +146,10 @@ def _run(builder: StreamsBuilder, catalog: Catalog, statement: Statement) -> Any
 
 
 def _queried(catalog: Catalog, source: Source, tree: Any) -> Relation:
-    rows = WholeQuery(source, catalog.rows).run(tree)
-    tables = list(tree.find_all(exp.Table))
-    read = [catalog.rows[table.name.lower()] for table in tables if table.name.lower() in catalog.rows]
-    windowed = any("windows" in part.facts for part in read) or any(
-        isinstance(table.this, exp.Func) for table in tables
-    )
-    if source.emit == "final" and not windowed:
+    rows = WholeQuery(source, catalog).run(tree)
+    names = {table.name.lower() for table in tree.find_all(exp.Table)}
+    plain = all(isinstance(table.this, exp.Identifier) for table in tree.find_all(exp.Table))
+    if source.emit == "final" and plain and not any("windows" in catalog[n].facts for n in names & catalog.keys()):
         raise source.error(tree, "EMIT FINAL is of windows, which end.", "FROM TUMBLE(...); or EMIT CHANGES.")
     return replace(rows, columns={("", name): element for (_, name), element in rows.columns.items()})
 
@@ -209,27 +165,15 @@ def _create(builder: StreamsBuilder, catalog: Catalog, source: Source, statement
         rows = declared(builder, source, tree, name, stream=statement.stream)
     else:
         rows = _renamed(source, tree, _queried(catalog, source, query))
-        if statement.stream and not rows.is_stream:
-            raise source.error(
-                tree.this, f"The query of the stream {name} gives a table.", f"CREATE TABLE {name} ... AS."
-            )
-        if kind == "TABLE" and rows.is_stream:
-            raise source.error(
-                tree.this, f"The query of the table {name} gives a stream.", f"CREATE STREAM {name} ... AS."
-            )
-        rows = _view_rows(rows, name, kind, tree, source)
+        gives = "STREAM" if rows.is_stream else "TABLE"
+        if kind not in ("VIEW", gives):
+            message = f"The query of the {kind.lower()} {name} gives a {gives.lower()}."
+            raise source.error(tree.this, message, f"CREATE {gives} {name} ... AS.")
+        rows = _view_rows(rows, name, tree, source)
         if kind in ("TABLE", "STREAM"):
             output(source, tree, name, rows)
-    catalog.rows[name.lower()], catalog.names[name.lower()] = rows, name
+    catalog[name.lower()] = rows
     return rows
-
-
-_CLAUSES: dict[type, tuple[str, str]] = {
-    exp.FileFormatProperty: ("USING", "The place of rows stands in WITH: path = '...', format = 'parquet'."),
-    exp.PartitionedByProperty: ("PARTITIONED BY", "Leave it out: rows lie by their keys."),
-    exp.TemporaryProperty: ("TEMPORARY", "Leave it out: CREATE VIEW stores nothing."),
-    exp.LikeProperty: ("LIKE", "Declare the columns."),
-}
 
 
 def _check_clauses(source: Source, tree: Any) -> None:
@@ -238,7 +182,8 @@ def _check_clauses(source: Source, tree: Any) -> None:
     for element in clause.expressions if clause else ():
         if isinstance(element, exp.MaterializedProperty | exp.SchemaCommentProperty):
             continue
-        word, hint = _CLAUSES.get(type(element), (element.sql("spark").split("(")[0], "Options stand in WITH (...)."))
+        word = element.sql("spark").split()[0]
+        hint = instead("create", word, "Options stand in WITH (...).")
         raise source.error(element, f"{word} is not taken in CREATE.", hint)
 
 
@@ -260,11 +205,9 @@ def _renamed(source: Source, tree: Any, rows: Relation) -> Relation:
     return replace(rows, columns=columns)
 
 
-def _view_rows(rows: Relation, name: str, kind: str, tree: Any, source: Source) -> Relation:
+def _view_rows(rows: Relation, name: str, tree: Any, source: Source) -> Relation:
     """A view's rows: stored under its name if it is materialized, computed once if its expressions are large."""
-    materialized = any(
-        isinstance(element, exp.MaterializedProperty) for element in tree.find_all(exp.MaterializedProperty)
-    )
+    materialized = tree.find(exp.MaterializedProperty) is not None
     if materialized and rows.is_stream:
         raise source.error(
             tree.this,
@@ -316,14 +259,7 @@ def key_names(rows: Relation) -> tuple[str, ...]:
 
 
 class Views:
-    """The declarations of a script of SQL, ready to be built.
-
-    Parameters
-    ----------
-    spark : the session.
-    builder : what it is declared upon.
-    results : of each SELECT its handle, of each EXPLAIN what it says.
-    """
+    """The declarations of a script of SQL, ready to be built, and the result of each SELECT and EXPLAIN."""
 
     def __init__(self, spark: SparkSession, builder: StreamsBuilder, results: list[Any]) -> None:
         self.spark, self.builder, self.results = spark, builder, results
@@ -338,12 +274,11 @@ class Views:
         return result_of(self._rows(name))
 
     def _rows(self, name: str) -> Relation:
-        catalog = catalog_of(self.builder)
-        if name.lower() not in catalog.rows:
-            listed = ", ".join(catalog.names.values()) or "none"
-            hint = did_you_mean(name.lower(), catalog.rows, f"There are {listed}.", form=repr)
+        catalog = CATALOGS.get(self.builder, {})
+        if name.lower() not in catalog:
+            hint = did_you_mean(name.lower(), catalog, f"There are {', '.join(catalog) or 'none'}.", form=repr)
             raise SqlError(f"There is no table, stream or view {name!r}.", hint=hint)
-        return catalog.rows[name.lower()]
+        return catalog[name.lower()]
 
     def explain(self, name: str) -> Explained:
         """The key, the columns and the plan of a table, stream or view."""

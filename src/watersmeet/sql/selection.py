@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from watersmeet.sql import groups
 from watersmeet.sql.queries import SelectQuery, conjuncts, own_nodes, upper_bound
 from watersmeet.sql.rows import KEY, Key, Relation, Tree, checked, is_root, maker, root
 from watersmeet.sql.streams import exploded, rekeyed
+from watersmeet.sql.text import instead
 
 _ARGUMENTS = {
     "count": (0, 99),
@@ -22,13 +23,9 @@ _ARGUMENTS = {
     "top_k": (2, 2),
     "last_k": (2, 2),
 }
-_AGGREGATES = {
-    "approx_distinct": "Write COUNT(DISTINCT x), which is exact.",
-    "percentile_cont": "Write PERCENTILE(x, 0.5).",
-    "variance_pop": "VARIANCE(x) is taken, of a sample.",
-    "stddev_pop": "STDDEV(x) is taken, of a sample.",
-}
-"""What to write for aggregates that are not taken."""
+
+
+_NAMED_ARGUMENTS = ("quantile", "expression", "separator")
 
 
 def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relation:
@@ -54,9 +51,7 @@ def selected(query: SelectQuery, tree: Tree, limits: Mapping[str, int]) -> Relat
         conditions = entries[len(clauses) : len(clauses) + len(conditions)]
         ordered = entries[len(clauses) + len(conditions) :]
         for condition, place in zip(conditions, places, strict=True):
-            predicate = query.with_subqueries(condition)
-            checked(query.rows, query.source, [predicate], [place])
-            query.rows = query.rows.filtered(predicate)
+            query.keep(condition, place)
     elif having:
         raise query.error(having.this, "The query has HAVING without groups.", "Write WHERE, or GROUP BY.")
     else:
@@ -79,8 +74,8 @@ def _partitioned(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree
     checked(query.rows, query.source, list(parts.values()), clause.expressions)
     single = len(parts) == 1
     trees = tuple(root(KEY) if single else root(KEY, name) for name in parts)
-    key = Key(trees, tuple(parts), maker(tuple(parts), single=single))
-    return replace(rekeyed(rows, key.make(list(parts.values()))), key=key)
+    make = maker(tuple(parts), single=single)
+    return replace(rekeyed(rows, make(list(parts.values()))), key=Key(trees, tuple(parts), make))
 
 
 def _finished(
@@ -124,8 +119,6 @@ def _finished(
 
 
 def _distinct(query: SelectQuery, tree: Tree, rows: Relation) -> Relation:
-    if tree.args["distinct"].args.get("on"):
-        raise query.error(tree.args["distinct"], "DISTINCT ON is not taken.", "ROW_NUMBER() OVER (...) = 1 keeps one.")
     if rows.is_stream:
         raise query.error(tree, "SELECT DISTINCT of a stream has no end.", "GROUP BY the columns, or name a window.")
     return groups.distinct(rows)
@@ -145,14 +138,17 @@ def _order(query: SelectQuery, tree: Tree, ordered: Sequence[Tree]) -> list[grou
     clause = tree.args.get("order")
     if clause is None or tree.args.get("distinct"):
         return []
-    entries = []
-    for element, node in zip(clause.expressions, ordered, strict=True):
-        entries.append((query.resolved(node), bool(element.args.get("desc")), bool(element.args.get("nulls_first"))))
-    return entries
+    return _directions(query, clause.expressions, ordered)
+
+
+def _directions(query: SelectQuery, elements: Sequence[Tree], nodes: Iterable[Tree]) -> list[groups.Order]:
+    return [
+        (query.resolved(node), bool(element.args.get("desc")), bool(element.args.get("nulls_first")))
+        for element, node in zip(elements, nodes, strict=True)
+    ]
 
 
 def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
-    """The columns that are selected, by name."""
     entries: list[tuple[str, Tree]] = []
     for number, element in enumerate(tree.expressions):
         if element.is_star:
@@ -185,7 +181,6 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
 
 
 def _ordinal(query: SelectQuery, node: Tree, items: Sequence[tuple[str, Tree]]) -> Tree:
-    """The column that an ordinal of GROUP BY or ORDER BY stands for."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         number = int(node.name)
         if not 1 <= number <= len(items):
@@ -230,7 +225,6 @@ def _aggregates(query: SelectQuery, tree: Tree, trees: Sequence[Tree]) -> bool:
 
 
 def _groups(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]]) -> dict[str, Tree]:
-    """The groups, by the name of their column: trees of the text."""
     clause = tree.args.get("group")
     if clause is None:
         return {}
@@ -287,7 +281,7 @@ def regrouped(
     def replaced(node: Tree) -> Tree:
         name = groups.aggregate_name(node)
         if name is not None or isinstance(node, exp.Filter):
-            field = _field(query, node, fields, uses, aliases.get(id(node)), set(names))
+            field = _field(query, node, fields, uses, aliases.get(id(node)), names)
             return _column(field)
         if groups.is_other_aggregate(node) or (isinstance(node, exp.Anonymous) and node.name.lower() == "grouping"):
             raise _unknown_aggregate(query, node)
@@ -337,21 +331,15 @@ def _column(name: str) -> Tree:
 
 def _unknown_aggregate(query: SelectQuery, node: Tree) -> Exception:
     name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql().lower().split("(")[0]
-    hint = _AGGREGATES.get(name, f"There are {', '.join(sorted(groups.NAMES))}.")
+    hint = instead("aggregate", name, f"There are {', '.join(sorted(groups.NAMES))}.")
     return query.error(node, f"The aggregate {name} is not taken.", hint)
 
 
 def _field(
-    query: SelectQuery,
-    node: Tree,
-    fields: dict[str, str],
-    uses: dict[str, groups.Used],
-    alias: str | None,
-    occupied: set[str],
+    query: SelectQuery, node: Tree, fields: dict[str, str], uses: dict[str, groups.Used], alias: str | None, names: Any
 ) -> str:
-    """The field of an aggregate; equal ones are one."""
-    is_filtered = isinstance(node, exp.Filter)
-    inner, condition = (node.this, node.expression.this) if is_filtered else (node, None)
+    """The field of an aggregate, which is no name of a group; equal ones are one."""
+    inner, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
     name = groups.aggregate_name(inner)
     if name is None:
         raise _unknown_aggregate(query, inner)
@@ -372,7 +360,7 @@ def _field(
     text = f"{name}({', '.join(element.sql() for element in read)}) {'' if where is None else where.sql()}"
     if text not in fields:
         field = alias or f"{name}_{len(uses) + 1}"
-        while field.lower() in {element.lower() for element in (*uses, *occupied)}:
+        while field.lower() in {element.lower() for element in (*uses, *names)}:
             field = f"{field}_{len(uses) + 1}"
         fields[text] = field
         use = groups.used(name, read, where, kinds)
@@ -385,21 +373,9 @@ def _field(
 
 
 def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
-    if isinstance(node, exp.Anonymous):
-        entries = list(node.expressions)
-    else:
-        entries = [
-            element
-            for element in (node.this, *map(node.args.get, ("quantile", "expression", "separator")))
-            if element is not None
-        ]
-        entries += list(node.args.get("expressions") or [])
-    entries = [
-        part
-        for element in entries
-        for part in (element.expressions if isinstance(element, exp.Distinct) else [element])
-    ]
-    entries = [element for element in entries if not isinstance(element, exp.Star)]
+    arguments = () if isinstance(node, exp.Anonymous) else (node.this, *map(node.args.get, _NAMED_ARGUMENTS))
+    entries = [element for element in (*arguments, *node.expressions) if not isinstance(element, exp.Star | None)]
+    entries = [p for node in entries for p in (node.expressions if isinstance(node, exp.Distinct) else [node])]
     for element in entries:
         if isinstance(element, exp.Order) and (name != "listagg" or element.expressions[0].this != element.this):
             hint = "SORT_ARRAY(COLLECT_LIST(x)) sorts by x; of structs by their first field; STRING_AGG by its texts."
@@ -456,10 +432,7 @@ def _numbered(
     order = window.args.get("order")
     if order is None:
         raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")
-    orders = [
-        (query.resolved(element.this), bool(element.args.get("desc")), bool(element.args.get("nulls_first")))
-        for element in order.expressions
-    ]
+    orders = _directions(query, order.expressions, [element.this for element in order.expressions])
     parts = {
         (part.name if isinstance(part, exp.Column) else f"group_{n + 1}"): query.resolved(part)
         for n, part in enumerate(window.args.get("partition_by") or [])

@@ -31,14 +31,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a served table as SQL has them: fields of key, window and value.
-
-    Parameters
-    ----------
-    schema : their types, by name.
-    paths : where each lies in the rows that are served.
-    keys : those of the key.
-    """
+    """The columns of a served table as SQL has them: types, the path of each in what is served, those of the key."""
 
     schema: StructType
     paths: Mapping[str, tuple[str, ...]]
@@ -72,14 +65,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Which rows of a table are fetched.
-
-    Parameters
-    ----------
-    keys : of these keys; None: of all, or of a range.
-    first, last : the bounds of a range, both included; None: without end.
-    complete : whether the fetched rows fulfil all that WHERE says.
-    """
+    """Which rows are fetched: of keys, of a range with its bounds, or all; and whether WHERE says no more."""
 
     keys: tuple[Any, ...] | None = None
     first: Any = None
@@ -96,13 +82,7 @@ class Fetch:
 
 
 class ServedTables:
-    """Queries over the tables of a running query.
-
-    Parameters
-    ----------
-    client : what reads them.
-    master : of the Spark that computes what is more than columns of rows.
-    """
+    """Queries over the tables of a running query; `master` is that of the Spark for more than columns of rows."""
 
     def __init__(self, client: TableClient, master: str = "local[1]") -> None:
         self._client, self._master = client, master
@@ -113,17 +93,7 @@ class ServedTables:
         return [*self._client.tables, *(name for _, columns in self._tables.values() for name in columns.paths)]
 
     def query(self, source: Source, start: int, piece: str) -> pa.Table | list[str]:
-        """The rows of a SELECT; or the lines that its EXPLAIN says.
-
-        Parameters
-        ----------
-        source : the text that it stands in.
-        start, piece : the offset and the text of the statement.
-
-        Raises
-        ------
-        SqlError : it cannot be answered.
-        """
+        """The rows of a SELECT, a piece of the source from `start`; or the lines that its EXPLAIN says."""
         blank = re.sub(r"[^\n]", " ", source.text[:start])
         (statement,) = statements(blank + piece)
         return self._selected(source, statement, piece)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from watersmeet.sql.joins import compared, reference_to
-from watersmeet.sql.queries import Condition, SelectQuery
+from watersmeet.sql.joins import BOUNDS, How, Result, Wanted, compared, reference_to
+from watersmeet.sql.queries import OF_ARRAYS, Condition, SelectQuery
 from watersmeet.sql.rows import (
     KEY,
     LEFT,
@@ -22,8 +22,6 @@ from watersmeet.sql.rows import (
     Tree,
     call,
     checked,
-    exists,
-    is_path,
     literal,
     maker,
     of_pair,
@@ -32,15 +30,12 @@ from watersmeet.sql.rows import (
     root,
     roots_of,
     same,
-    when,
 )
 from watersmeet.sql.text import SESSION
 from watersmeet.windows import JoinWindows, SessionWindows, TimeWindows
 
 _WINDOWS = {"TUMBLE": 1, "HOP": 2, "SESSION": 1}
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
-_BOUNDS = frozenset({"#window_start", "#window_end"})
-"""Roots of what the groups of a stream will have; its records do not."""
 
 
 def milliseconds(query: SelectQuery, node: Tree) -> int:
@@ -146,8 +141,8 @@ def _check_time(query: SelectQuery, node: Tree, rows: Relation) -> None:
 
 def _joins(query: SelectQuery, condition: Condition, left: Relation, right: Relation) -> bool:
     """Whether a condition of WHERE says how two sides meet: an equality, or a bound of time."""
-    names = [{alias for alias, _ in rows.columns} for rows in (left, right)]
-    if not condition.reads <= names[0] | names[1] or not all(condition.reads & side for side in names):
+    reads = condition.reads
+    if not reads <= left.aliases | right.aliases or not reads & left.aliases or not reads & right.aliases:
         return False
     bounds = [_bound(query, part, left, right) for part in _comparisons(condition.tree)] if right.is_stream else [None]
     return isinstance(condition.tree.unnest(), exp.EQ) or None not in bounds
@@ -200,18 +195,9 @@ def _remaining_conditions(query: SelectQuery, rows: Relation, remainder: Sequenc
     return rows
 
 
-def _columns(left: Relation, right: Relation, moves: Any, fields: Fields, side: str) -> dict[Name, Tree]:
-    """The columns of a join; those of a side that may have no record are null then."""
-    optional = {"": (None, None), "LEFT": (None, RIGHT), "FULL": (LEFT, RIGHT)}[side]
-    columns: dict[Name, Tree] = {}
-    for rows, move, presence in zip((left, right), moves, optional, strict=True):
-        for name, tree in rows.columns.items():
-            moved = rebased(tree, move)
-            if presence is not None and not (is_path(moved) and roots_of(moved) == {presence}):
-                moved = when(exists(root(presence)), moved)
-            stays = (is_path(moved) and roots_of(moved) == {KEY}) or bool(roots_of(moved) & _BOUNDS)
-            columns[name] = moved if stays else fields.add(moved, name[1], name[0])
-    return columns
+def _result(sides: Sequence[Relation], moves: Sequence[Mapping[str, Tree]], side: str) -> Result:
+    forms: dict[str, How] = {"": "inner", "LEFT": "left", "FULL": "outer"}
+    return Result().sides(sides, moves, Wanted(forms[side], (), None))
 
 
 def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any, join: Tree) -> Relation:
@@ -231,26 +217,31 @@ def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any,
         )
     assert right.key.make is not None, "it refers"
     outcome = right.key.make(refers.trees)
-    fields = Fields()
     if right.is_global:
         moves = ({VALUE: root(LEFT)}, {VALUE: root(RIGHT), KEY: rebased(outcome, {VALUE: root(LEFT)})})
-        columns = _columns(left, right, moves, fields, join.side)
+        result = _result((left, right), moves, join.side)
         call = left.handle.left_join if join.side else left.handle.join
-        return Relation(call(right.handle, of_pair(fields.struct), key=of_row(outcome)), columns, left.key, left.facts)
+        handle = call(right.handle, of_pair(result.fields.struct), key=of_row(outcome))
+        return Relation(handle, result.columns, left.key, left.facts)
     if outcome.sql() != root(KEY).sql():
         left = rekeyed(left, outcome)
-    columns = _columns(left, right, ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
+    result = _result((left, right), ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), join.side)
     call = left.handle.left_join if join.side else left.handle.join
-    return Relation(call(right.handle, of_pair(fields.struct)), columns, Key((root(KEY),), ("key",)), left.facts)
+    handle = call(right.handle, of_pair(result.fields.struct))
+    return Relation(handle, result.columns, Key((root(KEY),), ("key",)), left.facts)
+
+
+def _value_columns(rows: Relation) -> tuple[Fields, dict[Name, Tree]]:
+    """All columns in the value, those of the key, too."""
+    fields = Fields()
+    stays = {name for name, tree in rows.columns.items() if roots_of(tree) & BOUNDS}
+    items = rows.columns.items()
+    return fields, {name: tree if name in stays else fields.add(tree, name[1], name[0]) for name, tree in items}
 
 
 def rekeyed(rows: Relation, key: Tree) -> Relation:
     """The records under another key; what columns read of the old one goes into the value."""
-    fields = Fields()
-    columns = {
-        name: tree if roots_of(tree) & _BOUNDS else fields.add(tree, name[1], name[0])
-        for name, tree in rows.columns.items()
-    }
+    fields, columns = _value_columns(rows)
     pair = lambda k, v: (of_row(key)(k, v), of_row(fields.struct)(k, v))  # noqa: E731
     return replace(rows, handle=rows.handle.map(pair), columns=columns, key=Key((root(KEY),), ("key",)))
 
@@ -273,15 +264,13 @@ def _in_time(
         rows if same(make(parts), root(KEY)) else rekeyed(rows, make(parts))
         for rows, parts in zip((left, right), keys, strict=True)
     ]
-    fields = Fields()
-    columns = _columns(sides[0], sides[1], ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), fields, join.side)
+    result = _result(sides, ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), join.side)
     call = {"": "join", "LEFT": "left_join", "FULL": "outer_join"}[join.side]
-    handle = getattr(sides[0].handle, call)(sides[1].handle, of_pair(fields.struct), windows)
-    return Relation(handle, columns, Key((root(KEY),), ("key",)), {**left.facts, "time": None})
+    handle = getattr(sides[0].handle, call)(sides[1].handle, of_pair(result.fields.struct), windows)
+    return Relation(handle, result.columns, Key((root(KEY),), ("key",)), {**left.facts, "time": None})
 
 
 def _comparisons(tree: Tree) -> list[Tree]:
-    """The comparisons that a condition is."""
     if not isinstance(tree, exp.Between):
         return [tree]
     low, high = tree.args["low"], tree.args["high"]
@@ -291,15 +280,11 @@ def _comparisons(tree: Tree) -> list[Tree]:
 def exploded(query: SelectQuery, rows: Relation, array: Tree, name: Name) -> Relation:
     """The records of a stream once for each element of an array, which is a column of this name."""
     if not rows.is_stream:
-        hint = "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table."
-        raise query.error(array, "Elements of an array are records of a stream, and no rows of a table.", hint)
+        raise query.error(array, *OF_ARRAYS)
     resolved = query.resolved(array, rows)
     checked(rows, query.source, [resolved], [array])
-    fields, element = Fields(), exp.column("element")
-    columns = {
-        local: tree if roots_of(tree) & _BOUNDS else fields.add(tree, local[1], local[0])
-        for local, tree in rows.columns.items()
-    }
+    element = exp.column("element")
+    fields, columns = _value_columns(rows)
     columns[name] = fields.add(element, name[1], name[0])
     values = exp.Lambda(this=fields.struct, expressions=[element.this])
     present = exp.Coalesce(this=resolved, expressions=[call("array")])
@@ -370,7 +355,7 @@ def _time(query: SelectQuery, tree: Tree, left: Relation, right: Relation) -> tu
         return None
     for name, rows in (("left", left), ("right", right)):
         time = str(rows.facts.get("time") or "").lower()
-        owners = {alias.lower() for alias, _ in rows.columns}
+        owners = {alias.lower() for alias in rows.aliases}
         if tree.name.lower() == time and (not tree.table or tree.table.lower() in owners):
             return name, 0
     return None

@@ -17,81 +17,26 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from watersmeet.errors import SqlError
+from watersmeet.hints import elsewhere
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 SESSION = "SESSWIN"
-_ELSEWHERE = (
-    (
-        r"\bWINDOW\s+(TUMBLING|HOPPING|SESSION)\b",
-        "Windows are made of the stream in FROM, and not behind it.",
-        "FROM TUMBLE(s, INTERVAL 20 SECONDS) GROUP BY k, window_start, window_end; HOP and SESSION, too.",
-    ),
-    (r"\bSOURCE\s+(TABLE|STREAM)\b", "SOURCE is not taken.", "Leave it out: WITH (store = 't') lets the shell ask it."),
-    (
-        r"\bWITHIN\b",
-        "WITHIN is not taken: the join's condition has the bounds of the time.",
-        "ON a.k = b.k AND b.t BETWEEN a.t - INTERVAL 1 HOUR AND a.t + INTERVAL 1 HOUR.",
-    ),
-    (
-        r"\bWATERMARK\s+FOR\b",
-        "WATERMARK is not taken.",
-        "WITH (timestamp = 'at'); windows have a grace as last argument.",
-    ),
-    (r"\bMETADATA\b", "METADATA is not taken.", "Read offsets and headers in Python: docs/records.md."),
-    (r"\bMATCH_RECOGNIZE\b", "MATCH_RECOGNIZE is not taken.", "Write a processor in Python: docs/processors.md."),
-    (r"\bLATERAL\b", "LATERAL is not taken.", "Read the elements with flat_map_values in Python, and name the handle."),
-    (r"=>", "Arguments by name are not taken.", "Give them in order: TUMBLE(s, INTERVAL 1 HOUR)."),
-    (r"\bEMIT\s+\w+\s+LIMIT\b", "EMIT stands at the end, and a stream has no LIMIT.", "Leave LIMIT out."),
-    (
-        r"\bPARTITION\s+BY\b",
-        "PARTITION BY is not taken here.",
-        "It stands at the end of a stream's query; SESSION takes the columns of GROUP BY.",
-    ),
-    (r"\bROW\s*<", "ROW is not taken.", "Write STRUCT<a: INT, b: STRING>."),
-    (r"\bBYTES\b", "BYTES is no type of Spark.", "Write BINARY."),
-    (r"\bTOP\s+\d", "TOP is not taken.", "ORDER BY n DESC LIMIT 3 stands at the end."),
-    (r"(?<!\bPRIMARY)\s+KEY\b", "KEY alone is no constraint.", "Write PRIMARY KEY, of a stream, too."),
-)
-"""What statements of ksqlDB, Flink SQL and others have: (pattern, message, hint)."""
 STATEMENTS = "CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT are statements."
-_INSTEAD = {
-    "INSERT": "CREATE TABLE t WITH (...) AS SELECT ...; several queries of one output are one by UNION ALL.",
-    "DESCRIBE": "EXPLAIN name; the shell, `watersmeet sql http://...`, has DESCRIBE.",
-    "SHOW": "The shell, `watersmeet sql http://...`, has SHOW TABLES.",
-    "PRINT": "The shell, `watersmeet sql http://...`, reads tables of a running query.",
-    "SET": "Options stand in run.toml, and those of an input in WITH.",
-    "TERMINATE": "Stop the command that runs the file.",
-    "ALTER": "Change its CREATE; `watersmeet diff` says what the change does, and --evolve does it.",
-    "PIVOT": "SUM(CASE WHEN kind = 'a' THEN amount END) is a column of a pivot.",
-    "CACHE": "Write CREATE MATERIALIZED VIEW, which is stored.",
-    "DESC": "EXPLAIN name; the shell, `watersmeet sql http://...`, has DESCRIBE.",
-    "LIST": "The shell, `watersmeet sql http://...`, has SHOW TABLES.",
-    "USE": "Leave it out: names of a file have no schema before them.",
-    "BEGIN": "Leave it out: all statements of a file are one query.",
-    "EXECUTE": "Leave it out: all statements of a file are one query.",
-    "SOURCE": "CREATE STREAM s (id BIGINT, ...) WITH (topic = '...'), or CREATE TABLE with a PRIMARY KEY.",
-    "SINK": "CREATE TABLE t WITH (topic = '...') AS SELECT ...; CREATE STREAM, if the query gives a stream.",
-    "TYPE": "Write the type of each column in full: address STRUCT<city: STRING>.",
-    "FUNCTION": "Take Spark's functions; others are functions of Columns in Python, whose handle SQL can name.",
-    "CONNECTOR": "Topics that Kafka Connect fills are read by CREATE STREAM and CREATE TABLE.",
-}
-"""What to write in the place of other statements, by their first word."""
 _EXPLAIN = "EXPLA1N"
 """A plain word of the same length, in whose place no command begins."""
 _LONGEST_LINE = 160
 
 
+def instead(kind: str, word: str, otherwise: str = "") -> str:
+    """The cure for a word of ksqlDB, Flink SQL or another system; `otherwise`, if it is none."""
+    cure = elsewhere()[f"SQL {kind}"].get(word if kind == "syntax" else word.lower())
+    return f"{cure}." if cure else otherwise
+
+
 @dataclass(frozen=True)
 class Source:
-    """The whole text that statements stand in, and what the statement at hand says beside its syntax tree.
-
-    Parameters
-    ----------
-    text : of all statements.
-    emit : "changes" or "final", if EMIT is written.
-    options : those in WITH, by name: the text, and where the name stands.
-    """
+    """The whole text, and what the statement at hand says beside its tree: EMIT, and options with their places."""
 
     text: str
     emit: str | None = None
@@ -125,16 +70,7 @@ def offset_of(node: Any) -> int:
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement.
-
-    Parameters
-    ----------
-    source : the text around it, and what it says beside its tree.
-    tree : its syntax tree.
-    stream : whether it declares a stream.
-    explain : whether it asks for the plan alone.
-    start : where it begins.
-    """
+    """One statement: its text, its tree, whether it declares a stream or asks for the plan, where it begins."""
 
     source: Source
     tree: exp.Expression
@@ -164,12 +100,7 @@ class _Draft:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements of a text.
-
-    Raises
-    ------
-    SqlError : it is no SQL.
-    """
+    """The statements of a text."""
     source = Source(text)
     explained: set[int] = set()
     try:
@@ -187,12 +118,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def _tokens(text: str, explained: set[int]) -> list[Any]:
-    """The tokens of a text; where a statement begins with EXPLAIN, those behind the word, which are one to sqlglot.
-
-    Parameters
-    ----------
-    explained : gets the offsets of these words.
-    """
+    """The tokens of a text; behind EXPLAIN at the head of a statement, which goes to `explained`, is one to sqlglot."""
     tokens = sqlglot.tokenize(text, read=DIALECT)
     heads = [
         token
@@ -238,9 +164,9 @@ def no_statement(source: Source, start: int, word: str) -> SqlError:
     if word == "CREATE":
         kinds = (element.upper() for element in source.text[start:].split()[1:5])
         kind = next((element for element in kinds if element not in ("OR", "REPLACE", "TEMPORARY")), "")
-        hint = _INSTEAD.get(kind, "CREATE TABLE t WITH (...) AS SELECT ...; CREATE STREAM and CREATE VIEW.")
+        hint = instead("statement", kind, "CREATE TABLE t WITH (...) AS SELECT ...; CREATE STREAM and CREATE VIEW.")
         return source.error(start, f"CREATE {kind} is not taken.", hint)
-    return source.error(start, f"{word} is no statement of watersmeet.", _INSTEAD.get(word, STATEMENTS))
+    return source.error(start, f"{word} is no statement of watersmeet.", instead("statement", word, STATEMENTS))
 
 
 def _table_of(token: Any) -> exp.Expression:
@@ -337,14 +263,15 @@ def _syntax_error(source: Source, error: Exception, start: int) -> SqlError:
         offset = sum(len(element) + 1 for element in source.text.split("\n")[: line - 1]) + column
         offset = max(start, offset - len(entries[0].get("highlight") or ""))
     head = source.text.find(";", offset)
-    for pattern, message, hint in _ELSEWHERE:
+    for pattern in elsewhere()["SQL syntax"]:
         match = re.compile(pattern, re.IGNORECASE).search(source.text, start, len(source.text) if head < 0 else head)
         if match:
-            raise source.error(match.start(), message, hint)
+            raise source.error(
+                match.start(), f"{match[0].strip().upper()} is not taken here.", instead("syntax", pattern)
+            )
     words = source.text[start:].upper().split(None, 2)
-    word = words[0]
-    if word in _INSTEAD or (word == "CREATE" and words[1:2] and words[1] in _INSTEAD):
-        raise no_statement(source, start, word)
+    if any(instead("statement", word) for word in (words[0], *(words[1:2] if words[0] == "CREATE" else ()))):
+        raise no_statement(source, start, words[0])
     description = str(entries[0].get("description") or error).rstrip(".")
     return source.error(
         offset, f"This is no SQL of Spark: {description}.", "Look at the sign at the caret, and before it."
