@@ -368,7 +368,10 @@ class Construction:
         return tuple(self._nodes.values())
 
     def input_of(self, node: Node) -> Node:
-        return self._nodes[node.inputs[0]]
+        return self.inputs_of(node)[0]
+
+    def inputs_of(self, node: Node) -> tuple[Node, ...]:
+        return tuple(self._nodes[name] for name in node.inputs)
 
     def history_ms(self, history: Duration | None) -> int | None:
         """A table's history retention in ms, as it was given."""

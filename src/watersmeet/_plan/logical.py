@@ -217,8 +217,7 @@ def table_rules(plan: Plan) -> TableRules:
     keepers = frozenset(
         n.name
         for n in plan.nodes
-        # A global table's store is a copy that a join with it keeps anyway.
-        if n.shape.kind != "global"
+        if not n.is_view
         and (not n.keeps_table or n.history_ms is not None)
         and (
             (n.store is not None and n.store not in stores.values())
@@ -344,7 +343,8 @@ def _stores(plan: Plan, carries: frozenset[str]) -> Mapping[tuple[str, int], str
     stores: dict[tuple[str, int], str] = {}
     for node in plan.nodes:
         for side, table in node.replicas(plan).items():
-            if table.store is not None and table.store not in stores.values():
+            # a global table's store is a copy that a join with it keeps anyway
+            if table.shape.kind == "global" and table.store is not None and table.store not in stores.values():
                 stores[node.name, side] = table.store
         if node.store is None or node.name in carries or not node.begins_table:
             continue

@@ -299,7 +299,8 @@ class _Rewrite:
         if pending:
             side = 0 if operator is None else operator.declaration.target_side
             self._enter(flow, flow.path, pending[0], side)
-        else:
+        # the store of a global table stands beside what reads the table
+        if operator is None if node.shape.kind == "global" else not pending:
             self._descend(flow)
 
     def _descend(self, flow: Flow) -> None:

@@ -29,6 +29,7 @@ from watersmeet._plan.operators.joins import (
     WTableJoinNode,
     WTableTableNode,
     WTableWTableNode,
+    view_of,
 )
 from watersmeet.api import handle
 from watersmeet.api.folds import Grouped
@@ -406,7 +407,7 @@ def attach_lookup(left: Side, right: Side, join: Join) -> Node:
     make: type[GlobalLookupNode] = GlobalLookupNode if of_stream else GlobalTableLookupNode
     node = make(
         name_of(left, right, join, make.stem),
-        (left.name, right.name),
+        (left.name, _by_steps(right).name),
         Shape(left.node.shape.kind, left.key_type, value),
         how=join.how,
         mapper=mapper,
@@ -418,29 +419,60 @@ def attach_lookup(left: Side, right: Side, join: Join) -> Node:
 
 
 def attach_view(left: Side, right: Side, join: Join) -> Node:
-    """The node of a view of two global tables, attached.
+    """The node of a view of two global tables, attached; with `store=`, and that of its rows.
 
     Raises
     ------
-    TopologyError : the left side is a view itself, or the key is of another type than the right side's.
+    TopologyError : the key is of another type than the right side's.
     """
-    if left.node.is_view:
-        raise TopologyError(
-            f"A view cannot be the left side of a view, and {left.called} is one: its values are computed only at "
-            "a lookup, so they cannot give the key of another one.",
-            hint="Join from the inside out: a.join(b.join(c, ...), ...).",
-        )
     mapper = reference(left, right, join.key, "key", "key mapper")
     joiner, value = joiner_of(left, right, join)
     node = GlobalViewNode(
-        left.construction.name(join.name, GlobalViewNode.stem),
-        (left.name, right.name),
+        name_of(left, right, join, GlobalViewNode.stem),
+        (left.name, _by_steps(right).name),
         Shape("global", left.key_type, value),
         how=join.how,
         mapper=mapper,
         joiner=joiner,
     )
-    return left.construction.add(node)
+    view = replace(left, node=left.construction.add(node))
+    if join.store is not None:
+        rows_of(view, join.store)
+    return node
+
+
+def rows_of(side: Side, store: str | None = None) -> Side:
+    """A global table with rows of its own: for a view the join, by a foreign key, of its tables' rows, attached once.
+
+    Parameters
+    ----------
+    store : the name of its queryable table.
+    """
+    view, construction = view_of(side.node), side.construction
+    if view is None:
+        return side
+    name = f"{view.name}-rows"
+    node = next((node for node in construction.nodes if node.name == name), None)
+    if node is None:
+        left, right = (rows_of(replace(side, node=node)) for node in construction.inputs_of(view))
+        node = ForeignKeyNode(
+            name,
+            (left.name, right.name),
+            replace(view.shape, kind="table"),
+            how=view.how,
+            extractor=view.mapper,
+            joiner=view.joiner,
+            store=store,
+            part_of=view.name,
+        )
+        construction.add(node)
+    return replace(side, node=node)
+
+
+def _by_steps(side: Side) -> Side:
+    """What lookups go through; where a view's left side is one, its rows: its key is a function of joined values."""
+    view = view_of(side.node)
+    return side if view is None or not side.construction.input_of(view).is_view else rows_of(side)
 
 
 def _with_both_keys(joiner: Function, functions: FunctionBackend, *, of_stream: bool) -> Function:

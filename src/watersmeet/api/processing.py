@@ -16,12 +16,12 @@ import pyarrow as pa
 from watersmeet._engine.operators.process_state import has_order
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import MapNode, Node, Shape
-from watersmeet._plan.operators.joins import view_of
 from watersmeet._plan.operators.processors import Clock, ProcessNode, ProcessorSettings, ProcessorStore, TableRead
 from watersmeet.aggregates.user_defined import returns_nothing
 from watersmeet.api import handle
 from watersmeet.api.folds import Group
 from watersmeet.api.handle import Handle, Side, require_same_builder, require_same_key, side_of
+from watersmeet.api.joins import rows_of
 from watersmeet.api.outputs import changes_of
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.hints import answering, check_called
@@ -47,14 +47,14 @@ def read_by(stream: Side, tables: Any) -> tuple[tuple[str, ...], tuple[TableRead
 
     Raises
     ------
-    TopologyError : one is no table or a view, has no name, or has keys of another type than the stream; or two have one
+    TopologyError : one is no table, has no name, or has keys of another type than the stream; or two have one
         name.
     """
     sides = _by_name(tables)
     # tables of the present key stand first, and the order in which they are given makes no difference
     ordered = sorted(sides, key=lambda name: (sides[name].kind == "global", name))
     reads = tuple(_read(stream, name, sides[name], 1 + place) for place, name in enumerate(ordered))
-    return tuple(sides[name].name for name in ordered), reads
+    return tuple(rows_of(sides[name]).name for name in ordered), reads
 
 
 def _by_name(tables: Any) -> dict[str, Side]:
@@ -80,10 +80,11 @@ def _by_name(tables: Any) -> dict[str, Side]:
 
 
 def _store(side: Side) -> str:
-    if side.node.store is None:
+    store = rows_of(side).node.store
+    if store is None:
         message = f"A table that is read has no store, and so no name: tables=[..., {side.name!r}]."
         raise TopologyError(message, hint=_READING_HINT)
-    return side.node.store
+    return store
 
 
 def _side(table: Any) -> Side:
@@ -93,11 +94,6 @@ def _side(table: Any) -> Side:
         raise TopologyError(
             f"A processor reads tables and global tables, not {label}: tables=...",
             hint="Make a table of a stream first: stream.to_table().",
-        )
-    if side.kind == "global" and view_of(side.node) is not None:
-        raise TopologyError(
-            f"A processor reads global tables, not a join of some: tables={{...: {side.name!r}}}.",
-            hint="Read both tables: context.global_table('one').get(...), then the other by what that gives.",
         )
     return side
 

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from watersmeet._plan.construction import Construction
 from watersmeet._plan.nodes import Node, SelectKeyNode, type_text
 from watersmeet.api import handle
 from watersmeet.api.folds import counted_groups
 from watersmeet.api.grouped import KGroupedTable, regrouped
-from watersmeet.api.handle import Handle, Side, made_as, parameters_of, same_type, side_of, suppress_node
+from watersmeet.api.handle import (
+    Handle,
+    Side,
+    StoreOptions,
+    made_as,
+    parameters_of,
+    same_type,
+    side_of,
+    suppress_node,
+)
 from watersmeet.api.joins import Join, TableJoins, WindowJoins, joined, values_of_on
 from watersmeet.api.outputs import TableOutputs, changes_of, keeps_rows, written
 from watersmeet.api.processing import TablesRead, transformed
@@ -539,22 +548,25 @@ class KTable(TableJoins, TableOutputs):
 class GlobalKTable(Handle):
     """A global table: it can be joined and looked up, nothing else."""
 
-    def join(self, other: GlobalKTable, joiner: Function, *, key: Function, name: str | None = None) -> GlobalKTable:
+    def join(
+        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[StoreOptions]
+    ) -> GlobalKTable:
         """Inner join with another global table, as a view (KIP-99): a row where both have one.
 
         It is resolved at each lookup, and gives no results of its own. A lookup needs no further exchange for the
-        second table.
+        second table. With `store` its rows are kept, too, and can be asked for. Rows are also kept where a processor
+        reads the view, and where its left side is a view.
 
         Parameters
         ----------
         other : a global table, or a view of some.
         joiner : Column function of (left, right) or (key, left, right) that makes the value.
         key : Column function of (value) or (key, value) of this table that gives the other's key; null: none.
-        name : name of the view.
+        name, store : names of the view and of its queryable table.
 
         Raises
         ------
-        TopologyError : `other` is no global table, this one is a view, or the key is of another type than the other's.
+        TopologyError : `other` is no global table, or the key is of another type than the other's.
 
         Examples
         --------
@@ -563,11 +575,11 @@ class GlobalKTable(Handle):
         >>> results(customers.join(priced, lambda customer, currency: currency, foreign_key=country_of))
         [('ann', 'euro'), ('ann', None)]
         """
-        return self._view(other, Join("inner", joiner, name, key=key))
+        return self._view(other, Join("inner", joiner, key=key, **options))
 
     @parameters_of(join)
     def left_join(
-        self, other: GlobalKTable, joiner: Function, *, key: Function, name: str | None = None
+        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[StoreOptions]
     ) -> GlobalKTable:
         """Left join as a view: a row for each of this table's; right may be null.
 
@@ -581,7 +593,7 @@ class GlobalKTable(Handle):
         >>> results(customers.join(named, lambda customer, found: found, foreign_key=country_of))
         [('ann', 'euro'), ('bob', 'Germany'), ('ann', 'Germany')]
         """
-        return self._view(other, Join("left", joiner, name, key=key))
+        return self._view(other, Join("left", joiner, key=key, **options))
 
     def _view(self, right: Any, join: Join) -> GlobalKTable:
         result: GlobalKTable = joined(self._side, right, join)

@@ -1,4 +1,4 @@
-"""Views of global tables: looked up in one level, the oracle beside."""
+"""Views of global tables: looked up in one level, the oracle beside; and their stores, beside rows computed apart."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tests.engine.kit import (
     tables,
 )
 from tests.lengths import examples
+from watersmeet._engine.state.runs import State
 from watersmeet.errors import TopologyError
 
 GLOBALS = ("one", "two", "three")
@@ -106,7 +107,7 @@ def test_a_view_needs_one_level_however_many_tables_stand_behind_it() -> None:
     assert physical.levels == 1
     (operator,) = physical.operators
     assert operator.stores == tuple(f"global_lookup-left-one-two-three.replica{number}" for number in ("", 1, 2))
-    assert "global_view global_view-2 <- one, global_view-1: global of string -> string, type inner" in (
+    assert "global_view global_view-one-two-three <- one, global_view-two-three: global of string -> string" in (
         looked_up(("inner", "inner", "inner")).topology.describe()
     )
 
@@ -179,8 +180,8 @@ def test_what_does_not_fit_is_refused() -> None:
         one.join(table, PLUS, key=REF)
     with pytest.raises(TopologyError, match="returns another type"):
         one.join(number, PLUS, key=REF)
-    with pytest.raises(TopologyError, match=r"left side of a view(.|\n)*Hint: Join from the inside out"):
-        one.join(two, PLUS, key=REF).join(three, PLUS, key=REF)
+    with pytest.raises(TopologyError, match="store name 'kept'"):
+        one.join(two, PLUS, key=REF, store="kept").left_join(three, PLUS, key=REF, store="kept")
 
 
 # -- beside the oracle ---------------------------------------------------------------------------------------
@@ -200,3 +201,138 @@ def test_views_are_looked_up_as_the_oracle_does(
     steps = [step for step in steps if step[0] == "left" or step[0] in GLOBALS[: len(hows)]]
     said = by_step(looked_up(hows, shards, of=of), steps, cuts)
     assert said == oracle_says(oracle_of(hows, of=of), steps)
+
+
+# -- stores ----------------------------------------------------------------------------------------------------
+
+Rows = dict[Any, str]
+NESTING = st.sampled_from(["two", "right", "left"])
+
+
+def nested(sides: Any, join: Any, nesting: str, hows: tuple[str, ...]) -> Any:
+    """A view of two tables; or of three, with a view on its right side or on its left one."""
+    one, two, three = sides
+    if nesting == "right":
+        return join(one, join(two, three, hows[1], "inner"), hows[0])
+    return join(join(one, two, hows[1], "inner"), three, hows[0]) if nesting == "left" else join(one, two, hows[0])
+
+
+def latest(steps: list[Step]) -> list[Rows]:
+    """The rows of the global tables behind these steps."""
+    rows: dict[str, Rows] = {name: {} for name in GLOBALS}
+    for name, key, value, _ in steps:
+        if name in rows and key is not None:
+            rows[name].pop(key, None)
+            rows[name].update({} if value is None else {key: value})
+    return list(rows.values())
+
+
+def rows_joined(left: Rows, right: Rows, how: str, _store: str = "") -> Rows:
+    matches = {key: right.get(text.ref(value)) for key, value in left.items()}
+    return {key: text.plus(left[key], row) for key, row in matches.items() if row is not None or how == "left"}
+
+
+def stored(driver: EngineDriver, name: str) -> Rows:
+    """The rows of a store, over all shards."""
+    rows: Rows = {}
+    for operator, shard in driver.stores:
+        state = State(driver.stores[operator, shard], None)
+        for table in driver.layout.tables_of(operator):
+            for part in state.table(table).scan() if table.name == name else ():
+                rows |= dict(zip(part.column("key").to_pylist(), part.column("value").to_pylist(), strict=True))
+    return rows
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(
+    history=histories((*GLOBALS, "left")),
+    nesting=NESTING,
+    hows=st.tuples(HOW, HOW, HOW),
+    shards=st.lists(SHARDS, min_size=1, max_size=3),
+    of=st.sampled_from(["stream", "table"]),
+)
+def test_a_views_store_has_the_join_of_the_latest_rows_and_lookups_see_the_same(
+    history: tuple[list[Step], set[int]], nesting: str, hows: tuple[str, ...], shards: list[int], of: str
+) -> None:
+    steps, cuts = history
+
+    def build(builder: Any) -> Any:
+        def with_store(left: Any, right: Any, how: str, store: str = "kept") -> Any:
+            return method(left, how)(right, PLUS, key=REF, store=store)
+
+        view = nested(globals_of(builder), with_store, nesting, hows)
+        left = getattr(builder, of)("left", key="string", value="string")
+        left = left if of == "stream" else left.filter(LIBRARY.lift(lambda _: True, "boolean"))
+        return method(left, hows[2])(view, PLUS, **{"key" if of == "stream" else "foreign_key": REF})
+
+    driver, begun = driver_of(build, shards=shards[0]), 0
+    expected: list[tuple[Any, Any]] = []
+    standing: set[Any] = set()
+    for number, end in enumerate([*sorted(cuts), len(steps)]):
+        for place in range(begun, end):
+            name, key, value, ts = steps[place]
+            driver.pipe(name, key, value, ts=ts)
+            if name == "left" and (value is not None or of == "table") and key is not None:
+                row = nested(latest(steps[:place]), rows_joined, nesting, hows).get(
+                    mapper(key, value) if value else None
+                )
+                there = value is not None and (row is not None or hows[2] == "left")
+                if there or key in standing:
+                    expected.append((key, text.plus(value, row) if there else None))
+                if of == "table":
+                    (standing.add if there else standing.discard)(key)
+        begun = end
+        driver.run_batch()
+        rows = latest(steps[:end])
+        assert stored(driver, "kept") == nested(rows, rows_joined, nesting, hows)
+        if nesting != "two":
+            inside = rows[1:] if nesting == "right" else rows[:2]
+            assert stored(driver, "inner") == rows_joined(*inside, hows[1])
+        driver.rescale(shards[number % len(shards)])
+    assert sorted(map(str, expected)) == sorted(str((result.key, result.value)) for result in driver.read("out"))
+
+
+class Priced:
+    """Sends the row that a view has for each value."""
+
+    def process(self, record: Any, context: Any) -> None:
+        context.forward(value=str(context.global_table("priced").get(record.value)))
+
+
+def test_a_processor_reads_a_view_by_any_key_with_a_store_and_without() -> None:
+    for store in (None, "priced"):
+
+        def build(builder: Any, store: str | None = store) -> Any:
+            one, two, _ = globals_of(builder)
+            view = one.left_join(two, PLUS, key=REF, store=store)
+            left = builder.stream("left", key="string", value="string")
+            left.process_values(Priced, value="string", tables=[view] if store else {"priced": view}).to("out")
+
+        steps: list[Step] = [
+            ("one", "p", "q|1", 0),
+            ("left", "k", "p", 1),
+            ("two", "q", "Q", 2),
+            ("left", "k", "p", 3),
+            ("one", "p", None, 4),
+            ("left", "l", "p", 5),
+        ]
+        assert [value for _, value, _ in run(driver_of(build), *steps)] == ["q|1+null", "q|1+Q", "None"]
+
+
+def test_a_global_table_that_nothing_looks_up_has_its_store() -> None:
+    def build(builder: Any) -> Any:
+        builder.global_table("one", key="string", value="string", store="alone")
+        return builder.stream("left", key="string", value="string")
+
+    driver = driver_of(build)
+    run(driver, ("one", "p", "P", 0), ("one", "q", "Q", 1), ("one", "p", None, 2))
+    assert stored(driver, "alone") == {"q": "Q"}
+
+
+def test_rows_of_a_view_that_is_only_looked_up_are_kept_nowhere() -> None:
+    def build(builder: Any) -> Any:
+        one, two, _ = globals_of(builder)
+        one.join(two, PLUS, key=REF)
+        return builder.stream("left", key="string", value="string").join(one.join(two, PLUS, key=REF), PLUS, key=REF)
+
+    assert [operator.stem for operator in driver_of(build).topology.physical.operators] == ["global_lookup"]

@@ -113,15 +113,17 @@ class CurrentTable(Keeper):
 
     def reads(self, plan: Plan) -> Reads:
         shape = self.node.shape
-        return Reads(shape.key, (OperatorSide(shape.value, old="inexact"),))
+        return Reads(shape.key, (OperatorSide(shape.value, old="inexact", broadcast=shape.kind == "global"),))
 
     def params(self, plan: Plan) -> TableParams:
         return TableParams((self.node.name in plan.rules.suppressing,))
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
+        """Of a global table as a lookup in it would have them, which takes them over (`start(evolve=True)`)."""
         node, shape = self.node, self.node.shape
-        columns = (("key", shape.key), ("value", shape.value), STAMP)
-        return (TableSchema(node.store or node.name, columns, copies=node.name),)
+        columns, everywhere = (("key", shape.key), ("value", shape.value), STAMP), shape.kind == "global"
+        copies = None if everywhere else node.name
+        return (TableSchema(node.store or node.name, columns, copies=copies, everywhere=everywhere),)
 
     def own_rows(self, plan: Plan) -> tuple[int, ...]:
         return (0,)
