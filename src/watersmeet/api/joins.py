@@ -236,22 +236,12 @@ class Meeting:
 
 
 def attach_to_rows(left: Side, right: Side, join: Join) -> Node:
-    """The node of a join of all windows of a key with the row that a table has of it, attached.
-
-    Raises
-    ------
-    TopologyError : the keys have different types.
-    """
+    """The node of a join of all windows of a key with the row that a table has of it, attached."""
     return _attached(WTableTableNode, left, right, join, Meeting((left.wait_ms + _keep_ms(join.keep), None)))
 
 
 def attach_windows(left: Side, right: Side, join: Join) -> Node:
-    """The node of a join of windows with windows, attached.
-
-    Raises
-    ------
-    TopologyError : the windows are not of one definition, or it is not known how long they are wanted.
-    """
+    """The node of a join of windows with windows, attached."""
     shift = join.shift
     if shift is not None and join.how == "outer":
         raise TopologyError(
@@ -285,13 +275,7 @@ def attach_windows(left: Side, right: Side, join: Join) -> Node:
 
 
 def attach_pointing(left: Side, right: Side, join: Join) -> Node:
-    """The node of a join of a stream, or of a table, with the windows that its rows name, attached.
-
-    Raises
-    ------
-    TopologyError : the keys have different types.
-    FunctionError : what names the windows is no such function.
-    """
+    """The node of a join of a stream, or of a table, with the windows that its rows name, attached."""
     selector: Any = join.window_of
     window_of = adapt(selector, ("key", "value"), "window_of", left.functions)
     _check_window(left, window_of, "window_of")
@@ -392,12 +376,7 @@ def _check_window(left: Side, window_of: Function, role: str) -> None:
 
 
 def attach_lookup(left: Side, right: Side, join: Join) -> Node:
-    """The node of a join of a stream, or of a table, with a global table, attached.
-
-    Raises
-    ------
-    TopologyError : the key to look up is of another type than the table's keys.
-    """
+    """The node of a join of a stream, or of a table, with a global table, attached."""
     of_stream = left.kind == "stream"
     option, selector = ("key", join.key) if of_stream else ("foreign_key", join.foreign_key)
     mapper = reference(left, right, selector, option, "key mapper")
@@ -419,12 +398,7 @@ def attach_lookup(left: Side, right: Side, join: Join) -> Node:
 
 
 def attach_view(left: Side, right: Side, join: Join) -> Node:
-    """The node of a view of two global tables, attached; with `store=`, and that of its rows.
-
-    Raises
-    ------
-    TopologyError : the key is of another type than the right side's.
-    """
+    """The node of a view of two global tables, attached; with `store=`, and that of its rows."""
     mapper = reference(left, right, join.key, "key", "key mapper")
     joiner, value = joiner_of(left, right, join)
     node = GlobalViewNode(
@@ -451,12 +425,11 @@ def rows_of(side: Side, store: str | None = None) -> Side:
     view, construction = view_of(side.node), side.construction
     if view is None:
         return side
-    name = f"{view.name}-rows"
-    node = next((node for node in construction.nodes if node.name == name), None)
+    node = next((node for node in construction.nodes if node.part_of == view.name), None)
     if node is None:
         left, right = (rows_of(replace(side, node=node)) for node in construction.inputs_of(view))
         node = ForeignKeyNode(
-            name,
+            f"{view.name}-rows",
             (left.name, right.name),
             replace(view.shape, kind="table"),
             how=view.how,
@@ -504,13 +477,7 @@ SAY_WINDOWS = (
 
 
 def attach_stream_stream(left: Side, right: Side, join: Join) -> Node:
-    """The node, attached.
-
-    Raises
-    ------
-    TopologyError : the windows are no JoinWindows, the sides do not fit one another, or one match is asked of what
-        has none.
-    """
+    """The node, attached."""
     windows: Any = join.windows
     if not isinstance(windows, JoinWindows):
         raise TopologyError(
@@ -578,12 +545,7 @@ def _generation(left: Side, join: Join) -> Generation:
 
 
 def attach_tables(left: Side, right: Side, join: Join) -> Node:
-    """The node of a join by the tables' keys, or by a foreign key, attached.
-
-    Raises
-    ------
-    TopologyError : the keys have different types.
-    """
+    """The node of a join by the tables' keys, or by a foreign key, attached."""
     if join.on is not None:
         return _by_equality(left, right, join)
     if join.result_key is not None:
@@ -691,12 +653,7 @@ def _compared(side: Side, on: Any) -> Function:
 
 
 def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
-    """The node of a join of one with many, attached; with `result_key`, and one behind it that makes the key.
-
-    Raises
-    ------
-    TopologyError : the key is of another type than those of `one`.
-    """
+    """The node of a join of one with many, attached; with `result_key`, and one behind it that makes the key."""
     functions = one.functions
     extractor = reference(many, one, join.key, "key", "key extractor")
     if join.how == "left":
@@ -738,12 +695,7 @@ def _under(one: Side, joined: Node, result_key: Function, store: str | None) -> 
 
 
 def attach_stream_table(stream: Side, table: Side, join: Join) -> Node:
-    """The node, attached.
-
-    Raises
-    ------
-    TopologyError : the keys have different types, or the table does not remember as much as the grace asks for.
-    """
+    """The node, attached."""
     require_same_key(stream, table, "join")
     construction = stream.construction
     history = construction.history_of(table.node)
