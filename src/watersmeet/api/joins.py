@@ -443,7 +443,7 @@ def rows_of(side: Side, store: str | None = None) -> Side:
 
 
 def _by_steps(side: Side) -> Side:
-    """What lookups go through; where a view's left side is one, its rows: its key is a function of joined values."""
+    """The side that lookups go through: where a view's left side is one, its rows, of which the next key is made."""
     view = view_of(side.node)
     return side if view is None or not side.construction.input_of(view).is_view else rows_of(side)
 
