@@ -90,7 +90,7 @@ def make_jars(groups: Sequence[str]) -> None:
 
 
 def make_file_manager() -> None:
-    """The jar of the file manager for S3; where none can be built all else goes on without."""
+    """The jar of the file managers of checkpoints; where none can be built all else goes on without."""
     try:
         built()
     except CompilerMissing as problem:

@@ -21,7 +21,13 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from examples import testing_a_topology
-from watersmeet._spark.checkpoint.folders import CONDITIONAL_MANAGER, add_conditional_files
+from watersmeet._spark.checkpoint.folders import (
+    CONDITIONAL_MANAGER,
+    LOCAL_MANAGER,
+    add_conditional_files,
+    local_file_manager,
+    local_folder,
+)
 from watersmeet._spark.session import FILE_MANAGER
 
 SCHEMA = "id long, name string, day date, at long"
@@ -63,6 +69,7 @@ def main() -> None:
     testing_a_topology.check(spark)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        assert local_file_manager(spark, local_folder(folder)) == LOCAL_MANAGER
         add(spark, folder, [(1, "a", 1), (2**53 + 1, "b", 2)])
         first = run(spark, folder)
         assert dict(first) == {1: "a2026-01-01", 2**53 + 1: "b2026-01-01"}, first

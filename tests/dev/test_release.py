@@ -130,7 +130,8 @@ def test_two_builds_of_one_commit_are_equal_and_the_wheel_lists_its_components()
     with zipfile.ZipFile(io.BytesIO(files[name])) as wheel:
         info = f"watersmeet-{wm.__version__}.dist-info"
         with zipfile.ZipFile(io.BytesIO(wheel.read(file_manager.JAR.relative_to("src").as_posix()))) as jar:
-            assert "watersmeet/ConditionalCheckpointFileManager.class" in jar.namelist()
+            for place in ("Conditional", "Local"):
+                assert f"watersmeet/{place}CheckpointFileManager.class" in jar.namelist()
         place = f"{info}/sboms/watersmeet.cdx.json"
         listed = json.loads(wheel.read(place))
         record = wheel.read(f"{info}/RECORD").decode()

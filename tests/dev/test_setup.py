@@ -53,10 +53,8 @@ def test_a_step_is_done_again_when_and_only_when_something_it_depends_on_has_cha
 
 @pytest.fixture
 def tree(tmp_path):
-    """A clone's source of the file manager for S3, and the place of its jar."""
-    source = tmp_path / file_manager.SOURCE
-    source.parent.mkdir(parents=True)
-    shutil.copy(ROOT / file_manager.SOURCE, source)
+    """A clone's sources of the file managers, and the place of their jar."""
+    shutil.copytree(ROOT / file_manager.SOURCES, tmp_path / file_manager.SOURCES)
     (tmp_path / file_manager.JAR).parent.mkdir(parents=True)
     return tmp_path
 
@@ -64,14 +62,14 @@ def tree(tmp_path):
 def test_the_file_manager_is_compiled_again_when_and_only_when_its_source_has_changed(tree, monkeypatch):
     compiled = []
 
-    def compiler(source, jars):
-        compiled.append(source)
-        return {"watersmeet/Manager.class": source.read_bytes()}
+    def compiler(sources, jars):
+        compiled.append(sources)
+        return {"watersmeet/Manager.class": sources[0].read_bytes()}
 
     monkeypatch.setattr(file_manager, "_compiled", compiler)
     first = file_manager.built(tree, tree).read_bytes()
     assert (file_manager.built(tree, tree).read_bytes(), len(compiled)) == (first, 1)
-    source = tree / file_manager.SOURCE
+    source = tree / file_manager.SOURCES / "ConditionalCheckpointFileManager.java"
     source.write_text(source.read_text() + "// changed")
     assert file_manager.built(tree, tree).read_bytes() != first
     assert len(compiled) == 2

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,3 +213,37 @@ def test_a_record_is_the_same_whether_hadoop_writes_it_or_not(
     # without a scheme it is the default file system's; a name with one says where it lies
     look(Folder(spark, f"file:{folder}")).fitting(replace(FACTS, spark="4.1")).record()
     assert read_facts(spark, folder) == replace(FACTS, spark="4.1")
+
+
+FILES_ON_DISK = """
+import sys
+import watersmeet as wm
+
+folder = sys.argv[1]
+spark = wm.session("disk", master="local[1]", config={"spark.ui.enabled": "false"})
+frame = spark.sql("SELECT id AS key, id AS value, timestamp_millis(id) AS timestamp FROM range(9)").coalesce(1)
+frame.write.parquet(folder + "/in")
+inputs = spark.readStream.schema(frame.schema).parquet(folder + "/in")
+builder = wm.StreamsBuilder("disk")
+counts = builder.stream(inputs, name="in", key="key", timestamp="timestamp").group_by_key().count()
+counts.to(wm.ForeachBatch(lambda rows, batch: None), name="out")
+builder.build().start(spark, checkpoint=folder + "/checkpoint", available_now=True).awaitTermination()
+"""
+
+
+def test_a_batch_on_a_disk_starts_no_program_for_the_files_of_its_checkpoint(tmp_path: Path) -> None:
+    calls, programs = tmp_path / "calls", tmp_path / "programs"
+    programs.mkdir()
+    chmod = programs / "chmod"
+    chmod.write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexec {shutil.which("chmod")} "$@"\n')
+    chmod.chmod(0o755)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    command = [sys.executable, "-c", FILES_ON_DISK, str(tmp_path)]
+    ran = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-4_000:]
+    changed = calls.read_text()
+    assert f"{tmp_path}/in/" in changed  # this Hadoop has no native library
+    folders = ("offsets", "commits", "state/0/0/.1.changelog")
+    assert [name for name in folders if f"{tmp_path}/checkpoint/{name}" in changed] == []
+    for name in ("offsets/0", "commits/0", "state/0/0/1.changelog"):
+        assert (tmp_path / "checkpoint" / name).stat().st_mode & 0o777 == 0o644

@@ -27,6 +27,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._spark.session import (
     FILE_MANAGER,
+    PLAIN_FILES,
     path_on_this_machine,
     temporary_folder,
 )
@@ -120,12 +121,7 @@ class Folder:
         raise NotImplementedError
 
     def log(self, name: str, text: str, manager: str | None) -> bool:
-        """Write a file into a log of Spark's, whole, in one step; False: it is there, from whomever.
-
-        Parameters
-        ----------
-        manager : the class by which Spark has to write; None: as the session has it.
-        """
+        """Write a file into a log of Spark's as `create` does, by a file manager, or the session's own."""
         raise NotImplementedError
 
     def put(self, name: str, text: str, *, durable: bool = False) -> None:
@@ -418,6 +414,7 @@ LOOK_FIRST = frozenset(
     }
 )
 """Spark's own file managers: none of them asks the store to refuse what is there."""
+LOCAL_MANAGER = "watersmeet.LocalCheckpointFileManager"
 CONDITIONAL_MANAGER = "watersmeet.ConditionalCheckpointFileManager"
 """The file manager that watersmeet adds: it asks the store to refuse existing files."""
 ELSEWHERE = "the checkpoint on HDFS, or on a volume that all machines mount (docs/checkpoints.md)"
@@ -425,13 +422,11 @@ ELSEWHERE = "the checkpoint on HDFS, or on a volume that all machines mount (doc
 
 
 def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional: bool) -> str | None:
-    """The class by which Spark has to write the files of a checkpoint; None: as the session has it.
+    """The class by which Spark has to write a checkpoint on a file system of this class; None: as the session has it.
 
     Parameters
     ----------
-    checkpoint : as the user wrote it.
-    kind : the class of its file system.
-    manager : the class of the session's file manager; None: Spark's own choice.
+    manager : the session's; None: Spark's own choice.
     conditional : whether the file system can make a file only where there is none, in one step.
     """
     if kind not in TWO_STEPS:
@@ -445,14 +440,7 @@ def file_manager(checkpoint: str, kind: str, manager: str | None, *, conditional
 
 
 def overwrites(checkpoint: str, kind: str, cure: str) -> ConfigError:
-    """The error for a store that writes a file again which it should have refused.
-
-    Parameters
-    ----------
-    checkpoint : as the user wrote it.
-    kind : the class of its file system.
-    cure : what the store would need.
-    """
+    """The error for a store of this class that writes a file again which it should have refused."""
     return ConfigError(
         f"checkpoint={checkpoint!r} is on an object store that overwrites existing files: of two drivers that plan one "
         "batch both would win, and results would be lost.",
@@ -461,54 +449,62 @@ def overwrites(checkpoint: str, kind: str, cure: str) -> ConfigError:
     )
 
 
-# Has Spark write checkpoints on S3 conditionally: a file manager for the JVM, in a jar of the package.
-#
-# Spark has none (docs/checkpoints.md#checkpoints-on-s3). Its source, and how the jar is built, lie in dev/file_manager.
-# Executors get it as they get any jar of a session.
+# File managers of ours for the JVM, in a jar of the package: Spark has none that writes to S3 conditionally
+# (docs/checkpoints.md#checkpoints-on-s3), nor one that starts no program for each file on a disk. Their sources lie in
+# dev/file_manager, and what builds the jar. Executors get it as they get any jar of a session.
 
-_JAR = "s3_file_manager.jar"
+_JAR = "file_managers.jar"
 _LOOK_SECONDS = 0.02
 _loaders: dict[str, Any] = {}
-"""The class loader that has the class, by the id of the Spark application."""
+"""The class loader that has the classes, by the id of the Spark application."""
+
+
+def local_file_manager(spark: SparkSession, folder: Folder) -> str | None:
+    """The class by which no file of a checkpoint on a disk costs a program, `chmod`; None: as the session has it."""
+    if folder.local_path() is None or spark.conf.get(FILE_MANAGER, None) not in (None, PLAIN_FILES):
+        return None
+    with suppress(Exception):  # a clone without a JDK has no jar; what Spark itself does costs time alone
+        jvm: Any = spark.sparkContext._jvm
+        if not jvm.org.apache.hadoop.util.NativeCodeLoader.isNativeCodeLoaded():
+            _add_file_managers(spark)
+            return LOCAL_MANAGER
+    return None
 
 
 def add_conditional_files(spark: SparkSession, checkpoint: str) -> None:
     """Give the application the class `CONDITIONAL_MANAGER`, which streams begun by this thread then find.
 
-    Parameters
-    ----------
-    checkpoint : as the user wrote it.
-
     Raises
     ------
     ConfigError : the package lacks the jar, or this Spark cannot load it.
     """
+    try:
+        _add_file_managers(spark)
+    except Exception as error:
+        cause, cure = f" under Spark {spark.version}: the file manager for S3 does not fit", "Take PySpark 4.3"
+        if isinstance(error, FileNotFoundError):
+            cause = f": this copy of watersmeet has no {_JAR}"
+            cure = "Install its wheel, or run `make setup` in its clone, with a JDK, and install it from there"
+        raise ConfigError(
+            f"checkpoint={checkpoint!r} cannot lie on S3{cause}.",
+            given=f"checkpoint={checkpoint!r}: {first_line(error)}",
+            hint=f"{cure}; or put {ELSEWHERE}.",
+        ) from error
+
+
+def _add_file_managers(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     threads, application = jvm.java.lang.Thread, spark.sparkContext.applicationId
     if application not in _loaders:
-        try:
-            # it stays until this process ends, since executors that start later fetch it too
-            jar = Path(temporary_folder()) / _JAR
-            # also where the package lies in an archive
-            jar.write_bytes(resources.files(__package__).joinpath(_JAR).read_bytes())
-            spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
-            # it gives the loader to this thread alone
-            loader = threads.currentThread().getContextClassLoader()
-            jvm.java.lang.Class.forName(CONDITIONAL_MANAGER, True, loader)
-        except FileNotFoundError:
-            raise ConfigError(
-                f"checkpoint={checkpoint!r} cannot lie on S3: this copy of watersmeet has no {_JAR}.",
-                given=f"checkpoint={checkpoint!r}",
-                hint="Install its wheel, or run `make setup` in its clone, with a JDK, and install it from there; "
-                f"or put {ELSEWHERE}.",
-            ) from None
-        except Exception as error:
-            raise ConfigError(
-                f"checkpoint={checkpoint!r} cannot lie on S3 under Spark {spark.version}: the file manager that "
-                "watersmeet adds for S3 does not fit.",
-                given=f"checkpoint={checkpoint!r}: {first_line(error)}",
-                hint=f"Take PySpark 4.3, or put {ELSEWHERE}.",
-            ) from error
+        # it stays until this process ends, since executors that start later fetch it too
+        jar = Path(temporary_folder()) / _JAR
+        # also where the package lies in an archive
+        jar.write_bytes(resources.files(__package__).joinpath(_JAR).read_bytes())
+        spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+        # it gives the loader to this thread alone
+        loader = threads.currentThread().getContextClassLoader()
+        for manager in (CONDITIONAL_MANAGER, LOCAL_MANAGER):
+            jvm.java.lang.Class.forName(manager, True, loader)
         _loaders[application] = loader
     threads.currentThread().setContextClassLoader(_loaders[application])
 

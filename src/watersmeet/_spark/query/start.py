@@ -31,7 +31,7 @@ from watersmeet._spark.batches.batches import SynchronizedInputs, planning, with
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint import spark_logs
 from watersmeet._spark.checkpoint.fencing import may_be_shared
-from watersmeet._spark.checkpoint.folders import Folder
+from watersmeet._spark.checkpoint.folders import Folder, local_file_manager
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.record import (
     Checkpoint,
@@ -617,7 +617,8 @@ class _Start:
         """The query that runs, and what keeps its counts."""
         facts, schemas, kafka = checkpoint.facts, checkpoint.facts.effects.get("schemas", {}), self.options.kafka
         topology, reports = formats.with_sinks(under(self.topology, facts.effects), schemas), BatchReports(self.spark)
-        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], lease.file_manager)
+        manager = lease.file_manager or local_file_manager(self.spark, self.folder)
+        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], manager)
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
