@@ -617,8 +617,7 @@ class _Start:
         """The query that runs, and what keeps its counts."""
         facts, schemas, kafka = checkpoint.facts, checkpoint.facts.effects.get("schemas", {}), self.options.kafka
         topology, reports = formats.with_sinks(under(self.topology, facts.effects), schemas), BatchReports(self.spark)
-        manager = lease.file_manager or local_file_manager(self.spark, self.folder)
-        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], manager)
+        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], self._file_manager(lease))
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
@@ -647,6 +646,9 @@ class _Start:
             join_journal()
             with session.query_settings(*settings):  # once more: they depend on where the checkpoint lies
                 return lease.begun(writer.start()), lifetime
+
+    def _file_manager(self, lease: leases.MachineLease) -> str | None:
+        return lease.file_manager or local_file_manager(self.spark, self.folder)
 
     def _journal(self, checkpoint: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, gate, lease.check, self.topology.plan.sources)
