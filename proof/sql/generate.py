@@ -254,6 +254,7 @@ class Queries:
             (
                 lambda: f"{negate}EXISTS (SELECT 1 FROM {text} WHERE {one} = {other}{local})",
                 lambda: f"{other} IN (SELECT {one} FROM {text} WHERE TRUE{local})",
+                lambda: f"({other}, {rng.choice(own)}) IN (SELECT {one}, {rng.choice(numbers)} FROM {text})",
                 lambda: f"{negate}EXISTS (SELECT 1 FROM {text} WHERE {one} = {other} AND {self.condition(both, 1)})",
                 lambda: f"({self.condition(scope, 1)} OR EXISTS (SELECT 1 FROM {text} WHERE {one} = {other}{local}))",
                 lambda: f"{other} >= (SELECT MIN({one}) FROM {text} WHERE {rng.choice(numbers)} = {rng.choice(own)})",
@@ -374,6 +375,8 @@ class Queries:
 
     def scalar(self, scope: Scope) -> str:
         """A subquery of one value."""
+        if self.chance(0.2):
+            return self._by_key(scope) or self.scalar(scope)
         text, name, found = self.source(0)
         inner, rng = _under(name, found), self.rng
         numbers, own = inner.of("n"), scope.of("n")
@@ -383,6 +386,17 @@ class Queries:
         value = rng.choice((value, f"SUM({rng.choice(numbers)})", f"COUNT({rng.choice(numbers)}) + 1"))
         where = f" WHERE {rng.choice(numbers)} = {rng.choice(own)}" if own and self.chance(0.6) else ""
         return f"(SELECT {value} FROM {text}{where})"
+
+    def _by_key(self, scope: Scope) -> str | None:
+        """A subquery of the one row that has a whole key, where the scope has columns for it."""
+        self.number += 1
+        table, name = self.rng.choice(self.tables), f"k{self.number}"
+        kinds = {column: "s" if kind == "STRING" else "n" for column, kind in table.columns.items()}
+        numbers = [column for column, kind in kinds.items() if kind == "n"]
+        if not numbers or not all(scope.of(kinds[column]) for column in table.key):
+            return None
+        equal = (f"{name}.{column} = {self.rng.choice(scope.of(kinds[column]))}" for column in table.key)
+        return f"(SELECT {name}.{self.rng.choice(numbers)} FROM {table.name} {name} WHERE {' AND '.join(equal)})"
 
     def both(self, depth: int) -> tuple[str, Scope]:
         """A query of two queries."""
