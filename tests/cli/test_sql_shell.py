@@ -70,6 +70,7 @@ def test_rows_of_keys_and_of_ranges_are_read_from_standard_input_without_a_spark
     assert (code, output.splitlines()) == (0, [f'{{"key": {ROWS - 2}}}', f'{{"key": {ROWS - 1}}}'])
     assert asked(url, "SELECT key FROM t LIMIT 2")[1] == "key\n---\n0\n1\n(2 rows)\n"
     assert asked(url, "SELECT * FROM t WHERE 9 = key", "--json")[1].startswith('{"key": 9, "value": "xxx')
+    assert asked(url, "SELECT t.key FROM t WHERE t.key = 4", "--json")[1] == '{"key": 4}\n'
     assert asked(url, "SELECT key FROM t WHERE key = -1")[1] == "key\n---\n(0 rows)\n"
 
 
@@ -80,8 +81,15 @@ def test_a_statement_that_the_shell_does_not_take_ends_with_its_place(url: str) 
     assert "line 2, column 17:\n  SELECT key FROM tt;\n                  ^\nHint: Did you mean t?" in output
     assert "INSERT is no statement of the shell, which reads." in asked(url, "INSERT INTO t VALUES (1)")[1]
     assert "t has no column keys." in asked(url, "SELECT keys FROM t")[1]
+    assert "answers once" in asked(url, "SELECT key FROM t EMIT CHANGES")[1]
     assert "The query reads no table." in asked(url, "SELECT 1")[1]
     assert "is no SQL of Spark" in asked(url, "SELECT FROM WHERE")[1]
+
+
+def test_what_other_shells_call_tables_is_shown(url: str) -> None:
+    for text in ("SHOW STREAMS", "list tables", "SHOW MATERIALIZED VIEWS", "\\dt", "\\d"):
+        assert asked(url, text) == (0, "t\n")
+    assert asked(url, "DESCRIBE EXTENDED t") == asked(url, "DESC t")
 
 
 def test_a_table_with_more_rows_than_are_read_whole_asks_for_keys(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,14 +68,14 @@ class Shell:
     def _answer(self, source: Source, start: int, piece: str) -> Iterator[str]:
         words = piece.split()
         head = " ".join(words[:2]).upper()
-        if head in ("SHOW TABLES", "SHOW VIEWS"):
+        if re.fullmatch(r"(SHOW|LIST) (MATERIALIZED )?(TABLES|VIEWS|STREAMS)|\\DT?", " ".join(words).upper()):
             yield from self._client.tables
         elif head == "SHOW TOPOLOGY":
             yield self._address.text("topology.txt").rstrip()
         elif head == "HELP":
             yield _HELP.rstrip()
-        elif words[0].upper() in ("DESCRIBE", "DESC") and len(words) == 2:
-            yield from self._tables.described(source, start + piece.index(words[1]), words[1].strip("`"))
+        elif words[0].upper() in ("DESCRIBE", "DESC") and len(words) in (2, 3):  # DESCRIBE EXTENDED t, too
+            yield from self._tables.described(source, start + piece.rindex(words[-1]), words[-1].strip("`"))
         else:
             answer = self._tables.query(source, start, piece)
             yield from printed(answer, self._as_json) if isinstance(answer, pa.Table) else answer

@@ -56,10 +56,6 @@ _SIMPLE = {
 _NAMES = frozenset({*_SIMPLE.values(), "uuid"})
 
 
-def _text(value: Any) -> str:
-    return str(value)
-
-
 def _lower(value: Any) -> str:
     return str(value).lower()
 
@@ -98,29 +94,29 @@ def _options(names: str, read: Callable[[Any], Any], *of: str) -> dict[str, Opti
 
 
 _OF_FORMATS = {
-    **_options("subject_name_strategy subject time missing_columns unavailable_columns", _text, _IN, _OUT),
+    **_options("subject_name_strategy subject time missing_columns unavailable_columns", str, _IN, _OUT),
     **_options("auto_register validate tombstones documents", _flag, _IN, _OUT),
     **_options("version", _number, _IN, _OUT),
 }
 """Options of values' formats, by the names of the functions that make them."""
 _PASSED = {
     **_options("on_undecodable on_error on_invalid_timestamp", _policy, _IN),
-    **_options("starting_offsets", _text, _IN),
+    **_options("starting_offsets", str, _IN),
     **_options("headers", _flag, _IN),
-    **_options("name", _text, _IN, _OUT),
-    **_options("store history ttl since", _text, _TABLE),
-    **_options("delivery", _text, _OUT),
+    **_options("name", str, _IN, _OUT),
+    **_options("store history ttl since", str, _TABLE),
+    **_options("delivery", str, _OUT),
 }
 """Options that inputs and outputs of the Python API have by the same name."""
 OPTIONS: Mapping[str, Option] = {
-    **_options("topic path catalog_table registry registry_username registry_password", _text, _IN, _OUT),
+    **_options("topic path catalog_table registry registry_username registry_password", str, _IN, _OUT),
     **_options("format key_format", _lower, _IN, _OUT),
-    **_options("schema message key_schema key_message", _text, _IN, _OUT),
-    **_options("window_size grace timestamp order", _text, _IN),
+    **_options("schema message key_schema key_message", str, _IN, _OUT),
+    **_options("window_size grace timestamp order", str, _IN),
     **_options("changes", _flag, _IN),
-    **_options("snapshot", _text, _TABLE),
+    **_options("snapshot", str, _TABLE),
     **_options("global", _flag, _TABLE),
-    **_options("url table", _text, _OUT),
+    **_options("url table", str, _OUT),
     **_options("create adopt", _flag, _OUT),
     **_OF_FORMATS,
     **_PASSED,
@@ -554,11 +550,8 @@ def _written(source: Source, name: str, options: Mapping[str, Any], part: str = 
 
 def keyed(source: Source, tree: Tree, rows: Relation, options: Mapping[str, Any]) -> Any:
     """The rows as they are written: under a key of columns, with the other columns as the value."""
-    by_text = {element.sql(): column for (_, column), element in rows.columns.items()}
-    fields = Fields()
-    parts = list(rows.key.parts)
-    names = [by_text.get(part.sql(), local) for part, local in zip(parts, rows.key.names, strict=True)]
-    for part, name in zip(parts, names, strict=True):
+    fields, parts = Fields(), list(rows.key.parts)
+    for part, name in zip(parts, rows.key_names("{}"), strict=True):
         fields.add(part, name)
     keys = {part.sql() for part in parts} if not rows.is_stream else set()
     values = {column: element for (_, column), element in rows.columns.items() if element.sql() not in keys}

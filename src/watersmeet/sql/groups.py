@@ -55,10 +55,6 @@ class Used:
     stream_only: bool = False
 
 
-def _number(tree: Tree) -> float:
-    return float(tree.sql())
-
-
 _OF_ONE: dict[str, Callable[..., Any]] = {
     of.__name__: of
     for of in (
@@ -148,9 +144,9 @@ def used(name: str, arguments: Sequence[Tree], condition: Tree | None, kinds: Se
         by = arguments[1] if condition is None else when(condition, arguments[1])
         return Used(lambda value, by: _OF_TWO[name](value, by=by), (arguments[0], by))
     if name in ("percentile", "median"):
-        part = 0.5 if name == "median" else _number(arguments[1])
+        part = 0.5 if name == "median" else float(arguments[1].sql())
         return Used(lambda value: percentile(value, p=part), (cast(first_argument, DoubleType()),))
-    size = int(_number(arguments[1]))
+    size = int(float(arguments[1].sql()))
     make = top_k if name == "top_k" else last_k
     return Used(lambda value: make(value, k=size), (first_argument,), stream_only=name == "last_k")
 

@@ -62,11 +62,7 @@ def conjuncts(tree: Tree | None) -> list[Tree]:
 
 def own_nodes(tree: Tree) -> Iterator[Tree]:
     """The nodes of a tree without those of its subqueries."""
-    yield tree
-    if isinstance(tree, exp.Select | exp.SetOperation):
-        return
-    for child in tree.iter_expressions():
-        yield from own_nodes(child)
+    yield from tree.walk(bfs=False, prune=lambda node: isinstance(node, exp.Select | exp.SetOperation))
 
 
 @dataclass(frozen=True)
@@ -827,17 +823,8 @@ class SelectQuery(ABC):
 
 
 def _paths(tree: Tree) -> list[Tree]:
-    entries: dict[str, Tree] = {}
-
-    def collect(node: Tree) -> None:
-        if is_path(node):
-            entries.setdefault(node.sql(), node.copy())
-            return
-        for child in node.iter_expressions():
-            collect(child)
-
-    collect(tree)
-    return list(entries.values())
+    paths = [node for node in tree.walk(bfs=False, prune=is_path) if is_path(node)]
+    return list({node.sql(): node.copy() for node in paths}.values())
 
 
 def _replaced(tree: Tree, path: Tree, to: Tree) -> Tree:

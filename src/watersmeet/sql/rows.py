@@ -66,6 +66,12 @@ class Relation:
         """The same rows under a name."""
         return replace(self, columns={(alias, column): tree for (_, column), tree in self.columns.items()})
 
+    def key_names(self, form: str) -> list[str]:
+        """The names of the parts of the key: as the columns that they are, those that are none in a form."""
+        by_text = {tree.sql(): column for (_, column), tree in self.columns.items()}
+        pairs = zip(self.key.parts, self.key.names, strict=True)
+        return [by_text.get(part.sql(), form.format(name)) for part, name in pairs]
+
     @property
     def aliases(self) -> set[str]:
         """The names of the tables that their columns are of."""

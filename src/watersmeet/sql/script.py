@@ -247,15 +247,7 @@ def explained(builder: StreamsBuilder, rows: Relation) -> Explained:
     trees = list(rows.columns.values())
     kinds = [kind.simpleString() for kind in rows.types(trees)]
     columns = {name: kind for (_, name), kind in zip(rows.columns, kinds, strict=True)}
-    return Explained(key_names(rows), columns, builder.build)
-
-
-def key_names(rows: Relation) -> tuple[str, ...]:
-    """The names of the parts of the key: as the columns that they are, those that are none in brackets."""
-    by_text = {tree.sql(): name for (_, name), tree in rows.columns.items()}
-    return tuple(
-        by_text.get(part.sql(), f"({name})") for part, name in zip(rows.key.parts, rows.key.names, strict=True)
-    )
+    return Explained(tuple(rows.key_names("({})")), columns, builder.build)
 
 
 class Views:

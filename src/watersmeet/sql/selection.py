@@ -97,7 +97,8 @@ def _finished(
     ordered = [query.attached(element) for element in ordered]
     trees = [query.resolved(element) for element in attached]
     checked(query.rows, query.source, trees, [element for _, element in plain])
-    order = _order(query, tree, ordered)
+    clause = None if tree.args.get("distinct") else tree.args.get("order")
+    order = _directions(query, clause.expressions, ordered) if clause else []
     rows: Relation = query.rows
     columns = {("", name): element for (name, _), element in zip(plain, trees, strict=True)}
     limit = tree.args.get("limit")
@@ -132,13 +133,6 @@ def _limited(query: SelectQuery, tree: Tree, rows: Relation, order: Sequence[gro
     if not isinstance(size, exp.Literal) or size.is_string or not size.name.isdigit() or int(size.name) < 1:
         raise query.error(limit, "LIMIT takes a number.", "Write LIMIT 10.")
     return groups.first_rows(rows, {}, order, int(size.name), None)
-
-
-def _order(query: SelectQuery, tree: Tree, ordered: Sequence[Tree]) -> list[groups.Order]:
-    clause = tree.args.get("order")
-    if clause is None or tree.args.get("distinct"):
-        return []
-    return _directions(query, clause.expressions, ordered)
 
 
 def _directions(query: SelectQuery, elements: Sequence[Tree], nodes: Iterable[Tree]) -> list[groups.Order]:

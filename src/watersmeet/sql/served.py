@@ -123,6 +123,9 @@ class ServedTables:
             word = piece.split()[0].upper()
             hint = "SELECT, SHOW TABLES, DESCRIBE, EXPLAIN; views.sql declares, and `watersmeet sql views.sql` runs it."
             raise source.error(statement.start, f"{word} is no statement of the shell, which reads.", hint)
+        if statement.source.emit:
+            hint = "Leave EMIT out, and ask again; query.table(name) and topics tell of changes."
+            raise source.error(statement.start, "The shell answers once, with the rows that are there.", hint)
         names = {element.alias_or_name for element in tree.find_all(exp.CTE)}
         nodes = [node for node in tree.find_all(exp.Table) if node.name not in names]
         if not nodes:
@@ -175,7 +178,9 @@ class ServedTables:
         except (AnalysisException, ParseException) as error:
             message = re.sub(r"\s*SQLSTATE.*|^\[[\w.]+\]\s*", "", str(error).split("\n")[0])
             raise source.error(
-                start, f"Spark does not take this query: {message:.300}", "DESCRIBE name has the columns."
+                start,
+                f"Spark does not take this query: {message:.300}",
+                "DESCRIBE name has the columns; a key of one is `key`.",
             ) from None
 
 
@@ -267,7 +272,8 @@ def plain_columns(source: Source, tree: Any, node: exp.Table, columns: Columns) 
             items += [(name, name) for name in columns.paths]
             continue
         column = element.unalias()
-        if not isinstance(column, exp.Column) or len(column.parts) > 1:
+        alias = node.alias_or_name.lower()
+        if not isinstance(column, exp.Column) or [part.name.lower() for part in column.parts[:-1]] not in ([], [alias]):
             return None
         name = next((name for name in columns.paths if name.lower() == column.name.lower()), None)
         if name is None:
