@@ -119,7 +119,7 @@ def test_what_is_typed_and_chosen_changes_results_state_and_link(browser: Browse
             == page.get_by_role("textbox", name="Case").input_value()
         )
         page.get_by_role("textbox", name="Case").fill("operator: table-table\ntype: left\nleft k")
-        expect(page.get_by_role("alert")).to_contain_text("line 3 is 'left k'", timeout=MOST_MS)
+        expect(page.get_by_role("alert")).to_contain_text("line 3: 'left k' is no record", timeout=MOST_MS)
         assert page.locator("#joins-shown").is_hidden()
         page.locator("#joins-operator").select_option("fk-table-table")
         expect(page.locator("#joins-table tbody tr")).to_have_count(9, timeout=MOST_MS)

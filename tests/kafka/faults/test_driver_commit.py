@@ -54,7 +54,6 @@ def test_small_output_of_all_tasks_is_one_transaction_of_the_driver(spark: Spark
     assert values(broker, topic) == list(range(200))
     assert marker(broker, driver_name(sinks.identity), topic) == 1
     assert [marker(broker, f"{sinks.identity}-{task}", topic) < 0 for task in range(2)] == [True, True]
-    sinks.close()
 
 
 @pytest.mark.parametrize("first", [SMALL, NONE])

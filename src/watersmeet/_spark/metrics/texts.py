@@ -46,7 +46,10 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[Line]:
     """
     metrics = metrics_of_json(status)
     state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
-    yield status["query"], f"{state}, {metrics.batches:,} batches, in {status['checkpoint']}"
+    yield (
+        status["query"],
+        f"{state}, {metrics.batches:,} batch{'' if metrics.batches == 1 else 'es'}, in {status['checkpoint']}",
+    )
     if status["reason"] is not None:
         yield "reason", status["reason"]
     if metrics.restarts or metrics.last_error is not None:
