@@ -46,10 +46,8 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[Line]:
     """
     metrics = metrics_of_json(status)
     state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
-    yield (
-        status["query"],
-        f"{state}, {metrics.batches:,} batch{'' if metrics.batches == 1 else 'es'}, in {status['checkpoint']}",
-    )
+    batches = f"{metrics.batches:,} batch{'' if metrics.batches == 1 else 'es'}"
+    yield status["query"], f"{state}, {batches}, in {status['checkpoint']}"
     if status["reason"] is not None:
         yield "reason", status["reason"]
     if metrics.restarts or metrics.last_error is not None:
