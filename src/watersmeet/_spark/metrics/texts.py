@@ -38,12 +38,7 @@ def as_html(lines: Iterable[Line]) -> str:
 
 
 def status_lines(status: Mapping[str, Any]) -> Iterator[Line]:
-    """How a query is, then its numbers.
-
-    Parameters
-    ----------
-    status : as `QueryStatus.as_json` gives it.
-    """
+    """How a query is, as `QueryStatus.as_json` gives it, then its numbers."""
     metrics = metrics_of_json(status)
     state = "failed" if status["error"] is not None else "running" if status["active"] else "ended"
     batches = f"{metrics.batches:,} batch{'' if metrics.batches == 1 else 'es'}"
