@@ -509,7 +509,7 @@ def _rows(handle: Any, name: str, columns: _Columns, facts: Mapping[str, Any]) -
 
     # a struct of a key's columns may have nulls within
     key = Key(parts, names, maker(names, single=single) if fields else None, bool(fields))
-    return Relation(handle, entries, key, {**facts, "tables": {name}})
+    return Relation(handle, entries, key, facts)
 
 
 # Outputs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.sql.types import DataType
 from sqlglot import exp
@@ -154,21 +154,9 @@ def by_reference(left: Relation, right: Relation, refers: Sequence[Tree], reques
         result.add(request.mark, met if request.form == "left" else exp.true())
     meets = result.fields.add(condition, "meets") if condition is not None and request.form == "inner" else None
     join = left.handle.left_join if request.form == "left" else left.handle.join
-    # a join by key of a table with itself may lose the tombstone of a deleted row (KAFKA-6443)
-    local = _is_own_key(left, right, foreign) and not _tables(left) & _tables(right)
-    options = {} if local else {"foreign_key": of_row(foreign)}
+    options = {} if _is_own_key(left, right, foreign) else {"foreign_key": of_row(foreign)}
     handle = join(right.handle, of_pair(result.fields.struct), **options)
-    facts = _facts(left, right)
-    return Relation(handle if meets is None else handle.filter(of_row(meets)), result.columns, left.key, facts)
-
-
-def _tables(rows: Relation) -> set[str]:
-    """The declared tables that rows are made of, as far as no aggregate stands between."""
-    return set(rows.facts.get("tables") or ())
-
-
-def _facts(left: Relation, right: Relation) -> Mapping[str, Any]:
-    return {**left.facts, "tables": _tables(left) | _tables(right)}
+    return Relation(handle if meets is None else handle.filter(of_row(meets)), result.columns, left.key, left.facts)
 
 
 def _is_own_key(left: Relation, right: Relation, foreign: Tree) -> bool:
@@ -187,7 +175,7 @@ def outer_by_key(left: Relation, right: Relation, request: Wanted) -> Relation:
     """The outer join of rows by their whole key."""
     result = Result().sides((left, right), ({VALUE: root(LEFT)}, {VALUE: root(RIGHT)}), request)
     handle = left.handle.outer_join(right.handle, of_pair(result.fields.struct))
-    return Relation(handle, result.columns, left.key, _facts(left, right))
+    return Relation(handle, result.columns, left.key, left.facts)
 
 
 def by_equality(
@@ -206,7 +194,7 @@ def by_equality(
     result = Result().sides((left, right), moves, request)
     join = {"inner": left.handle.join, "left": left.handle.left_join, "outer": left.handle.outer_join}[request.form]
     handle = join(right.handle, of_pair(result.fields.struct), on=(sides[0], sides[1]))
-    return Relation(handle, result.columns, _pair_key(left.key, right.key, request.form), _facts(left, right))
+    return Relation(handle, result.columns, _pair_key(left.key, right.key, request.form), left.facts)
 
 
 def _pair_key(left: Key, right: Key, form: How) -> Key:
@@ -260,9 +248,7 @@ def joined(
     back = reference_to(left, swapped, right)
     if request.form == "outer":
         only_equal = beside == (None, None) and request.condition is None and refers is not None and not refers.beside
-        by_key = only_equal and refers is not None and back is not None and _is_whole(left, right, refers.trees)
-        # a join by key of a table with itself may lose the tombstone of a deleted row; one by values keeps it
-        if by_key and not _tables(left) & _tables(right):
+        if only_equal and refers is not None and back is not None and _is_whole(left, right, refers.trees):
             return outer_by_key(left, right, request)
         return None if request.condition is not None or not request.pairs else by_equality(left, right, request, beside)
     if refers is not None:
