@@ -40,14 +40,19 @@ def beside(name: str, example: str) -> None:
     _BESIDE.setdefault(name, f"agg({example})")
 
 
-@cache
 def elsewhere() -> Mapping[str, Mapping[str, str]]:
-    """The substitutes of a name that a class does not have, by class and name in snake case; `names.txt` lists them.
+    """The substitutes of a name that a class does not have, by class and name in snake case."""
+    return _sections("names.txt")
 
-    A section begins with the class, and the one that it takes names from; a line has names and, behind the colon, what
-    stands for them; a line that is indented continues the one before.
+
+@cache
+def _sections(file: str) -> Mapping[str, Mapping[str, str]]:
+    """The answers in a file, by section and name.
+
+    A section begins with its name, and the one that it takes answers from; a line has names and, behind the colon, the
+    answer; a line that is indented continues the one before.
     """
-    lines = re.sub(r"\n +", " ", files("watersmeet").joinpath("names.txt").read_text(encoding="utf-8")).splitlines()
+    lines = re.sub(r"\n +", " ", files("watersmeet").joinpath(file).read_text(encoding="utf-8")).splitlines()
     sections: dict[str, dict[str, str]] = {}
     section: dict[str, str] = {}
     for line in lines:
@@ -60,312 +65,8 @@ def elsewhere() -> Mapping[str, Mapping[str, str]]:
     return sections
 
 
-# Options that people bring along, what to write in their place, and how each method is called.
-
-_KEY, _VALUE = "key=, a format such as 'long'", "value=, a format such as 'string' or wm.json('id long')"
-_STORE = "store= names the table in state"
-_OFFSETS = "starting_offsets='earliest' of a topic, or wm.Kafka('host:9092', starting_offsets='earliest') of all"
-_JOIN_KEY = "Records are joined by their keys: give both sides the key before, with select_key or foreign_key="
-_HOW = "The method says it: join, left_join or outer_join"
-_OWN_TIME = "timestamp=lambda value: value['at'], a timestamp or a long of milliseconds since 1970"
-_WINDOWS = "windows=wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')"
-_TTL = "Tables: builder.table(..., ttl='1 day'), or table.to_stream().to_table(ttl='1 day'); streams: windows="
-_JOIN = {
-    "on": _JOIN_KEY,
-    **dict.fromkeys(("left_on", "right_on", "by"), _JOIN_KEY),
-    "how": _HOW,
-    "foreign_key_extractor": "foreign_key=, a function of (value) or (key, value)",
-    **dict.fromkeys(("ttl", "since"), _TTL),
-    **dict.fromkeys(("kind", "type", "join_type"), _HOW),
-    **dict.fromkeys(("time_difference", "window_size", "grace_period", "before", "after", "tolerance"), _WINDOWS),
-    "suffixes": "The joiner names the fields: join(other, lambda left, right: F.struct(left['id'], right['name']))",
-    "value_joiner": "The joiner is the second argument: join(other, lambda left, right: ...)",
-    "window": _WINDOWS,
-    "within": _WINDOWS,
-    "join_windows": _WINDOWS,
-    "key_selector": "key=, a function of (value) or (key, value) that returns the key to look up",
-}
-_STORES = {"store": "stores=[wm.ValueStore('name', 'long')], of which there may be several"}
-_TABLES = "Leave it out: tables join without windows, the latest rows of both: join(other, lambda left, right: ...)"
-_BY_OWN_KEY = {
-    "foreign_key": "key=, with a global table; a record finds a table's row by its own key: select_key(selector) before"
-}
-_SERVERS = ("bootstrap_servers", "brokers", "broker", "servers", "bootstrap", "kafka")
-_BAD_RECORDS = ("dead_letter_queue", "dead_letter", "dlq", "error_handler", "on_deserialization_error")
-_OPTIONS_READ = {
-    **dict.fromkeys(
-        ("timestamp_extractor", "time", "timestamp_field", "event_time", "time_column", "rowtime"), _OWN_TIME
-    ),
-    "watermark": "Windows have a grace: wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes')",
-    "consumed": "key= and value=, formats such as 'long' and wm.json('id long')",
-    **dict.fromkeys(("with_headers", "include_headers"), "headers=True"),
-    "schema_registry": "value=wm.avro(registry=wm.SchemaRegistry('http://host:8081'))",
-    **dict.fromkeys(_BAD_RECORDS, "on_undecodable='skip' or wm.DeadLetter('topic'), and on_error= of functions"),
-    **dict.fromkeys(("key_field", "key_column", "primary_key"), _KEY),
-    **dict.fromkeys(_SERVERS, "topology.start(spark, checkpoint=..., kafka=wm.Kafka('host:9092'))"),
-    "versioned": "history='1 day', of builder.table",
-    **dict.fromkeys(("key_serde", "key_deserializer", "key_format", "key_type"), _KEY),
-    **dict.fromkeys(("value_serde", "value_deserializer", "value_format", "value_type", "format", "serde"), _VALUE),
-    "schema": "value=wm.json('id long, name string'): a format has its schema",
-    "columns": "value=wm.json('id long, name string'): a format has its schema",
-    **dict.fromkeys(
-        ("group_id", "consumer_group", "group"), "The application_id of StreamsBuilder('orders') is part of every group"
-    ),
-    **dict.fromkeys(("offset", "offset_reset", "auto_offset_reset", "starting_offsets"), _OFFSETS),
-    **dict.fromkeys(
-        ("topic", "topic_name", "name_of_topic"),
-        "The source is the first argument: builder.stream('topic', key=..., value=...)",
-    ),
-    "topics": "The topics are the first argument: builder.stream(['one', 'other'], key=..., value=...)",
-    "starting_timestamp": "starting_offsets={0: 1200, 1: 1187}: kafka-get-offsets.sh --time gives those of a moment",
-    "pattern": "Name the topics: builder.stream(['one', 'other'], key=..., value=...)",
-    **dict.fromkeys(
-        ("retention", "retention_ms", "history_retention"),
-        "history='1 day' is a versioned table; ttl='1 day' deletes rows that are not updated for so long",
-    ),
-    **dict.fromkeys(("expire", "expire_after", "time_to_live", "expiry"), "ttl='1 day', of table and to_table"),
-    **dict.fromkeys(("partitions", "num_partitions"), "A topic has the partitions that it has"),
-}
-_WRITTEN = {
-    **dict.fromkeys(("key_serde", "key_serializer", "key_format"), _KEY),
-    **dict.fromkeys(("value_serde", "value_serializer", "value_format", "format", "schema"), _VALUE),
-    **dict.fromkeys(("partitions", "num_partitions"), "The topic has to be there, with its partitions"),
-    **dict.fromkeys(
-        ("stream_partitioner", "with_stream_partitioner"), "partitioner=lambda key, value: ..., the number"
-    ),
-    **dict.fromkeys(("topic", "topic_name", "output"), "The target is the first argument: stream.to('topic')"),
-    **dict.fromkeys(_SERVERS, "topology.start(spark, checkpoint=..., kafka=wm.Kafka('host:9092'))"),
-    **dict.fromkeys(
-        ("acks", "compression", "replication_factor", "linger_ms"),
-        "wm.Kafka('host:9092', acks='all', compression_type='zstd')",
-    ),
-    **dict.fromkeys(("processing_guarantee", "exactly_once", "transactional", "guarantee"), "delivery='exactly_once'"),
-    **dict.fromkeys(("partition_by", "partition_key"), "partitioner=lambda key, value: ..., the number"),
-    **dict.fromkeys(("checkpoint", "trigger"), "topology.start(spark, checkpoint=..., trigger='1 second')"),
-    "path": "stream.to(wm.Writer('parquet', path=...), name=...)",
-    "mode": "A stream is appended to its output; a table is kept in wm.DatabaseTable or wm.CatalogTable",
-}
-_STARTED = {
-    **dict.fromkeys(_SERVERS, "kafka=wm.Kafka('host:9092')"),
-    **dict.fromkeys(("timeout", "wait"), "query.awaitTermination(timeout), of the query that it gives"),
-    **dict.fromkeys(("port", "address"), "query.serve('127.0.0.1:8815', tables=['store']), of the query that it gives"),
-    **dict.fromkeys(
-        ("application_id", "processing_guarantee"),
-        "The builder and its outputs have it: StreamsBuilder('orders'), stream.to('topic', delivery='exactly_once')",
-    ),
-    **dict.fromkeys(("on_undecodable", "on_error", "on_drop"), "StreamsBuilder('orders', on_error='skip')"),
-    **dict.fromkeys(("checkpoint_location", "state_dir", "path"), "checkpoint=, the folder of the query"),
-    "once": "available_now=True processes what is there, and stops",
-    **dict.fromkeys(
-        ("processing_time", "interval", "commit_interval_ms", "poll_ms", "batch_interval"), "trigger='1 second'"
-    ),
-    **dict.fromkeys(("num_stream_threads", "threads", "parallelism", "partitions"), "tasks=, and shards="),
-    **dict.fromkeys(("caching", "cache", "statestore_cache_max_bytes"), "record_cache=True"),
-    **dict.fromkeys(("query_name", "app_name"), "name="),
-    "output_mode": "Leave it out: the output decides how to write changes",
-    "reset": "A new checkpoint= begins anew",
-    **dict.fromkeys(("config", "conf", "options"), "Settings are options by name, those of Spark are the session's"),
-}
-OPTIONS: dict[str, dict[str, str]] = {
-    "": {
-        **dict.fromkeys(("materialized", "store_name", "queryable_store_name", "state", "state_store"), _STORE),
-        **dict.fromkeys(
-            ("func", "function", "condition", "init", "agg", "key", "by"), "It is the first argument, without a name"
-        ),
-        **dict.fromkeys(
-            ("returns", "return_type"), "wm.python(function, 'type') has a type; a function of Columns needs none"
-        ),
-        **dict.fromkeys(("as", "as_", "alias", "named"), "name= names the operator, store= the table in state"),
-        **dict.fromkeys(
-            ("on_error", "on_drop"), "builder.policies('name', on_error='skip'), of an operator with name="
-        ),
-        "store": "A stream keeps no table: to_table(store=...), or builder.table(..., store=...)",
-        "on_bad": "on_undecodable= and on_error=",
-    },
-    "join": _JOIN,
-    "left_join": _JOIN,
-    "KStream.join": _BY_OWN_KEY,
-    "KStream.left_join": _BY_OWN_KEY,
-    "outer_join": _JOIN,
-    **{
-        f"KTable.{name}": dict.fromkeys(("window", "windows", "within", "join_windows", "grace"), _TABLES)
-        for name in ("join", "left_join", "outer_join")
-    },
-    "ForeachBatch": {"name": "to(wm.ForeachBatch(function), name='written')"},
-    "stream": {**_OPTIONS_READ, "store": "builder.table(...) has a store; a stream keeps nothing"},
-    "table": _OPTIONS_READ,
-    "global_table": {
-        **_OPTIONS_READ,
-        "history": "builder.table(..., history=...): a global table has no past",
-        **dict.fromkeys(
-            ("ttl", "since", "expire", "expire_after", "time_to_live", "expiry"),
-            "A global table has no stream time: builder.table('topic', ttl='1 day').to('live') in another topology, "
-            "and builder.global_table('live'), which has its tombstones",
-        ),
-    },
-    "to": _WRITTEN,
-    "WTable.to": dict.fromkeys(
-        ("key", "value", "delivery"), "Convert it first: wtable.to_stream(key='key').to('topic', key=..., value=...)"
-    ),
-    "through": _WRITTEN,
-    "start": _STARTED,
-    "session": {
-        **dict.fromkeys(("name", "application", "app"), "app_name is the first argument: wm.session('orders')"),
-        **dict.fromkeys(("conf", "options", "spark_conf", "settings"), "config={'spark.sql.shuffle.partitions': '4'}"),
-        **dict.fromkeys(("memory", "driver_memory"), "config={'spark.driver.memory': '4g'}"),
-        **dict.fromkeys(("cores", "threads"), "master='local[4]'"),
-        "packages": "jars=['...jar'], or kafka=True, which fetches Spark's connector",
-    },
-    "StreamsBuilder": {
-        **dict.fromkeys(
-            ("app_id", "name", "app_name", "id"), "application_id is the first argument: StreamsBuilder('orders')"
-        ),
-        **dict.fromkeys(("kafka", "bootstrap_servers"), "start(spark, checkpoint=..., kafka=wm.Kafka('host:9092'))"),
-        "processing_guarantee": "An output has it: delivery='exactly_once', in stream.to('topic', delivery=...)",
-    },
-    "group_by": {"selector": "The selector is the first argument: group_by(lambda value: value['field'])"},
-    "process": _STORES,
-    "process_values": {**_STORES, "key": "process(..., key='long', value=...): process_values keeps the key"},
-    **{name: dict.fromkeys(("key", "by"), "keys=['ann'], a list of keys") for name in ("read_state", "Query.state")},
-    "group_by_key": {"name": "Leave it out: name= is of what comes behind it, such as count(name=...)"},
-    "repartition": dict.fromkeys(("partitions", "num_partitions", "n"), "shards= of topology.start sets their number"),
-    "pipe": dict.fromkeys(("timestamp", "timestamp_ms", "time"), "ts=, in ms"),
-    "pipe_input": dict.fromkeys(("timestamp", "timestamp_ms", "time"), "ts=, in ms"),
-    "suppress": dict.fromkeys(
-        ("until_time_limit", "until_window_closes", "until"),
-        "suppress(wm.Suppressed.until_time_limit('1 hour', buffer))",
-    ),
-    "of_size_and_grace": {
-        **dict.fromkeys(
-            ("hours", "minutes", "seconds", "days", "size_ms", "grace_ms"), "A duration is a text: '1 hour'"
-        ),
-        **dict.fromkeys(("advance", "hop", "slide", "step"), "of_size_and_grace(size, grace).advance_by(advance)"),
-    },
-}
-"""By a function's name, as `Class.method` or `method`: what stands for an option that it does not take."""
-
-_JOINED = "stream.join(table, lambda left, right: ...)"
-_FOLD = "aggregate(lambda: 0, lambda value, aggregate: ...)"
-_READS = "builder.{}('topic', key='long', value='string')"
-_SPREAD = "A function of (value) or (key, value): {}(lambda value: ...)"
-USES: dict[str, str] = {
-    **dict.fromkeys(
-        ("GlobalKTable.join", "GlobalKTable.left_join"),
-        "A stream or a table drives: stream.join(global_table, joiner, key=lambda value: value['country']). Two global "
-        "tables: global_table.join(other, joiner, key=lambda value: value['country'])",
-    ),
-    **dict.fromkeys(
-        ("KTable.join", "KTable.left_join", "KTable.outer_join"),
-        "For example table.join(other, lambda left, right: ...): tables join without windows",
-    ),
-    "join": f"For example {_JOINED}",
-    "left_join": f"For example {_JOINED.replace('join', 'left_join')}",
-    "KStream.outer_join": "For example one.outer_join(other, lambda left, right: ..., "
-    "wm.JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')) of two streams; with a table "
-    "left_join(table, joiner), or stream.to_table().outer_join(table, joiner)",
-    "outer_join": "For example one.outer_join(other, lambda left, right: ...)",
-    "ForeachBatch": "For example wm.ForeachBatch(write), with def write(frame, batch): ...",
-    "DeadLetter": "For example wm.DeadLetter('orders-refused')",
-    "Topology": "It is made by builder.build()",
-    "KStream": "It is made by builder.stream('topic', key='long', value='string')",
-    "KTable": "It is made by builder.table('topic', key='long', value='string')",
-    "TopicSink": "For example wm.TopicSink('orders', key='long', value='string')",
-    "TopicPattern": "For example wm.TopicPattern('orders-.*')",
-    "Topic": "For example wm.Topic('orders', 'long', 'string')",
-    "protobuf": "For example wm.protobuf(Order), a class that protoc made",
-    "debezium_key": "For example wm.debezium_key('id long')",
-    "debezium": "For example wm.debezium('id long, name string')",
-    "avro": "For example wm.avro(Path('order.avsc').read_text())",
-    "json": "For example wm.json('id long, name string')",
-    "Query.table": "For example query.table('open-orders')",
-    "Query.state": "For example query.state('open-orders')",
-    "Query.why": "For example query.why('open-orders', 42)",
-    "Query.stop": "query.stop()",
-    "ServedTable.get": "For example table.get(42)",
-    "ServedTable.range": "For example table.range(1, 9, limit=100)",
-    "serve": "For example query.serve('127.0.0.1:8815', tables=['open-orders'])",
-    "one_to_many_join": "For example one.one_to_many_join(many, lambda one, many: ..., key=lambda value: value['one'])",
-    "multi_join": "For example one.multi_join([other, another], lambda one, other, another: ..., how='left')",
-    **{name: f"For example {_READS.format(name)}" for name in ("stream", "table", "global_table")},
-    "to": "For example stream.to('topic'), or stream.to(wm.Writer('parquet', path=...), name='files')",
-    "through": "For example stream.through('topic')",
-    "WTable.to": "Convert it first: wtable.to_stream(key='key').to('topic'). A table of a database or a catalog keeps "
-    "it as it is: wtable.to(wm.DatabaseTable(...))",
-    **{
-        name: _SPREAD.format(name)
-        for name in (
-            "map_values",
-            "filter",
-            "filter_not",
-            "map",
-            "flat_map",
-            "flat_map_values",
-            "select_key",
-            "group_by",
-        )
-    },
-    "peek": "For example peek(print): a Python function of (value) or (key, value)",
-    "merge": "Merge two at a time: one.merge(other)",
-    "split": "For example split({'large': lambda value: value['amount'] > 100}, default='rest')",
-    "group_by_key": "By another key: group_by(lambda value: value['field'])",
-    "suppress": "For example suppress(wm.Suppressed.until_time_limit('1 hour', wm.BufferConfig.unbounded()))",
-    "KTable.to_stream": "With another key: to_stream(key=lambda key, value: ...)",
-    "reduce": "For example reduce(lambda aggregate, value: ...)",
-    "KGroupedTable.reduce": "For example reduce(lambda aggregate, value: ..., lambda aggregate, value: ...)",
-    "aggregate": f"For example {_FOLD}",
-    "KGroupedTable.aggregate": f"For example {_FOLD[:-1]}, lambda value, aggregate: ...)",
-    "SessionWindowedKStream.aggregate": f"For example {_FOLD[:-1]}, lambda one, other: ...)",
-    "CogroupedKStream.aggregate": "For example aggregate(lambda: 0)",
-    "cogroup": "For example cogroup(lambda value, aggregate: ...)",
-    "CogroupedKStream.cogroup": "For example cogroup(grouped, lambda value, aggregate: ...)",
-    "agg": "Aggregates are given by name: agg(total=wm.sum(lambda value: value['field']), n=wm.count())",
-    "repartition": "shards= of topology.start(spark, checkpoint=..., shards=8) sets their number",
-    "windowed_by": "For example windowed_by(wm.TimeWindows.of_size_and_grace('1 hour', '5 minutes'))",
-    "policies": "For example policies('counts', on_error='skip', on_drop=wm.DeadLetter('late'))",
-    **{
-        f"Topology.{name}": f"It gives a text: Path('drawing').write_text(topology.{name}(), encoding='utf-8')"
-        for name in ("to_svg", "to_mermaid")
-    },
-    "Topology.describe": "It gives a text: print(topology.describe())",
-    "build": "The session and the options go to the start: build().start(spark, checkpoint=...)",
-    "start": "For example topology.start(spark, checkpoint='/data/orders', kafka=wm.Kafka('host:9092'))",
-    "StreamsBuilder": "For example wm.StreamsBuilder('orders')",
-    "Kafka": "For example wm.Kafka('host:9092,host:9092')",
-    "TimeWindows": "They are made by TimeWindows.of_size_and_grace('1 hour', '5 minutes')",
-    "SlidingWindows": "They are made by SlidingWindows.of_time_difference_and_grace('1 hour', '5 minutes')",
-    "SessionWindows": "They are made by SessionWindows.of_inactivity_gap_and_grace('30 minutes', '5 minutes')",
-    "JoinWindows": "They are made by JoinWindows.of_time_difference_and_grace('5 minutes', '1 minute')",
-    "UnlimitedWindows": "They are made by UnlimitedWindows.of()",
-    "CalendarWindows": "For example CalendarWindows('1 day', zone='Europe/Berlin', offset='18 hours')",
-    "window_text": "For example to_stream(key=wm.window_text)",
-    "of_size_and_grace": "For example of_size_and_grace('1 hour', '5 minutes'), or of_size_with_no_grace('1 hour')",
-    "of_size_with_no_grace": "With a grace: of_size_and_grace('1 hour', '5 minutes')",
-    "of_time_difference_and_grace": "For example of_time_difference_and_grace('5 minutes', '1 minute'), or "
-    "of_time_difference_with_no_grace('5 minutes')",
-    "of_time_difference_with_no_grace": "With a grace: of_time_difference_and_grace('5 minutes', '1 minute')",
-    "of_inactivity_gap_and_grace": "For example of_inactivity_gap_and_grace('30 minutes', '5 minutes'), or "
-    "of_inactivity_gap_with_no_grace('30 minutes')",
-    "of_inactivity_gap_with_no_grace": "With a grace: of_inactivity_gap_and_grace('30 minutes', '5 minutes')",
-    "Suppressed": "It is made by Suppressed.until_time_limit('1 hour', buffer) or "
-    "Suppressed.until_window_closes(buffer)",
-    "until_time_limit": "For example until_time_limit('1 hour', wm.BufferConfig.unbounded())",
-    "until_window_closes": "For example until_window_closes(wm.BufferConfig.unbounded())",
-    "EmitStrategy": "EmitStrategy.on_window_close() or EmitStrategy.on_window_update()",
-    "max_records": "For example BufferConfig.max_records(1000)",
-    "max_bytes": "For example BufferConfig.max_bytes(64 * 1024 * 1024)",
-    "python": "For example wm.python(lambda value, aggregate: aggregate + value)",
-    "Writer": "For example wm.Writer('parquet', path='/data/orders')",
-    "DatabaseTable": "For example wm.DatabaseTable('sqlite:////data/shop.db', table='orders')",
-    "SchemaRegistry": "For example wm.SchemaRegistry('http://host:8081')",
-    "read_state": "For example wm.read_state(spark, '/data/orders', 'open-orders')",
-    "stores": "For example wm.stores(spark, '/data/orders')",
-    "plan_change": "For example wm.plan_change('/data/orders', topology)",
-    "latest": "For example wm.latest(spark.read.parquet('/data/open-orders'))",
-    "TopologyTestDriver": "For example TopologyTestDriver(builder.build())",
-    "pipe": "For example driver.pipe('orders', key=1, value='new', ts=0)",
-    "read": "For example driver.read('pages')",
-}
-"""How a function is called, by its name, as `Class.method` or `method`."""
+# Options that people bring along, what to write in their place (`options.txt`), and how each function is called
+# (`uses.txt`): both by its name, as `Class.method` or `method`; * is any.
 
 MADE = frozenset(
     (
@@ -637,7 +338,7 @@ class _Call:
     @property
     def known_use(self) -> str | None:
         """How it is called, where that is said."""
-        usage = self.example or self.looked_up(USES)
+        usage = self.example or self.looked_up(_sections("uses.txt")["*"])
         return None if usage is None else str(usage)
 
     @property
@@ -675,9 +376,10 @@ def _cure(call: _Call, name: str) -> str:
     lacks = f". {use}" if use is not None and call.lacking else ""
     if snake in call.takes:
         return f"Here it is called {snake}={lacks}"
-    for cures in (OPTIONS.get(call.shown, {}), OPTIONS.get(call.name, {}), OPTIONS[""]):
+    options = _sections("options.txt")
+    for cures in (options.get(call.shown, {}), options.get(call.name, {}), options["*"]):
         if snake in cures:
-            cure = cures[snake] if _has(call, cures[snake]) else OPTIONS[""]["store"]
+            cure = cures[snake] if _has(call, cures[snake]) else options["*"]["store"]
             return f"{cure}{lacks}"
     if meant := did_you_mean(snake, call.takes, form="{}=".format, cutoff=0.7):
         return f"{meant}{lacks}"
@@ -731,7 +433,7 @@ def option_refused(subject: str, name: str, value: Any, method: str, takes: Sequ
     method : of which it is an option.
     takes : the options that are taken.
     """
-    cure = OPTIONS.get(method, {}).get(snake_case(name))
+    cure = _sections("options.txt").get(method, {}).get(snake_case(name))
     listed = f"It takes {', '.join(f'{option}=' for option in takes)}"
     return WrongCall(f"{subject} has no option {name}={_text(value)}.", hint=f"{cure or listed}.")
 
