@@ -63,8 +63,13 @@ class KafkaBroker(Program):
         outlive_us: bool = False,
         start_timeout: float = 120.0,
         port: int = 0,
+        classes: Path | None = None,
     ) -> None:
-        """With `folder` log and data stay there after the end; `outlive_us` is for the command line; `port` 0: any."""
+        """With `folder` log and data stay there after the end; `outlive_us` is for the command line; `port` 0: any.
+
+        `classes` is a folder with classes that settings name.
+        """
+        self._classes = classes
         self._settings = dict(settings or {})
         self._heap = heap
         self._keep_folder = folder is not None
@@ -197,7 +202,7 @@ class KafkaBroker(Program):
             f"-Djava.io.tmpdir={self.folder}",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-            *("-cp", classpath("broker")),
+            *("-cp", os.pathsep.join([classpath("broker"), *([str(self._classes)] if self._classes else [])])),
         ]
 
     def _format(self, properties: Path) -> None:

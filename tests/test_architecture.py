@@ -38,7 +38,7 @@ WITH_PYSPARK_TOO = frozenset(f"watersmeet.testing.{name}" for name in ("driver",
 ENGINE_PACKAGES = frozenset({"numpy", "pyarrow", "watersmeet"}) | sys.stdlib_module_names
 # What makes things faster, or numbers exact through a kill; it falls back to the public API by itself, and is tested
 # both ways (law 8); and what a start does with files elsewhere, which says so where it cannot: those of a changed
-# topology, and a checkpoint on S3.
+# topology, and a checkpoint on S3; and Kafka's own Java client, asked of a streams group by the command `init`.
 WITH_JVM = frozenset(
     {
         "watersmeet._spark.columns",
@@ -46,6 +46,7 @@ WITH_JVM = frozenset(
         "watersmeet._spark.query.progress",
         "watersmeet._spark.batches.batches",
         "watersmeet._spark.checkpoint.folders",
+        "watersmeet._spark.streams_group",
     }
 )
 # What needs no session.

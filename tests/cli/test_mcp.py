@@ -17,8 +17,7 @@ from tests.spark.serving.standing import ROWS, ask, served, standing
 from watersmeet import errors
 from watersmeet._spark.serving.client import TableServerAddress
 from watersmeet._spark.serving.servers import Servers
-from watersmeet.cli.commands import main
-from watersmeet.cli.mcp_server import made_server
+from watersmeet.cli.commands import made_server, main
 from watersmeet.errors import ConfigError
 
 TOKEN = "a token of enough length"

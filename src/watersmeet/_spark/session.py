@@ -164,12 +164,7 @@ def check(spark: SparkSession) -> None:
 
 
 def check_running(setting: Callable[[str, str], str]) -> None:
-    """Raise or warn where settings that are fixed when a session is made do not fit.
-
-    Parameters
-    ----------
-    setting : gives the value of a setting, or the given default.
-    """
+    """Raise or warn where settings that are fixed when a session is made do not fit."""
     if setting("spark.speculation", "false").lower() == "true":
         raise ConfigError(
             "spark.speculation = true is not supported: it runs a task twice at once, and both would write.",
@@ -299,6 +294,8 @@ KNOWN = (
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
 """The newest connector that was tried with PySpark from 4.1 on, and what it needs besides Spark's own jars."""
+_ADMIN = "4.4.0"
+"""The version of Kafka's client that describes a streams group with its nodes."""
 SETTINGS = "spark.jars.ivySettings"
 """Spark's name for the path of a file that tells Ivy of a mirror."""
 _SECONDS = 600
@@ -348,12 +345,7 @@ def kafka_jars(settings: Mapping[str, str], home: Path | None = None, version: s
 
 
 def at_hand(home: Path | None = None, version: str = pyspark.__version__) -> list[Path]:
-    """The connector's jars that were fetched before; those of the version itself come first.
-
-    Parameters
-    ----------
-    home, version : as for `kafka_jars`.
-    """
+    """The connector's jars that were fetched before; those of the version itself come first."""
     home = _cache_home() if home is None else home
     listed = [sorted((home / name).glob("*.jar")) for name in (version, f"{version}-known")]
     return next(filter(None, listed), [])
@@ -361,6 +353,18 @@ def at_hand(home: Path | None = None, version: str = pyspark.__version__) -> lis
 
 def _cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "watersmeet" / "kafka-connector"
+
+
+def admin_client(settings: Mapping[str, str], home: Path | None = None) -> Path:
+    """Kafka's Java client that knows of streams groups: at hand, or fetched now; arguments as for `kafka_jars`."""
+    name = f"kafka-clients-{_ADMIN}"
+    folder = (_cache_home() if home is None else home) / name
+    dependency = f'<dependency org="org.apache.kafka" name="kafka-clients" rev="{_ADMIN}" transitive="false"/>'
+    failure = "" if folder.is_dir() else _fetched(dependency, folder, settings.get(SETTINGS))
+    if failure:
+        hint = f"It lies in libs/ of Kafka's archive: pass it, --client /opt/kafka/libs/{name}.jar."
+        raise ConfigError(f"Kafka's Java client {_ADMIN} could not be fetched.", given=failure, hint=hint)
+    return folder / f"{name}.jar"
 
 
 def _exact_dependency(version: str) -> str:
@@ -455,12 +459,7 @@ _PAUSES = 25
 
 
 def log_options(options: Iterable[str]) -> str:
-    """The JVM's option that names watersmeet's settings of the log; nothing where somebody has settings already.
-
-    Parameters
-    ----------
-    options : options that others give to the JVM.
-    """
+    """The JVM's option that names watersmeet's settings of the log; nothing where these options name others."""
     has_settings = any(folder_of_settings().glob("log4j*"))
     if has_settings or any("log4j" in text for text in options) or "LOG4J_CONFIGURATION_FILE" in os.environ:
         return ""
@@ -535,12 +534,7 @@ def _write(target: int, data: bytes) -> None:
 
 
 def check_session(spark: Any, call: str) -> None:
-    """Raise unless it is a Spark session that runs.
-
-    Parameters
-    ----------
-    call : how what gets the session is called, for the hint.
-    """
+    """Raise unless it is a Spark session that runs; `call` says how, for the hint."""
     if not (hasattr(spark, "conf") and hasattr(spark, "createDataFrame")):
         raise ConfigError(
             f"This call takes a Spark session, and not {type(spark).__name__}: {spark!r:.80}.",
@@ -632,12 +626,7 @@ def archives(place: Path) -> list[Path]:
 
 
 def archive_options(options: Iterable[str]) -> str:
-    """The JVM's options that name the archive; nothing where there is none, or somebody has chosen.
-
-    Parameters
-    ----------
-    options : options that others give to the JVM.
-    """
+    """The JVM's options that name the archive; nothing where there is none, or these options name another."""
     paths = archives(archive_place())
     if not paths or re.search(r"\s", str(paths[0])) or any(_OTHERS.search(text) for text in options):
         return ""

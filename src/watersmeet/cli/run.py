@@ -119,12 +119,7 @@ class RunOptions:
         return Policies(**{name: policy(name, text) for name, text in self.policies.items()}).check()
 
     def check(self) -> None:
-        """Raise unless all of it fits; Spark is not needed to know.
-
-        Raises
-        ------
-        ConfigError, TopologyError : an option that others need is missing, or a value does not fit.
-        """
+        """Raise unless all of it fits, and nothing that others need is missing; Spark is not needed to know."""
         StartOptions(kafka=self.connection, **self.start)
         if type(self.restart) is not int or self.restart < 0:
             raise ConfigError(
@@ -159,12 +154,7 @@ def policy(option: str, text: str) -> Any:
 
 
 def read_config(path: Path) -> RunOptions:
-    """The options in a file.
-
-    Raises
-    ------
-    ConfigError : it cannot be read, or has an unknown name, a variable that is not set, or a value of another kind.
-    """
+    """The options in a file; raises for an unknown name, a variable that is not set, a value of another kind."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -388,12 +378,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **arguments: A
 
 
 def check_accepted(metrics: Metrics) -> None:
-    """Raise if an input had records and each of them was refused.
-
-    Raises
-    ------
-    SourceError : so it was.
-    """
+    """Raise if an input had records and each of them was refused."""
     for source, count in metrics.consumed.items():
         refused = {
             reason: drops for (node, reason), drops in metrics.drops.items() if node == source and reason in REFUSALS

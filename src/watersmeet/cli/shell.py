@@ -55,13 +55,7 @@ class Shell:
         return sorted({*_WORDS, *self._tables.names()})
 
     def run(self, text: str) -> Iterator[str]:
-        """The lines of the answers to statements.
-
-        Raises
-        ------
-        SqlError : a statement cannot be answered.
-        ConfigError : the query does not serve, or not this.
-        """
+        """The lines of the answers to statements; raises where one cannot be answered."""
         for start, piece in pieces(text):
             yield from self._answer(Source(text), start, piece)
 

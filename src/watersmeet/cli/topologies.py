@@ -52,12 +52,7 @@ def _sql_text(reference: str) -> str:
 
 
 def check_named(reference: str) -> None:
-    """Raise unless `module:name` can be a topology; nothing is imported.
-
-    Raises
-    ------
-    ConfigError : the module or the name is not there, the module is not Python, or the name is a constant or a class.
-    """
+    """Raise unless `module:name` can be a topology, by the text of the module; nothing is imported."""
     if is_sql(reference):
         _sql_text(reference)
         return
@@ -79,12 +74,7 @@ def check_named(reference: str) -> None:
 
 
 def check_connected(reference: str) -> None:
-    """Raise if the topology reads a Kafka topic for which it has no connection; nothing is imported.
-
-    Raises
-    ------
-    ConfigError : the function reads one, or the module, if it makes one topology.
-    """
+    """Raise if the topology reads a Kafka topic for which it has no connection; nothing is imported."""
     if is_sql(reference):
         return
     module, _, name = reference.partition(":")
@@ -298,12 +288,7 @@ _OF_QUERIES = frozenset({"watersmeet", "offsets", "commits", "metadata", "state"
 
 
 def check_started(checkpoint: str) -> None:
-    """Raise where a folder of this machine is not the checkpoint of a topology.
-
-    Raises
-    ------
-    ConfigError : no topology was started with it.
-    """
+    """Raise where a folder of this machine is not the checkpoint of a topology."""
     check_path(checkpoint, "checkpoint")
     folder = on_this_machine(checkpoint)
     if folder is None and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", checkpoint):
@@ -318,12 +303,7 @@ def check_started(checkpoint: str) -> None:
 
 
 def check_startable(checkpoint: str) -> None:
-    """Raise where a query cannot start with a folder of this machine: it is a file, or has other things in it.
-
-    Raises
-    ------
-    ConfigError : so it is.
-    """
+    """Raise where a query cannot start with a folder of this machine: it is a file, or has other things in it."""
     path = path_on_this_machine(checkpoint_folder(checkpoint))
     folder = None if path is None else Path(path)
     if folder is None or not folder.exists():
@@ -350,12 +330,7 @@ def _must_be_here(checkpoint: str) -> bool:
 
 
 def numbers(checkpoint: str, master: str | None) -> tuple[Metrics | None, dict[str, Any]]:
-    """The numbers of a checkpoint, None before its first batch; and which batches they are of.
-
-    Raises
-    ------
-    ConfigError : no topology was started with it.
-    """
+    """The numbers of a checkpoint, None before its first batch, and which batches they are of; raises without any."""
     check_started(checkpoint)
     # one of this machine is read without a Spark
     folder = on_this_machine(checkpoint) or Folder(session(master=master), checkpoint)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dev.jars import spark_jars
-from watersmeet._spark.session import KNOWN, SETTINGS, kafka_jars
+from dev.jars import jars, spark_jars
+from watersmeet._spark.session import KNOWN, SETTINGS, admin_client, kafka_jars
 from watersmeet.errors import ConfigError
 
 MIRROR = """<ivysettings>
@@ -67,3 +67,14 @@ def test_where_none_can_be_had_the_error_says_what_to_pass(settings: dict[str, s
         kafka_jars(settings, tmp_path / "home", "4.9.9")
     assert len(str(failed.value).splitlines()) == 3
     assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_the_client_that_asks_of_streams_groups_is_fetched_once(settings: dict[str, str], tmp_path: Path) -> None:
+    name = "kafka-clients-4.4.0.jar"
+    with pytest.raises(ConfigError, match=rf"could not be fetched(.|\n)*Hint: (.|\n)*--client \S*{name}"):
+        admin_client(settings, tmp_path / "home")
+    shutil.copy(next(jar for jar in jars("broker") if jar.name == name), tmp_path / "mirror")
+    client = admin_client(settings, tmp_path / "home")
+    shutil.rmtree(tmp_path / "mirror")
+    assert admin_client(settings, tmp_path / "home") == client
+    assert (client.name, client.stat().st_size > 1 << 20) == (name, True)
