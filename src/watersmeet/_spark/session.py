@@ -555,13 +555,7 @@ def is_connect(spark: Any) -> bool:
 
 
 def of_connect(subject: str, call: str) -> ConfigError:
-    """The error that a session of Spark Connect cannot do this.
-
-    Parameters
-    ----------
-    subject : the session, or where it would be.
-    call : how what gets the session is called, for the hint.
-    """
+    """The error that `subject`, a session of Spark Connect or its place, cannot do this; the hint has the call."""
     return ConfigError(
         f"A session of Spark Connect, as serverless compute has it, cannot run a topology: {subject:.120}.",
         hint=f"Run the program on the driver (spark-submit, a classic cluster, or local[*]), without SPARK_REMOTE: "
