@@ -180,6 +180,8 @@ def test_what_kafka_streams_did_by_transformers_is_answered_with_mappers_and_pro
 
 def test_what_stands_for_another_name_is_there_and_the_name_is_not() -> None:
     for owner, answers in elsewhere().items():
+        if owner.startswith("SQL "):
+            continue
         has = wm.__all__ if owner == "watersmeet" else public(KINDS[owner])
         # what is said of streams stands for tables, too, where they do not have the name
         inherited = elsewhere()["KStream"] if owner == "KTable" else {}
