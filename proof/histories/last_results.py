@@ -28,6 +28,7 @@ _TABLES = (
     "table_table",
     "multi_join",
     "foreign_key",
+    "stored_view",
     "one_to_many",
     "many_to_many",
     "table_set",

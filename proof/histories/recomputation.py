@@ -13,6 +13,7 @@ from typing import Any
 from proof.histories.blueprint import Blueprint, Op, Ref, name_of
 from proof.histories.case import Case
 from proof.histories.kinds import functions as text
+from proof.histories.kinds.lookups import nested
 from proof.histories.kinds.registry import SINKS, shape_of
 from proof.histories.last_results import all_above, forks
 from proof.histories.subjects.times import with_extracted_times
@@ -51,15 +52,22 @@ class Recomputation:
         for number, op in enumerate(self._blueprint.ops):
             sides: list[Rows | None] = [{} if ref.port == 0 and made[ref.op] else None for ref in op.inputs]
             made.append(self._rows(number, op, sides, {}) is not None)
-        return {name_of(n) for n, op in enumerate(self._blueprint.ops) if op.kind in SINKS and made[n]}
+        sinks = [n for n, op in enumerate(self._blueprint.ops) if op.kind in SINKS and made[n]]
+        return {name_of(n) for n in sinks if not self._sends_late(self._blueprint.ops[n].inputs[0])}
+
+    def _sends_late(self, ref: Ref) -> bool:
+        """Whether it is a versioned table, or mapped values of one: its changes leave in order of arrival."""
+        op = self._blueprint.ops[ref.op]
+        mapped = op.kind in ("table_filter", "table_map_values") and not op.params.get("stored")
+        return "history" in op.params or (mapped and self._sends_late(op.inputs[0]))
 
     def _rows(self, number: int, op: Op, sides: list[Rows | None], inputs: Mapping[str, Rows]) -> Rows | None:
         rows = [side for side in sides if side is not None]
-        if len(rows) < len(sides) or "history" in op.params or "sees" in op.params:
+        if len(rows) < len(sides) or "sees" in op.params or ("history" in op.params and op.kind != "table"):
             return None
         if self._blueprint.generation != "current" and "foreign_key" in (op.kind, op.params.get("way")):
             return None  # an update with a null foreign key is ignored there
-        if op.kind in ("stream", "table"):
+        if op.kind in ("stream", "table", "global"):
             return inputs.get(name_of(number), {})
         if op.kind in _PASSES:
             return rows[0]
@@ -95,6 +103,13 @@ class Recomputation:
         kept = (key for key, row in found.items() if row is not None or op.params["how"] == "left")
         return {key: text.plus(left[key], found[key]) for key in kept}
 
+    def _view(self, op: Op, rows: list[Rows]) -> Rows:
+        def join(left: Rows, right: Rows, how: str) -> Rows:
+            return self._referred(Op("foreign_key", (), {"how": how}), [left, right])
+
+        joined: Rows = nested(rows, op.params, join)
+        return joined
+
     def _pairs(self, _: Op, rows: list[Rows]) -> Rows:
         (one, many), combined = rows, text.both_keys(self._blueprint.keys)
         pairs = ((self._refer(value), key, value) for key, value in many.items())
@@ -126,6 +141,7 @@ _TABLES: Mapping[str, Callable[[Recomputation, Op, list[Rows]], Rows]] = {
     "table_table": Recomputation._joined,
     "multi_join": Recomputation._joined,
     "foreign_key": Recomputation._referred,
+    "stored_view": Recomputation._view,
     "one_to_many": Recomputation._pairs,
     "many_to_many": Recomputation._equal,
     "table_set": Recomputation._set,
@@ -133,13 +149,41 @@ _TABLES: Mapping[str, Callable[[Recomputation, Op, list[Rows]], Rows]] = {
 }
 
 
+class Versions:
+    """The times of the latest versions of a versioned table's keys.
+
+    Parameters
+    ----------
+    history : how far back a record may lie, in ms.
+    """
+
+    def __init__(self, history: int) -> None:
+        self._history, self._now = history, -1
+        self._times: dict[Any, int] = {}
+
+    def is_latest(self, key: Any, ts: int) -> bool:
+        """Whether a record is its key's row from now on: it has not expired, and none of the key is younger."""
+        self._now = max(self._now, ts)
+        if ts < self._now - self._history or ts < self._times.get(key, ts):
+            return False
+        self._times[key] = ts
+        return True
+
+
+def histories_of(blueprint: Blueprint) -> dict[str, int]:
+    """The inputs that are versioned, and how far back they go."""
+    return {name_of(n): op.params["history"] for n, op in enumerate(blueprint.ops) if "history" in op.params}
+
+
 def recomputed(case: Case) -> Iterator[dict[Place, str]]:
     """What must stand in the outputs behind each record."""
     tables, shape = Recomputation(case.blueprint), shape_of(case.blueprint)
     inputs: dict[str, dict[Any, str]] = {}
+    versions = {name: Versions(history) for name, history in histories_of(case.blueprint).items()}
     for record in with_extracted_times(case.blueprint, case.records):
         rows, key = inputs.setdefault(record.source, {}), shape.key(record.key)
-        if record.ts >= 0 and key is not None:
+        past = versions.get(record.source)
+        if record.ts >= 0 and key is not None and (past is None or past.is_latest(key, record.ts)):
             rows.pop(key, None)
             if record.value is not None:
                 rows[key] = record.value
@@ -161,6 +205,10 @@ def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
     if blueprint.generation != "current":
         above = {sink: all_above(blueprint, Ref(int(sink[1:]))) for sink in computed}
         computed -= {sink for sink, numbers in above.items() if any(forks(blueprint, number) for number in numbers)}
+    if case.partitioned:
+        # each partition has its own time, and so versions of its own that have expired
+        versioned = {int(name[1:]) for name in histories_of(blueprint)}
+        computed = {sink for sink in computed if versioned.isdisjoint(all_above(blueprint, Ref(int(sink[1:]))))}
     for step, (right, here) in enumerate(zip(recomputed(case), _standing(steps, computed), strict=True)):
         for place in sorted(right.keys() | here.keys(), key=str):
             row = here.get(place)

@@ -5,6 +5,7 @@ Owns their two constructions. Law: as in `kinds`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from proof.histories.kinds import functions as text
@@ -25,6 +26,8 @@ from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table_filter import TableFilter
 from proof.oracle.windows.aggregate import GroupTable, TableAggregate
 from proof.oracle.windows.aggregation import AGGREGATORS
+from watersmeet.api.joins import rows_of
+from watersmeet.api.tables import KTable
 
 
 def _how(choices: Choices, generation: str) -> Params:
@@ -198,6 +201,39 @@ def _through_view(lookup: Any) -> Any:
     return handles
 
 
+def nested(sides: list[Any], params: Params, join: Callable[[Any, Any, str], Any]) -> Any:
+    """The join of three tables: of one with that of the others on its right, or on its left."""
+    first, second, third = sides
+    how, inner = params["hows"]
+    if params["right"]:
+        return join(first, join(second, third, inner), how)
+    return join(join(first, second, inner), third, how)
+
+
+def _stored_view(site: BuildSite, inputs: list[Any], params: Params) -> list[Any]:
+    """The rows of a view's store, as the table that they are."""
+    names = iter((f"{site.name}-inner", site.name))
+
+    def join(left: Any, right: Any, how: str) -> Any:
+        name = next(names)
+        method = getattr(left, method_of(how))
+        return method(right, _plus(site), key=_extractor(site), name=name, store=f"{name}-store")
+
+    view = nested(inputs, params, join)
+    return [KTable(view._construction, rows_of(view._side).node)]
+
+
+def _stored_view_node(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
+    def join(left: Any, right: Any, how: str) -> Any:
+        return foreign_key_join(site.topology, left, right, how, text.referrer(site.keys), text.plus)
+
+    return [nested([table.rows(site.topology) for table in inputs], params, join)]
+
+
+def _how_of_stored_view(choices: Choices, generation: str) -> Params:
+    return {"hows": [choices.pick(("inner", "left")) for _ in range(2)], "right": choices.chance(50)}
+
+
 def _view_node(made: Any) -> Any:
     def nodes(site: OracleSite, inputs: list[Any], params: Params) -> list[Any]:
         view = GlobalView(inputs[1], inputs[2], params["view"], _mapper(site), text.plus)
@@ -272,6 +308,16 @@ KINDS: dict[str, OperatorKind] = {
         _how_of_view,
         weight=2,
         relaxes=lambda params, generation: params["how"] == "left" and generation == "current",
+        generations=CURRENT,
+    ),
+    "stored_view": OperatorKind(
+        GLOBAL * 3,
+        TABLE,
+        _stored_view,
+        _stored_view_node,
+        _how_of_stored_view,
+        weight=0,
+        deferred=True,
         generations=CURRENT,
     ),
     "table_view": OperatorKind(

@@ -1,6 +1,7 @@
 """Draws histories of tables that are joined with what is computed from themselves.
 
-Owns how likely they are: one or two inputs, and joins upon joins of them, by key and by foreign key. Law: as in `draw`.
+Owns how likely they are: one or two inputs, perhaps the store of a view of global tables, and joins upon joins of them,
+by key and by foreign key. Law: as in `draw`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def self_joins(choices: Choices) -> Blueprint:
     ops: list[Op] = []
 
     def add(kind: str, *inputs: int) -> int:
-        params = {name: value for name, value in KINDS[kind].draw(choices, "current").items() if name != "history"}
+        params = dict(KINDS[kind].draw(choices, "current"))
+        if kind != "table":
+            params.pop("history", None)
         ops.append(Op(kind, tuple(map(Ref, inputs)), params))
         return len(ops) - 1
 
@@ -45,6 +48,10 @@ def self_joins(choices: Choices) -> Blueprint:
     if choices.chance(15):
         ops.append(Op("table_aggregate", (Ref(tables[-1]),), {"fold": "count"}))
         add("table_to", len(ops) - 1)
+    if choices.chance(30):
+        # the store of a view, beside all else: nothing reads its rows as a table
+        sides = [add("global") for _ in range(choices.number(1, 3))]
+        add("table_to", add("stored_view", *(choices.pick(sides) for _ in range(3))))
     return Blueprint(tuple(ops))
 
 

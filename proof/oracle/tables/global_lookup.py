@@ -12,7 +12,7 @@ from typing import Protocol
 from proof.oracle.graph import Node, Topology
 from proof.oracle.records import Joiner, Key, Record, StateRow, Stored, Value
 from proof.oracle.tables.stores import PlainStore
-from proof.oracle.tables.table import StandingResults, Table
+from proof.oracle.tables.table import StandingResults, Table, TableSource
 
 KeyMapper = Callable[[Key, Value], Key]
 
@@ -26,17 +26,26 @@ class Lookup(Protocol):
 
 
 class GlobalTable(Node):
-    """A fully replicated table: updates are stored and forwarded nowhere."""
+    """A fully replicated table: updates are stored, and forwarded to stores of views alone."""
 
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
         self._store = PlainStore()
+        self._rows: TableSource | None = None
 
     def receive(self, record: Record, port: int) -> None:
         """Store one update."""
         if record.key is not None:
             self._store.put(record.key, record.value, record.ts)
+        self.forward(record)
+
+    def rows(self, topology: Topology) -> TableSource:
+        """Its rows as a table, for the store of a view."""
+        if self._rows is None:
+            self._rows = TableSource(topology)
+            self.feed(self._rows)
+        return self._rows
 
     def state_rows(self) -> Iterator[StateRow]:
         """The rows."""
