@@ -32,14 +32,14 @@ from proof.stages import run_flow, run_root, with_extra
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import (
     Clock,
-    Drops,
+    DropCounts,
     Outlet,
     RoutedBatch,
     ShardCounts,
     clock_batches,
-    counted,
-    pack,
-    times,
+    route_rows,
+    time_movers,
+    watermark_batches,
     with_copies,
     with_time,
 )
@@ -117,7 +117,7 @@ class EngineDriver:
         self.partitioned = partitioned
         self.topology = topology
         self.shards = shards
-        self.drops = Drops()
+        self.drops = DropCounts()
         self.stores: dict[tuple[int, int], MemoryChunkStore] = defaultdict(MemoryChunkStore)
         self.layout = layout_of(topology, idle_after_ms, partitioned, record_cache)
         self._physical = self.layout.physical
@@ -348,7 +348,7 @@ class EngineBatch:
             return
         if not self._driver.partitioned:
             rows = with_time(rows, np.isin(ints(rows, "offset"), sorted(self._counted)))
-        for routed_batch in times(rows, self._layout.watermarks[root.node], self._driver.counts):
+        for routed_batch in watermark_batches(rows, self._layout.watermarks[root.node], self._driver.counts):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
     def _run_operator(self, operator: Operator, shard: int, mail: list[tuple[int, bytes]]) -> Iterator[pa.Table]:
@@ -393,16 +393,16 @@ class EngineBatch:
     def _count(self, flow: Flow, arriving: pa.Table) -> None:
         if flow.id in self._layout.counted:
             driver, outlet = self._driver, self._layout.counted[flow.id]
-            list(pack(arriving, [outlet], driver.counts, self._physical.slots, driver.drops))
+            list(route_rows(arriving, [outlet], driver.counts, self._physical.slots, driver.drops))
 
     def _note_moving(self, outlet: Outlet | None, rows: pa.Table) -> None:
         """Note the records that get from the sources to somewhere, and so move time."""
         if outlet is not None:
-            self._counted.update(ints(rows, "offset")[counted(rows, [outlet])].tolist())
+            self._counted.update(ints(rows, "offset")[time_movers(rows, [outlet])].tolist())
 
     def _post(self, outlet: Outlet, rows: pa.Table) -> None:
         driver = self._driver
-        for routed_batch in pack(rows, [outlet], driver.counts, self._physical.slots, driver.drops):
+        for routed_batch in route_rows(rows, [outlet], driver.counts, self._physical.slots, driver.drops):
             self._mail[(routed_batch.target, routed_batch.shard)].append(_sealed(routed_batch))
 
 

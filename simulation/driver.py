@@ -13,9 +13,9 @@ from enum import Enum, auto
 from typing import cast
 
 from simulation.world import Broker, Fenced, Files
-from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
 from watersmeet._spark.checkpoint.folders import S3A, Folder, file_manager
-from watersmeet._spark.checkpoint.lease import Epochs
+from watersmeet._spark.checkpoint.lease import Epochs, may_be_shared
+from watersmeet._spark.checkpoint.record import holding
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, Marker, is_in, plan_of_log
 from watersmeet.errors import ConfigError
 

@@ -29,14 +29,14 @@ from proof.layout import setting_of
 from proof.stages import run_root, with_extra
 from watersmeet._engine import row_sizes
 from watersmeet._engine.exchange import (
-    Drops,
+    DropCounts,
     FlowColumns,
     Outlet,
     ShardCounts,
     direct_outlet,
     edge_outlet,
     exit_outlets,
-    pack,
+    route_rows,
 )
 from watersmeet._engine.operators import run_operator
 from watersmeet._engine.rows import position_columns
@@ -92,7 +92,7 @@ class Join:
     def _packed(self, name: str, outlet: Outlet, frames: Iterable[pa.Table]) -> dict[int, list[pa.Table]]:
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for routed_batch in pack(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()):
+            for routed_batch in route_rows(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, DropCounts()):
                 self._count(name, [routed_batch.rows])
                 mail[routed_batch.shard].append(routed_batch.rows)
         return mail

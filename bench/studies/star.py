@@ -27,7 +27,15 @@ from proof.arrow import arrow_builder
 from proof.layout import setting_of
 from proof.stages import run_root
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import Drops, FlowColumns, Outlet, ShardCounts, edge_outlet, exit_outlets, pack
+from watersmeet._engine.exchange import (
+    DropCounts,
+    FlowColumns,
+    Outlet,
+    ShardCounts,
+    edge_outlet,
+    exit_outlets,
+    route_rows,
+)
 from watersmeet._engine.operators import run_operator
 from watersmeet._engine.rows import position_columns
 from watersmeet._engine.state.runs import MemoryChunkStore, State
@@ -96,7 +104,7 @@ class Runs:
         """Rows by shard, through blobs."""
         mail: dict[int, list[pa.Table]] = defaultdict(list)
         for frame in frames:
-            for routed in pack(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()):
+            for routed in route_rows(frame, [outlet], ShardCounts(SHARDS), self.physical.slots, DropCounts()):
                 content = row_sizes.encode(routed.rows)
                 self.sent += len(content)
                 mail[routed.shard].append(row_sizes.decode(content))

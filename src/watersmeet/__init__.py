@@ -73,13 +73,12 @@ from watersmeet.errors import (
 )
 from watersmeet.hints import missing
 from watersmeet.io.databases import CatalogTable, DatabaseTable, History
+from watersmeet.io.debezium import debezium, debezium_key
 from watersmeet.io.endpoints import BatchInfo, Changes, DeadLetter, ForeachBatch, Output, Rows, Writer
 from watersmeet.io.formats import (
     Format,
     SchemaRegistry,
     avro,
-    debezium,
-    debezium_key,
     decimal,
     json,
     json_schema,

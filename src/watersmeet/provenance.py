@@ -617,7 +617,7 @@ class WatchedRun(QuietRun):
     def take_directly(self, frame: pa.Table) -> None:
         """Note the rows that come to operators from the sources, and run no operator."""
         drops = DeadLetterWriter(self.topology.pack.common.dead_letters)
-        wire = self.topology.pack.packed(frame, Clock(), drops, Counts())
+        wire = self.topology.pack.pack(frame, Clock(), drops, Counts())
         for label, blobs in by_label(list(wire)).items():
             self._note(label, blobs)
 
@@ -887,7 +887,7 @@ def _drops_at_sources(topology: Local, frame: pa.Table) -> list[Counter[tuple[st
 
 def _dropped_at_sources(topology: Local, frame: pa.Table) -> Counter[tuple[str, str]]:
     drops = DeadLetterWriter(topology.pack.common.dead_letters)
-    deque(topology.pack.packed(frame, Clock(), drops, Counts()), maxlen=0)
+    deque(topology.pack.pack(frame, Clock(), drops, Counts()), maxlen=0)
     return Counter(drops)
 
 

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from tests.spark.serving.standing import ROWS, ask, served, standing
 from watersmeet import errors
 from watersmeet._spark.serving.client import TableServerAddress
-from watersmeet._spark.serving.servers import Servers
+from watersmeet._spark.serving.server import Listeners
 from watersmeet.cli.commands import made_server, main
 from watersmeet.errors import ConfigError
 
@@ -28,7 +28,7 @@ def explained(table: str, key: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def listeners() -> Iterator[Listeners]:
     with served(standing(), TOKEN, why=explained) as made:
         yield made
 
@@ -66,20 +66,20 @@ def within(given: Any, work: Callable[[Asked], Awaitable[None]]) -> None:
     anyio.run(done)
 
 
-def test_a_model_gets_the_same_rows_as_a_reader_over_http(servers: Servers) -> None:
+def test_a_model_gets_the_same_rows_as_a_reader_over_http(listeners: Listeners) -> None:
     async def work(asked: Asked) -> None:
         keys = "&".join(f"key={key}" for key in (3, 5))
-        assert await asked.json("get", table="t", keys=[3, "5"]) == ask(f"{servers.url}/tables/t?{keys}", TOKEN)[1]
+        assert await asked.json("get", table="t", keys=[3, "5"]) == ask(f"{listeners.url}/tables/t?{keys}", TOKEN)[1]
         first = await asked.json("range", table="t", first=ROWS - 3, limit=2)
         assert [row["key"] for row in first["rows"]] == [ROWS - 3, ROWS - 2]
         last = await asked.json("range", table="t", limit=2, after=first["next"])
         assert ([row["key"] for row in last["rows"]], last["next"], last["batch"]) == ([ROWS - 1], None, 7)
-        assert await asked.json("tables") == ask(f"{servers.url}/tables", TOKEN)[1]
+        assert await asked.json("tables") == ask(f"{listeners.url}/tables", TOKEN)[1]
 
-    within(made_server(TableServerAddress(servers.url, TOKEN)), work)
+    within(made_server(TableServerAddress(listeners.url, TOKEN)), work)
 
 
-def test_a_model_is_given_the_topology_the_numbers_and_what_was_dropped(servers: Servers) -> None:
+def test_a_model_is_given_the_topology_the_numbers_and_what_was_dropped(listeners: Listeners) -> None:
     async def work(asked: Asked) -> None:
         said = await asked.json("describe")
         assert (said["query"], said["active"], said["error"]) == ("q", True, None)
@@ -90,10 +90,10 @@ def test_a_model_is_given_the_topology_the_numbers_and_what_was_dropped(servers:
         assert drops["dead_letters"] == [{"topic": "bad", "of": "clicks", "records": 1}]
         assert await asked.json("why", table="t", key=4) == {"table": "t", "key": 4, "causes": ["t-0@1"]}
 
-    within(made_server(TableServerAddress(servers.url, TOKEN)), work)
+    within(made_server(TableServerAddress(listeners.url, TOKEN)), work)
 
 
-def test_each_tool_only_reads_and_says_what_it_is_for(servers: Servers) -> None:
+def test_each_tool_only_reads_and_says_what_it_is_for(listeners: Listeners) -> None:
     async def work(asked: Asked) -> None:
         tools = await asked.tools()
         assert set(tools) == {"describe", "tables", "get", "range", "metrics", "drops", "dead_letters", "why"}
@@ -101,7 +101,7 @@ def test_each_tool_only_reads_and_says_what_it_is_for(servers: Servers) -> None:
             assert tool.annotations.read_only_hint
             assert len(tool.description) > 20
 
-    within(made_server(TableServerAddress(servers.url, TOKEN)), work)
+    within(made_server(TableServerAddress(listeners.url, TOKEN)), work)
 
 
 def test_a_query_without_a_journal_has_no_tool_why() -> None:
@@ -112,7 +112,7 @@ def test_a_query_without_a_journal_has_no_tool_why() -> None:
         within(made_server(TableServerAddress(unexplained.url)), work)
 
 
-def test_a_question_that_is_refused_is_answered_with_the_reason_and_the_hint(servers: Servers) -> None:
+def test_a_question_that_is_refused_is_answered_with_the_reason_and_the_hint(listeners: Listeners) -> None:
     async def work(asked: Asked) -> None:
         refused, text = await asked.text("get", table="none", keys=[1])
         assert (refused, text.partition(": ")[2]) == (True, "No table 'none' is served.\nHint: Tables: t.")
@@ -123,25 +123,25 @@ def test_a_question_that_is_refused_is_answered_with_the_reason_and_the_hint(ser
         refused, _ = await asked.text("get", table="../status", keys=[1])
         assert refused
 
-    within(made_server(TableServerAddress(servers.url, TOKEN)), work)
+    within(made_server(TableServerAddress(listeners.url, TOKEN)), work)
 
 
-def test_a_wrong_token_ends_the_command_before_it_listens(servers: Servers) -> None:
-    ended = CliRunner().invoke(main, ["mcp", servers.url], env={"WATERSMEET_TOKEN": "a wrong token of some length"})
+def test_a_wrong_token_ends_the_command_before_it_listens(listeners: Listeners) -> None:
+    ended = CliRunner().invoke(main, ["mcp", listeners.url], env={"WATERSMEET_TOKEN": "a wrong token of some length"})
     assert ended.exit_code == 1
     assert "the token is missing or wrong" in ended.output
 
 
-def test_without_the_package_the_command_names_the_extra(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_command_names_the_extra(listeners: Listeners, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"(?s)not installed: mcp.*\[mcp\]"):
-        made_server(TableServerAddress(servers.url, TOKEN))
+        made_server(TableServerAddress(listeners.url, TOKEN))
 
 
-def test_the_command_speaks_over_stdin_and_stdout_alone(servers: Servers) -> None:
+def test_the_command_speaks_over_stdin_and_stdout_alone(listeners: Listeners) -> None:
     async def work(asked: Asked) -> None:
         assert [row["key"] for row in (await asked.json("get", table="t", keys=[7]))["rows"]] == [7]
 
-    arguments = ["-m", "watersmeet", "mcp", servers.url]
+    arguments = ["-m", "watersmeet", "mcp", listeners.url]
     command = StdioServerParameters(command=sys.executable, args=arguments, env={"WATERSMEET_TOKEN": TOKEN})
     within(command, work)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet._spark.checkpoint.fencing import holding, may_be_shared
 from watersmeet._spark.checkpoint.folders import LocalFiles, local_folder
-from watersmeet._spark.checkpoint.lease import KEPT, Epochs
+from watersmeet._spark.checkpoint.lease import KEPT, Epochs, may_be_shared
+from watersmeet._spark.checkpoint.record import holding
 from watersmeet.errors import ConfigError
 
 

@@ -39,7 +39,8 @@ from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.formats import serde_of, type_of
 from watersmeet.errors import SinkError, TopologyError
-from watersmeet.io.formats import SchemaFormat, SchemaRegistry, debezium, json_schema
+from watersmeet.io.debezium import debezium
+from watersmeet.io.formats import SchemaFormat, SchemaRegistry, json_schema
 from watersmeet.io.topics import Topic
 
 ORDER: dict[str, Any] = {

@@ -20,10 +20,10 @@ import watersmeet as wm
 from tests.io.test_adding_an_output import FailsOnce, run
 from tests.io.wire_kit import Part, compiled_of, sinks_of
 from tests.spark.inputs_and_outputs.test_streaming import put, reader
-from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OwnWriter
+from watersmeet._spark.outputs.output import OutputBatch, OutputContext, UserOutputWriter
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.errors import ConfigError, FunctionError, SinkError, TopologyError
-from watersmeet.io.endpoints import OwnOutput
+from watersmeet.io.endpoints import UserOutputTarget
 from watersmeet.testing.driver import TopologyTestDriver
 
 Posted = list[tuple[str, dict[str, Any]]]
@@ -154,9 +154,9 @@ def test_a_checkpoint_that_is_older_than_the_output_is_refused(spark: SparkSessi
     frame = spark.createDataFrame([("a", 1, 2)], "key string, value int, ts long")
     compiled = compiled_of(frame, {"out": Part()})
 
-    def passing(output: wm.Output, planned: int) -> OwnWriter:
+    def passing(output: wm.Output, planned: int) -> UserOutputWriter:
         context = OutputContext(compiled, "app-1", written=Written(planned, 2))
-        return OwnWriter(context, tuple(sinks_of(compiled, {"out": OwnOutput(output)})))
+        return UserOutputWriter(context, tuple(sinks_of(compiled, {"out": UserOutputTarget(output)})))
 
     passing(Has(3), 3).begin()
     with pytest.raises(ConfigError, match=r"(?s)older than the output.*batch 3 is there, the last one planned is 2"):

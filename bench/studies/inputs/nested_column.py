@@ -32,7 +32,7 @@ from proof.arrow import arrow_builder
 from proof.layout import PlanLayout
 from proof.stages import run_root, with_extra
 from watersmeet._engine import row_sizes
-from watersmeet._engine.exchange import Drops, Outlet, ShardCounts, pack
+from watersmeet._engine.exchange import DropCounts, Outlet, ShardCounts, route_rows
 from watersmeet._engine.operators import run_operator
 from watersmeet._engine.row_sizes import row_bytes
 from watersmeet._engine.rows import PARTITION_BITS, array, position_columns
@@ -152,7 +152,7 @@ class Chain:
         """Rows by target, shard and side, through blobs."""
         assert outlet.target is not None
         with self.part(PACKING, outlet.target):
-            routed = list(pack(rows, [outlet], ShardCounts(SHARDS), self.physical.slots, Drops()))
+            routed = list(route_rows(rows, [outlet], ShardCounts(SHARDS), self.physical.slots, DropCounts()))
         for batch in routed:
             with self.part(BLOBS, outlet.target):
                 contents = [row_sizes.encode(piece) for piece in row_sizes.pieces(batch.rows)]

@@ -117,15 +117,15 @@ class Clock:
 
     latest: dict[int, int] = field(default_factory=dict)
 
-    def stamp(self, srcpart: Int64s, ts: Int64s, counted: Bools) -> Int64s:
-        """order_ts of rows in order of offset; only the rows that `counted` marks move the time."""
+    def stamp(self, srcpart: Int64s, ts: Int64s, movers: Bools) -> Int64s:
+        """order_ts of rows in order of offset; only the rows that `movers` marks move the time."""
         result = np.array(ts)
         # most frames have rows of one partition alone
         single = len(srcpart) > 0 and srcpart.min() == srcpart.max()
         for part in srcpart[:1] if single else np.unique(srcpart):
             rows = slice(None) if single else np.flatnonzero(srcpart == part)
             floor = self.latest.get(int(part), np.iinfo(np.int64).min)
-            moving = np.where(counted[rows], ts[rows], np.iinfo(np.int64).min)
+            moving = np.where(movers[rows], ts[rows], np.iinfo(np.int64).min)
             result[rows] = np.maximum(np.maximum.accumulate(moving), floor)
             self.latest[int(part)] = int(result[rows][-1])
         return result
@@ -154,7 +154,7 @@ COUNTED, TIMED_CALLS, TIMED = OWN = ("counted", "timed_calls", "timed_ns")
 """The numbers of a processor's own: of counters; calls and nanoseconds of timers."""
 
 
-class Drops(Counter[tuple[str, str]]):
+class DropCounts(Counter[tuple[str, str]]):
     """Counts of dropped records by (node, reason).
 
     Attributes
@@ -166,11 +166,11 @@ class Drops(Counter[tuple[str, str]]):
         super().__init__(*counts)
         self.numbers = Counter[tuple[str, str, str]]()
 
-    def noted(self, node: str, numbers: Mapping[tuple[str, str], int]) -> None:
+    def add_numbers(self, node: str, numbers: Mapping[tuple[str, str], int]) -> None:
         """Take the numbers of a processor's own, by kind and name."""
         self.numbers.update({(kind, node, name): number for (kind, name), number in numbers.items()})
 
-    def ended(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
+    def end_rows(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         """Take rows that end.
 
         Parameters
@@ -182,7 +182,7 @@ class Drops(Counter[tuple[str, str]]):
         """
         self[(node, reason.name)] += len(at)
 
-    def failed(self, node: str, rows: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
+    def fail_rows(self, node: str, rows: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         """Take rows for which a function raises.
 
         Parameters
@@ -295,7 +295,7 @@ def stamp_sources(
     if snapshot:
         order_ts = np.full(len(frame), SNAPSHOT, dtype=np.int64)
     else:
-        order_ts = clock.stamp(srcpart, ints(frame, "ts"), counted(frame, outlets) & ~at_once)
+        order_ts = clock.stamp(srcpart, ints(frame, "ts"), time_movers(frame, outlets) & ~at_once)
         order_ts[at_once] = np.iinfo(np.int64).min
     frame = frame.drop_columns(["root", "partition"])
     frame = frame.append_column("order_ts", pa.array(order_ts)).append_column("srcpart", pa.array(srcpart))
@@ -307,7 +307,7 @@ def stamp_sources(
 
 def stamp_piped(frame: pa.Table, outlets: Sequence[Outlet]) -> pa.Table:
     """The same for piped records, with their number as order_ts: with the time that each moves to, if it does."""
-    return with_time(frame, counted(frame, outlets))
+    return with_time(frame, time_movers(frame, outlets))
 
 
 def with_time(frame: pa.Table, moving: Bools) -> pa.Table:
@@ -315,8 +315,8 @@ def with_time(frame: pa.Table, moving: Bools) -> pa.Table:
     return frame.append_column("time", pa.array(time))
 
 
-def counted(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
-    """Rows that get anywhere, and so move time."""
+def time_movers(frame: pa.Table, outlets: Sequence[Outlet]) -> Bools:
+    """Which rows get anywhere, and so move time."""
     mask = np.zeros(len(frame), dtype=np.bool_)
     for outlet in outlets:
         mask |= _passing_mask(frame, outlet) if outlet.target is not None else False
@@ -389,8 +389,8 @@ def with_offsets(ordered: pa.Table, order_columns: Sequence[str], offsets: Int64
     return ordered.set_column(at, "offset", column) if at >= 0 else ordered.append_column("offset", column)
 
 
-def pack(
-    frame: pa.Table, outlets: Sequence[Outlet], shards: ShardCounts, slots: int, drops: Drops
+def route_rows(
+    frame: pa.Table, outlets: Sequence[Outlet], shards: ShardCounts, slots: int, drops: DropCounts
 ) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches; rows that may not pass are counted in `drops`."""
     for outlet in outlets:
@@ -434,22 +434,22 @@ def _passing_mask(frame: pa.Table, outlet: Outlet) -> Bools:
     return mask
 
 
-def _select(frame: pa.Table, outlet: Outlet, drops: Drops) -> Int64s | None:
+def _select(frame: pa.Table, outlet: Outlet, drops: DropCounts) -> Int64s | None:
     mask = bools(frame, outlet.active) if outlet.active else np.ones(len(frame), dtype=np.bool_)
     if outlet.silent and "silent" in outlet.ends.rows:
         mask = mask & ~bools(frame, outlet.silent)
     if outlet.ends.late:
         outdated = bools(frame, outlet.ends.late)
-        drops.ended(outlet.node, OUT_OF_ORDER, frame, np.flatnonzero(mask & outdated), outlet)
+        drops.end_rows(outlet.node, OUT_OF_ORDER, frame, np.flatnonzero(mask & outdated), outlet)
         mask = mask & ~outdated
     if "null_key" in outlet.ends.rows:
         keyed = valid(frame.column(outlet.key))
         if outlet.ends.counts_null_key:
-            drops.ended(outlet.node, NULL_KEY, frame, np.flatnonzero(mask & ~keyed), outlet)
+            drops.end_rows(outlet.node, NULL_KEY, frame, np.flatnonzero(mask & ~keyed), outlet)
         mask = mask & keyed
     if "null_value" in outlet.ends.rows:
         valued = valid(frame.column(outlet.value))
-        drops.ended(outlet.node, NULL_VALUE, frame, np.flatnonzero(mask & ~valued), outlet)
+        drops.end_rows(outlet.node, NULL_VALUE, frame, np.flatnonzero(mask & ~valued), outlet)
         mask = mask & valued
     if outlet.ends.counts_null:
         column, reason = outlet.ends.counts_null
@@ -754,7 +754,7 @@ def clock_batches(
     return _to_all(target, port, clock_row(wall, piped=piped), shards, 0)
 
 
-def times(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: ShardCounts) -> Iterator[RoutedBatch]:
+def watermark_batches(frame: pa.Table, watermarks: tuple[Watermark, ...], shards: ShardCounts) -> Iterator[RoutedBatch]:
     """The rows by which a source stage's frame, with its positions, brings time to every shard."""
     if not watermarks or not len(frame):
         return

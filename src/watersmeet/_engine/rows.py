@@ -776,7 +776,7 @@ def _is_empty(kind: pa.DataType) -> bool:
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 
 
-def packed(columns: Mapping[str, Int64s]) -> dict[str, pa.Array]:
+def as_differences(columns: Mapping[str, Int64s]) -> dict[str, pa.Array]:
     """Columns of one row for these columns of many: of each the first value and the differences."""
     out: dict[str, pa.Array] = {}
     for name, values in columns.items():
@@ -785,7 +785,7 @@ def packed(columns: Mapping[str, Int64s]) -> dict[str, pa.Array]:
     return out
 
 
-def unpacked(rows: pa.Table, name: str, count: Int64s) -> Int64s:
+def of_differences(rows: pa.Table, name: str, count: Int64s) -> Int64s:
     """A column of many, of each row `count` values."""
     firsts, steps = ints(rows, f"{name}_first"), array(rows, f"{name}_steps")
     parts = [np.zeros(0, dtype=np.int64)]

@@ -28,15 +28,15 @@ from watersmeet._engine.rows import (
     Bools,
     Int64s,
     array,
+    as_differences,
     held_keys,
     held_together,
     ints,
     let_go,
+    of_differences,
     order_by,
-    packed,
     partitions,
     position_columns,
-    unpacked,
     valid,
 )
 from watersmeet._engine.state.runs import State
@@ -77,7 +77,7 @@ def time_moves(rows: pa.Table) -> pa.Table:
             "order_ts": pa.array(steps["order_ts"][-1:]),
             "count": pa.array([len(indices)]),
         }
-        tables.append(pa.table(row | packed(steps)))
+        tables.append(pa.table(row | as_differences(steps)))
     return pa.concat_tables(tables)
 
 
@@ -113,8 +113,8 @@ class TimeUpdates:
         srcpart, piped = ints(table, "srcpart"), "time_first" in table.column_names
         if "count" in table.column_names:
             count = ints(table, "count")
-            order, offset = (unpacked(table, name, count) for name in ("order_ts", "offset"))
-            time = unpacked(table, "time", count) if piped else order
+            order, offset = (of_differences(table, name, count) for name in ("order_ts", "offset"))
+            time = of_differences(table, "time", count) if piped else order
             srcpart = np.repeat(srcpart, count)
         else:
             order, offset, time = ints(table, "order_ts"), np.zeros(len(table), dtype=np.int64), ints(table, "order_ts")
@@ -191,9 +191,8 @@ def _updates_before(positions: Sequence[Int64s], asks: Int64s, last: Int64s) -> 
 #
 # A stored row disappears when its own side has moved on by the retention, whatever the key (docs/semantics,
 # section 6), so every shard must know exactly at which positions a side gets further. In an orderly stream that
-# is every millisecond that has a record: so positions travel as differences (`rows.packed`), and are read only where a
-# late record asks. Law 3: the result does not depend on the shards.
-# Written by `exchange.pack`, read by `times`.
+# is every millisecond that has a record: so positions travel as differences (`rows.as_differences`), and are read only
+# where a late record asks. Law 3: the result does not depend on the shards.
 
 
 def bounds_by_case(
@@ -219,16 +218,16 @@ def _bounds_table(rows: pa.Table, names: Sequence[str]) -> pa.Table:
         fresh = np.append(True, reach[1:] > reach[:-1])
         steps = {name: column[indices][fresh] for name, column in zip(names, columns, strict=True)}
         keys = None if row_keys is None else row_keys.take(pa.array(indices[fresh]))
-        tables.append(_packed(int(number), steps, reach[fresh], keys))
+        tables.append(_bounds_row(int(number), steps, reach[fresh], keys))
     return pa.concat_tables(tables)
 
 
-def _packed(part: int, steps: dict[str, Int64s], reach: Int64s, keys: pa.Array | None) -> pa.Table:
+def _bounds_row(part: int, steps: dict[str, Int64s], reach: Int64s, keys: pa.Array | None) -> pa.Table:
     """One row: the partition, its last reach, and the steps, with the keys that they were held back under."""
     columns: dict[str, pa.Array] = {"partition": pa.array([part]), "reach": pa.array(reach[-1:])}
     columns["count"] = pa.array([len(reach)])
     # As a rule the reach is the order_ts, and so their difference nothing.
-    columns |= packed(steps | {"behind": steps["order_ts"] - reach})
+    columns |= as_differences(steps | {"behind": steps["order_ts"] - reach})
     if keys is not None:
         columns[HELD_KEY] = pa.ListArray.from_arrays(pa.array([0, len(keys)], pa.int32()), keys)
     return pa.table(columns)
@@ -247,8 +246,8 @@ class Steps:
 
     def __init__(self, table: pa.Table, slots: int) -> None:
         count = ints(table, "count")
-        self.position = [unpacked(table, name, count) for name in position_columns(slots)]
-        self.reach = self.position[0] - unpacked(table, "behind", count)
+        self.position = [of_differences(table, name, count) for name in position_columns(slots)]
+        self.reach = self.position[0] - of_differences(table, "behind", count)
         self.partition = np.repeat(ints(table, "partition"), count)
         self.held = _step_keys(table, count)
 

@@ -701,7 +701,7 @@ class LocalRun:
         return self._packed(self.topology.form.frame(new), drops)
 
     def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> _Results:
-        wire = self.topology.pack.packed(frame, Clock(), drops, Counts())
+        wire = self.topology.pack.pack(frame, Clock(), drops, Counts())
         return self._through([*self._clock_rows(), *wire], drops)
 
     def _through(self, wire: list[WireRow], drops: DeadLetterWriter) -> _Results:

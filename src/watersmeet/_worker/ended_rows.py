@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
-from watersmeet._engine.exchange import Drops, Outlet, RoutedBatch, ShardCounts, exit_number, pack
+from watersmeet._engine.exchange import DropCounts, Outlet, RoutedBatch, ShardCounts, exit_number, route_rows
 from watersmeet._engine.expressions.program import Program
 from watersmeet._engine.expressions.tree import EvaluationError
 from watersmeet._engine.keys import as_bytes
@@ -399,7 +399,7 @@ def error_policies(physical: Physical, roots: Mapping[int, str]) -> dict[int, On
     }
 
 
-class DeadLetterWriter(Drops):
+class DeadLetterWriter(DropCounts):
     """Takes rows that end: they are counted, and those that are to be dead letters put on their way.
 
     Parameters
@@ -413,7 +413,7 @@ class DeadLetterWriter(Drops):
         self._routes, self._case = routes, case
         self._pending: list[tuple[Outlet, pa.Table]] = []
 
-    def ended(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
+    def end_rows(self, node: str, reason: Reason, rows: pa.Table, at: Int64s, outlet: Outlet | None = None) -> None:
         way = self._counted(node, reason, len(at))
         if self._routes is None or way is None or not len(at):
             return
@@ -439,13 +439,13 @@ class DeadLetterWriter(Drops):
             for number in np.unique(root[codes == reason.code]).tolist() if reason.is_drop else ():
                 at, name = np.flatnonzero((codes == reason.code) & (root == number)), roots[number]
                 if reason.sent_by_input:
-                    self.ended(name, reason, frame, at, Outlet(name, -1, None, f"s{number}_key", f"s{number}_value"))
+                    self.end_rows(name, reason, frame, at, Outlet(name, -1, None, f"s{number}_key", f"s{number}_value"))
                 else:
                     self[(name, reason.name)] += len(at)
         for number, name in letters.items():
             self[(name, reasons.DEAD_LETTER.name)] += int((root == number).sum())
 
-    def failed(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
+    def fail_rows(self, node: str, results: pa.Table, errors: Mapping[int, Exception], where: str) -> None:
         at = np.array(sorted(errors), dtype=np.int64)
         way = self._counted(node, reasons.FUNCTION_ERROR, len(at))
         if self._routes is None or way is None:
@@ -482,7 +482,7 @@ class DeadLetterWriter(Drops):
         pending, self._pending = self._pending, []
         for way, letters in pending:
             assert self._routes is not None
-            yield from pack(letters, (way,), shards, self._routes.slots, Drops())
+            yield from route_rows(letters, (way,), shards, self._routes.slots, DropCounts())
 
     def _counted(self, node: str, reason: Reason, count: int, display_name: str | None = None) -> Outlet | None:
         """Count rows that end, under the node's name or as it is shown; where they go as dead letters."""

@@ -2,7 +2,7 @@
 
 The callables are plain picklable dataclasses. Before packing, a source's records get their times (`Extraction`, for
 `timestamp=`) and are written to the journal (`JournalFile`, for `explain=`); behind it lie the steps that a level does
-itself (`Fused`). Rows are packed and unpacked by `_engine.exchange`.
+itself (`Fused`). `_engine.exchange` routes rows to shards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from watersmeet._engine.exchange import (
     refuse_far,
     stamp_piped,
     stamp_sources,
-    times,
+    watermark_batches,
 )
 from watersmeet._engine.expressions.program import Fields, Program, TooManyRows
 from watersmeet._engine.expressions.tree import EvaluationError
@@ -71,8 +71,8 @@ from watersmeet._worker.wire import (
     WireRow,
     WireSettings,
     counting_bytes,
+    encode_and_route,
     operator_of,
-    packed,
     rooted,
     show,
 )
@@ -340,7 +340,7 @@ class Pack:
         for gathered in self._gathered(batches):
             if journal is not None:
                 journal.write(gathered)
-            yield from wire_batches(self.packed(gathered, clock, drops, counts))
+            yield from wire_batches(self.pack(gathered, clock, drops, counts))
             yield from _passed_on(gathered)
         if journal is not None:
             journal.end()
@@ -350,17 +350,17 @@ class Pack:
         TaskReport(counts).send(self.common.reports, self.step)
         give_back()
 
-    def packed(self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, counts: Counts) -> Iterator[WireRow]:
+    def pack(self, gathered: pa.Table, clock: Clock, drops: DeadLetterWriter, counts: Counts) -> Iterator[WireRow]:
         """The rows on their way to operators and sinks, then the rows of time."""
         try:
             frame = self._prepared(loosened(gathered), clock, counts)
         except TooManyRows as many:
             for part in many.slices(gathered):
-                yield from self.packed(part, clock, drops, counts)
+                yield from self.pack(part, clock, drops, counts)
             return
         if self.sources:
             drops.refused(frame, self.stage.roots, self.stage.dead_letters)
-        live = packed(
+        live = encode_and_route(
             frame, self.stage.outlets, self.common.labels.counts, self.stage.slots, drops, self.common.encodings
         )
         routed: Iterable[RoutedBatch] = chain(live, drops.routed(self.common.labels.counts))
@@ -370,7 +370,9 @@ class Pack:
             count_source(frame, self.stage.roots, self.stage.dead_letters, since, counts)
         routed = self.common.measures.produced(routed, counts)
         yield from counting_bytes(wire_rows(routed, self.common.labels), counts)
-        yield from wire_rows(times(frame, self.stage.watermarks, self.common.labels.counts), self.common.labels)
+        yield from wire_rows(
+            watermark_batches(frame, self.stage.watermarks, self.common.labels.counts), self.common.labels
+        )
 
     def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if not self.order:
@@ -624,7 +626,7 @@ class Fused:
             if not self.tolerates_errors:
                 raise
             failed = self.program.failing(inputs)
-            drops.failed(node, results, failed, f"In a function behind {node}.")
+            drops.fail_rows(node, results, failed, f"In a function behind {node}.")
             results = without(results, failed)
             inputs = without(inputs, failed)
             rows = self.program(inputs)
@@ -633,7 +635,7 @@ class Fused:
         if raised:
             raised = self.program.given(rows, raised)
             errors = {row: of_peek(error) for row, error in raised.items()}
-            drops.failed(node, results, errors, f"Behind {node}.")
+            drops.fail_rows(node, results, errors, f"Behind {node}.")
             rows = self.program(without(inputs, raised))
         return rows
 

@@ -19,7 +19,15 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from watersmeet._engine.aggregates.folds import with_owner
-from watersmeet._engine.exchange import ENCODED_KEY, Outlet, RoutedBatch, ShardCounts, outlet_columns, pack, with_copies
+from watersmeet._engine.exchange import (
+    ENCODED_KEY,
+    Outlet,
+    RoutedBatch,
+    ShardCounts,
+    outlet_columns,
+    route_rows,
+    with_copies,
+)
 from watersmeet._engine.rows import array, bools, failing, ints, python_values, without
 from watersmeet._plan.logical import letter_sources
 from watersmeet._plan.nodes import SinkNode
@@ -335,7 +343,7 @@ def _serde(sink: SinkNode, part: str) -> Serde:
     return serde_of(form, kind)
 
 
-def packed(
+def encode_and_route(
     frame: pa.Table,
     outlets: Sequence[Outlet],
     shards: ShardCounts,
@@ -345,12 +353,12 @@ def packed(
 ) -> Iterator[RoutedBatch]:
     """The frame's rows as routed batches, those of outputs written as far as they are here."""
     if not encodings:
-        yield from pack(frame, outlets, shards, slots, drops)
+        yield from route_rows(frame, outlets, shards, slots, drops)
         return
     for outlet in outlets:
         encoding = encodings.get(outlet.port)
         rows, onward = (frame, outlet) if encoding is None else encoding(frame, outlet, slots, drops)
-        yield from pack(rows, (onward,), shards, slots, drops)
+        yield from route_rows(rows, (onward,), shards, slots, drops)
 
 
 def _encoding_written(serde: Serde, values: pa.Array, *, tolerant: bool) -> tuple[pa.Array, dict[int, EncodingError]]:

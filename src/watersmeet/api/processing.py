@@ -302,7 +302,7 @@ def processed(
 
 def completed(construction: Construction, source: Node) -> ProcessNode:
     """The rows of a topic of Debezium's, whole: columns that were not sent have the values of the stored row."""
-    from watersmeet._worker.formats.formats import StoredColumns
+    from watersmeet._worker.formats.debezium import StoredColumns
 
     functions, policies = construction.functions, source.place.policies
     row = functions.of_arrow(pa.struct(list(functions.as_arrow(source.shape.value))[:-1]))

@@ -25,8 +25,7 @@ from watersmeet._spark.query.restarts import Restarts
 from watersmeet._spark.query.start import StartOptions
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.replica import servable_columns
-from watersmeet._spark.serving.server import MAX_BYTES, check_served
-from watersmeet._spark.serving.servers import check_packages
+from watersmeet._spark.serving.server import MAX_BYTES, check_packages, check_served
 from watersmeet._spark.session import at_hand
 from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet._worker import kafka_client

@@ -190,7 +190,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class OwnOutput(SinkTarget):
+class UserOutputTarget(SinkTarget):
     """An output of the user's own, as a sink target: so his class may have any names that it likes."""
 
     output: Output

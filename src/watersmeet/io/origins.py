@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from watersmeet.errors import TopologyError
 from watersmeet.hints import option_refused
-from watersmeet.io.endpoints import Origin, Output, OwnOutput, Rows, SinkTarget
+from watersmeet.io.endpoints import Origin, Output, Rows, SinkTarget, UserOutputTarget
 from watersmeet.io.kafka import TopicPattern
 from watersmeet.io.topics import PatternTopics, Topic, TopicSink
 
@@ -51,7 +51,7 @@ def sink_of(target: Any, options: Mapping[str, Any]) -> SinkTarget:
         return target
     if isinstance(target, Output):
         _refuse_more(target, options)
-        return OwnOutput(target)
+        return UserOutputTarget(target)
     if isinstance(target, str):
         return _make(TopicSink, target, options)
     raise TopologyError(

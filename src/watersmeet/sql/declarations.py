@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import did_you_mean
-from watersmeet.io import formats
+from watersmeet.io import debezium, formats
 from watersmeet.io.databases import CatalogTable, DatabaseTable
 from watersmeet.io.endpoints import Changes, DeadLetter, Writer
 from watersmeet.io.formats import Format, SchemaRegistry
@@ -350,7 +350,7 @@ def _key_format(source: Source, options: Mapping[str, Any], columns: _Columns) -
     if not fields:
         return name or "bytes"
     if name is None and entire.startswith("debezium"):
-        return formats.debezium_key(_registered(source, options, _KEY) if entire == "debezium-avro" else columns.key)
+        return debezium.debezium_key(_registered(source, options, _KEY) if entire == "debezium-avro" else columns.key)
     kind = fields[0].dataType
     if name is None:
         name = _SIMPLE.get(kind.simpleString(), "json") if len(fields) == 1 else "json"
@@ -439,10 +439,10 @@ def _structured(source: Source, name: str, options: Mapping[str, Any], kind: Any
     registry = _registry(options)
     makers: dict[str, tuple[Callable[..., Format], Callable[..., Format]]] = {
         "json": (formats.json, lambda **arguments: formats.json(*(() if kind is None else (kind,)), **arguments)),
-        "debezium": (formats.debezium, lambda **arguments: formats.debezium(kind, **arguments)),
+        "debezium": (debezium.debezium, lambda **arguments: debezium.debezium(kind, **arguments)),
         "debezium-avro": (
-            formats.debezium,
-            lambda **arguments: formats.debezium(_registered(source, options, part), **arguments),
+            debezium.debezium,
+            lambda **arguments: debezium.debezium(_registered(source, options, part), **arguments),
         ),
         "avro": (formats.avro, lambda **arguments: _registered(source, options, part, **arguments)),
         "json-schema": (

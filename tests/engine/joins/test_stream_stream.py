@@ -19,7 +19,7 @@ from proof.recordings import History, RecordedStep
 from proof.runners.engine import EngineRunner
 from tests.engine.stream_kit import PLUS, joined, repaired, run
 from watersmeet._engine import waiting_rows
-from watersmeet._engine.exchange import Outlet, Route, ShardCounts, pack, times, watermark_of
+from watersmeet._engine.exchange import Outlet, Route, ShardCounts, route_rows, watermark_batches, watermark_of
 from watersmeet._engine.keys import hash_keys
 from watersmeet._engine.operators import run_operator, stream_join
 from watersmeet._engine.rows import ints
@@ -176,10 +176,12 @@ def routed_batches(plan: Any, rows: dict[int, pa.Table]) -> dict[int, pa.Table]:
     inputs: dict[int, list[pa.Table]] = defaultdict(list)
     for edge in plan.edges:
         outlet = Outlet("", edge.id, 0, "key", "value", route=Route(bounds_port=plan.bounds_port(edge)))
-        for routed_batch in pack(rows[edge.side], [outlet], ShardCounts(1), plan.slots, defaultdict(int)):  # type: ignore[arg-type]
+        for routed_batch in route_rows(rows[edge.side], [outlet], ShardCounts(1), plan.slots, defaultdict(int)):  # type: ignore[arg-type]
             inputs[plan.ports[routed_batch.port][1]].append(routed_batch.rows)
         # Of a side without rows there is no source frame, so nothing is told.
-        for routed_batch in times(rows[edge.side], (watermark_of(plan, plan.operators[0]),), ShardCounts(1)):
+        for routed_batch in watermark_batches(
+            rows[edge.side], (watermark_of(plan, plan.operators[0]),), ShardCounts(1)
+        ):
             inputs[plan.ports[routed_batch.port][1]].append(routed_batch.rows)
     return {side: pa.concat_tables(tables) for side, tables in inputs.items()}
 

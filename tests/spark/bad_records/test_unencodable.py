@@ -20,7 +20,7 @@ import watersmeet as wm
 from watersmeet._engine.exchange import Outlet, ShardCounts
 from watersmeet._worker.ended_rows import DeadLetterWriter
 from watersmeet._worker.formats.serdes import UuidSerde
-from watersmeet._worker.wire import Encoding, packed
+from watersmeet._worker.wire import Encoding, encode_and_route
 from watersmeet.errors import EncodingError, TopologyError
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -150,7 +150,7 @@ def test_what_is_refused_fails_the_query_where_nothing_else_is_said() -> None:
     outlet = Outlet("out", 3, 0, "key", "value")
     with pytest.raises(EncodingError, match="A sink of UUIDs gets a text that is not a UUID"):
         list(
-            packed(
+            encode_and_route(
                 rows,
                 (outlet,),
                 ShardCounts(1),
@@ -181,7 +181,7 @@ def test_nothing_is_written_twice_where_nothing_is_refused() -> None:
     rows = pa.table(columns | {"key": values, "value": values, "mine": [n % 2 == 0 for n in range(100)]})
     outlet = Outlet("out", 3, 0, "key", "value", active="mine")
     encodings = {3: Encoding({"key": Counting(), "value": Counting()}, True, True, "out")}
-    (batch,) = packed(rows, (outlet,), ShardCounts(1), 1, DeadLetterWriter(), encodings)
+    (batch,) = encode_and_route(rows, (outlet,), ShardCounts(1), 1, DeadLetterWriter(), encodings)
     assert asked == [50, 50]
     assert batch.rows["value"].to_pylist() == [value.encode() for value in values[::2]]
     assert batch.rows["encoded_key"].to_pylist() == batch.rows["value"].to_pylist()

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from watersmeet._worker.formats.arrow_types import arrow_type
-from watersmeet._worker.formats.formats import UNAVAILABLE, describe_format, serde_of, type_of
+from watersmeet._worker.formats.debezium import UNAVAILABLE
+from watersmeet._worker.formats.formats import describe_format, serde_of, type_of
 from watersmeet._worker.formats.serdes import Decoded
 from watersmeet.errors import FunctionError, SourceError, TopologyError
 from watersmeet.io.formats import Format

@@ -40,7 +40,7 @@ class InTasks(local.LocalRun):
     def _packed(self, frame: pa.Table, drops: DeadLetterWriter) -> dict[tuple[int, str], list[Any]]:
         pack = self.topology.pack
         labels = pack.common.labels
-        wire = [*pack.packed(frame, Clock(), drops, Counts()), *ends_for_all_tasks(labels)]
+        wire = [*pack.pack(frame, Clock(), drops, Counts()), *ends_for_all_tasks(labels)]
         for level in self.topology.levels:
             by_label: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
             for label, port, content in wire:

@@ -30,7 +30,7 @@ from watersmeet._spark.metrics.metrics import (
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
-from watersmeet._spark.serving.servers import Servers
+from watersmeet._spark.serving.server import Listeners
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet.io.endpoints import DeadLetter
 
@@ -110,13 +110,13 @@ def served(
     tls: tuple[Path, Path] | None = None,
     failure: Exception | None = None,
     why: Callable[[str, Any], Any] | None = None,
-) -> Iterator[Servers]:
-    """The replica's servers."""
-    servers = Servers(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure), why)
+) -> Iterator[Listeners]:
+    """The replica's listeners."""
+    listeners = Listeners(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure), why)
     try:
-        yield servers
+        yield listeners
     finally:
-        servers.close()
+        listeners.close()
 
 
 def ask(url: str, token: str | None = None, body: bytes | None = None, **headers: str) -> tuple[int, Any]:

@@ -57,7 +57,7 @@ from watersmeet._spark.serving.replica import (
     key_of_text,
     keys_of,
 )
-from watersmeet._spark.serving.servers import Servers
+from watersmeet._spark.serving.server import Listeners
 from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet._worker.task_reports import ServedChange
 from watersmeet.cli.commands import main
@@ -117,17 +117,17 @@ def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refuse
         assert told.wait(600)
         return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}))
 
-    with served(replica, why=why) as servers, ThreadPoolExecutor(1) as asking:
-        first = asking.submit(ask, f"{servers.url}/why/t/1")
+    with served(replica, why=why) as listeners, ThreadPoolExecutor(1) as asking:
+        first = asking.submit(ask, f"{listeners.url}/why/t/1")
         try:
             assert begun.wait(600)
-            status, said = ask(f"{servers.url}/why/t/2")
+            status, said = ask(f"{listeners.url}/why/t/2")
         finally:
             told.set()
         assert status == 503
         assert "Ask again when it has its answer" in said["error"]
         assert first.result() == (200, {"table": "t", "key": 1})
-        assert ask(f"{servers.url}/why/t/2") == (200, {"table": "t", "key": 2})
+        assert ask(f"{listeners.url}/why/t/2") == (200, {"table": "t", "key": 2})
 
 
 def test_who_waits_for_another_reader_of_the_dead_letters_is_refused_in_time(
@@ -142,11 +142,11 @@ def test_who_waits_for_another_reader_of_the_dead_letters_is_refused_in_time(
         return []
 
     monkeypatch.setattr(QueryStatus, "last_dead_letters", lambda self: last())
-    with served(replica) as servers, ThreadPoolExecutor(1) as asking:
-        first = asking.submit(ask, f"{servers.url}/dead-letters")
+    with served(replica) as listeners, ThreadPoolExecutor(1) as asking:
+        first = asking.submit(ask, f"{listeners.url}/dead-letters")
         try:
             assert begun.wait(600)
-            status, said = ask(f"{servers.url}/dead-letters")
+            status, said = ask(f"{listeners.url}/dead-letters")
         finally:
             told.set()
         assert (status, "Look again later" in said["error"]) == (503, True)
@@ -154,7 +154,7 @@ def test_who_waits_for_another_reader_of_the_dead_letters_is_refused_in_time(
 
 
 def test_nothing_is_read_without_the_token(replica: Replica) -> None:
-    with served(replica, TOKEN) as servers:
+    with served(replica, TOKEN) as listeners:
         for token in (None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper()):
             for path in (
                 "/tables",
@@ -170,8 +170,8 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
                 "/why/t/1",
                 "/nothing",
             ):
-                assert ask(servers.url + path, token)[0] == 401, (token, path)
-            client = fl.connect(servers.flight_url)
+                assert ask(listeners.url + path, token)[0] == 401, (token, path)
+            client = fl.connect(listeners.flight_url)
             headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
             options = fl.FlightCallOptions(headers=headers)
             with pytest.raises(fl.FlightUnauthenticatedError):
@@ -179,45 +179,45 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
             with pytest.raises(fl.FlightUnauthenticatedError):
                 list(client.list_flights(options=options))
         with pytest.raises(ConfigError, match="token is missing or wrong"):
-            wm.connect(servers.url, token="wrong wrong wrong")
-        assert "WATERSMEET_TOKEN" in CliRunner().invoke(main, ["top", servers.url, "--once"]).output
-        assert ask(f"{servers.url}/tables/t/1", TOKEN)[1]["rows"][0]["key"] == 1
-        with wm.connect(servers.url, token=TOKEN) as tables:
+            wm.connect(listeners.url, token="wrong wrong wrong")
+        assert "WATERSMEET_TOKEN" in CliRunner().invoke(main, ["top", listeners.url, "--once"]).output
+        assert ask(f"{listeners.url}/tables/t/1", TOKEN)[1]["rows"][0]["key"] == 1
+        with wm.connect(listeners.url, token=TOKEN) as tables:
             assert tables.table("t").get(1) == wm.ServedRow(7, "x" * 200, tables.table("t").get(1).timestamp)
 
 
 def test_health_is_told_without_a_token_and_reasons_with_it_alone(replica: Replica) -> None:
-    with served(replica, TOKEN) as servers:
-        assert ask(f"{servers.url}/healthz") == (200, {"status": "ok"})
-        assert ask(f"{servers.url}/readyz") == (200, {"ready": True, "batch": 7})
-    with served(replica, TOKEN, failure=ConfigError("A secret of the query.")) as servers:
-        assert ask(f"{servers.url}/readyz") == (503, {"ready": False, "batch": 7})
-        code, said = ask(f"{servers.url}/readyz", TOKEN)
+    with served(replica, TOKEN) as listeners:
+        assert ask(f"{listeners.url}/healthz") == (200, {"status": "ok"})
+        assert ask(f"{listeners.url}/readyz") == (200, {"ready": True, "batch": 7})
+    with served(replica, TOKEN, failure=ConfigError("A secret of the query.")) as listeners:
+        assert ask(f"{listeners.url}/readyz") == (503, {"ready": False, "batch": 7})
+        code, said = ask(f"{listeners.url}/readyz", TOKEN)
         assert (code, said["error"]) == (503, "A secret of the query.")
-        assert ask(f"{servers.url}/tables/t/1", TOKEN)[0] == 200
+        assert ask(f"{listeners.url}/tables/t/1", TOKEN)[0] == 200
 
 
 def test_a_page_of_another_site_cannot_ask_where_no_token_is_needed(replica: Replica) -> None:
-    with served(replica) as servers:
-        port = servers.url.rpartition(":")[2]
+    with served(replica) as listeners:
+        port = listeners.url.rpartition(":")[2]
         for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", ""):
-            assert ask(f"{servers.url}/tables", Host=host)[0] in (400, 403), host
+            assert ask(f"{listeners.url}/tables", Host=host)[0] in (400, 403), host
         for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}"):
-            assert ask(f"{servers.url}/tables", Host=host)[0] == 200, host
+            assert ask(f"{listeners.url}/tables", Host=host)[0] == 200, host
 
 
 def test_a_path_names_a_table_and_a_key_and_nothing_else(replica: Replica) -> None:
-    with served(replica) as servers:
+    with served(replica) as listeners:
         for path in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "t/../t", "%00", "t%00", "T", "t;", "t%2f..%2f"):
-            code, said = ask(f"{servers.url}/tables/{path}")
+            code, said = ask(f"{listeners.url}/tables/{path}")
             assert code in (400, 404), (path, code, said)
         for query in ("?limit=0", "?limit=x", "?nothing=1", "?at_least=1e3", "?after=}", "?timeout=-1", "?as_of=nan"):
-            assert ask(f"{servers.url}/tables/t{query}")[0] == 400, query
+            assert ask(f"{listeners.url}/tables/t{query}")[0] == 400, query
         for ticket in (b"", b"{", b"[]", b'{"table":1}', b'{"table":"t","x":1}', b"\xff", b"[" * 100_000):
             with pytest.raises(fl.FlightServerError):
-                fl.connect(servers.flight_url).do_get(fl.Ticket(ticket)).read_all()
+                fl.connect(listeners.flight_url).do_get(fl.Ticket(ticket)).read_all()
         with pytest.raises(fl.FlightServerError, match="No table"):
-            fl.connect(servers.flight_url).do_get(fl.Ticket(b'{"table":"../t"}')).read_all()
+            fl.connect(listeners.flight_url).do_get(fl.Ticket(b'{"table":"../t"}')).read_all()
 
 
 def test_bytes_in_an_address_are_base64_also_where_they_look_like_a_number() -> None:
@@ -227,12 +227,12 @@ def test_bytes_in_an_address_are_base64_also_where_they_look_like_a_number() -> 
 
 
 def test_a_huge_range_comes_in_pages_and_a_huge_body_is_refused(replica: Replica) -> None:
-    with served(replica) as servers:
+    with served(replica) as listeners:
         found: list[int] = []
         after: str | None = ""
         pages = 0
         while after is not None:
-            code, said = ask(f"{servers.url}/tables/t?limit=1000000000{after}")
+            code, said = ask(f"{listeners.url}/tables/t?limit=1000000000{after}")
             assert code == 200
             assert len(said["rows"]) <= 10_000
             found += [row["key"] for row in said["rows"]]
@@ -241,10 +241,10 @@ def test_a_huge_range_comes_in_pages_and_a_huge_body_is_refused(replica: Replica
         assert found == list(range(ROWS))
         assert pages == 3
         reads = [{"table": "t"}] * 101
-        assert ask(f"{servers.url}/read", body=json.dumps({"reads": reads}).encode())[0] == 400
-        assert ask(f"{servers.url}/read", body=b"x" * (2 << 20))[0] == 413
+        assert ask(f"{listeners.url}/read", body=json.dumps({"reads": reads}).encode())[0] == 400
+        assert ask(f"{listeners.url}/read", body=b"x" * (2 << 20))[0] == 413
         many = {"table": "t", "keys": list(range(20_000))}
-        assert ask(f"{servers.url}/read", body=json.dumps({"reads": [many]}).encode())[0] == 400
+        assert ask(f"{listeners.url}/read", body=json.dumps({"reads": [many]}).encode())[0] == 400
 
 
 def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
@@ -252,8 +252,8 @@ def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
 ) -> None:
     monkeypatch.setattr(http, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(http, "CONNECTIONS", 200)
-    with served(replica) as servers:
-        host, port = servers.url.removeprefix("http://").split(":")
+    with served(replica) as listeners:
+        host, port = listeners.url.removeprefix("http://").split(":")
         idle = [socket.create_connection((host, int(port))) for _ in range(400)]
         try:
             trickling = socket.create_connection((host, int(port)))
@@ -272,18 +272,18 @@ def test_idle_connections_and_heads_that_trickle_in_are_ended_and_others_served(
             threading.Thread(target=trickle, daemon=True).start()
             until(lambda: all(_is_closed(each) for each in idle))
             until(ended.is_set)
-            assert ask(f"{servers.url}/tables/t/5")[1]["batch"] == 7
+            assert ask(f"{listeners.url}/tables/t/5")[1]["batch"] == 7
         finally:
             for each in idle:
                 each.close()
 
 
 def test_an_answer_does_not_wait_for_the_receipt_of_its_beginning(replica: Replica) -> None:
-    with served(replica) as servers:
-        host, port = servers.url.removeprefix("http://").split(":")
+    with served(replica) as listeners:
+        host, port = listeners.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))):
-            until(lambda: bool(servers._server.server_state.connections))
-            (connection,) = servers._server.server_state.connections
+            until(lambda: bool(listeners._server.server_state.connections))
+            (connection,) = listeners._server.server_state.connections
             accepted = connection.transport.get_extra_info("socket")
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -305,14 +305,14 @@ def test_ten_thousand_idle_connections_keep_nobody_from_reading(replica: Replica
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(25_000, before[1]), before[1]))
     try:
-        with served(replica) as servers:
-            host, port = servers.url.removeprefix("http://").split(":")
+        with served(replica) as listeners:
+            host, port = listeners.url.removeprefix("http://").split(":")
             idle = []
             try:
                 for _ in range(10_000):
                     idle.append(socket.create_connection((host, int(port))))
-                until(lambda: len(servers._server.server_state.connections) <= http.CONNECTIONS)
-                until(lambda: _answers(servers.url))
+                until(lambda: len(listeners._server.server_state.connections) <= http.CONNECTIONS)
+                until(lambda: _answers(listeners.url))
             finally:
                 for each in idle:
                     each.close()
@@ -329,21 +329,21 @@ def _answers(url: str) -> bool:
 
 def test_a_reader_that_takes_nothing_is_let_go(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "PIECE_SECONDS", 0.5)
-    with served(replica) as servers:
-        host, port = servers.url.removeprefix("http://").split(":")
+    with served(replica) as listeners:
+        host, port = listeners.url.removeprefix("http://").split(":")
         with closing(socket.socket()) as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             slow.connect((host, int(port)))
             for _ in range(20):
                 slow.sendall(b"GET /tables/t?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            until(lambda: not servers._server.server_state.connections)
-            assert ask(f"{servers.url}/healthz")[0] == 200
+            until(lambda: not listeners._server.server_state.connections)
+            assert ask(f"{listeners.url}/healthz")[0] == 200
 
 
 def test_a_body_that_does_not_arrive_is_refused_in_time(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "PIECE_SECONDS", 0.5)
-    with served(replica) as servers:
-        host, port = servers.url.removeprefix("http://").split(":")
+    with served(replica) as listeners:
+        host, port = listeners.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=60) as slow:
             slow.sendall(b"POST /read HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             assert slow.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
@@ -357,24 +357,24 @@ def test_what_is_encrypted_is_read_by_who_trusts_the_certificate(replica: Replic
          "-addext", "subjectAltName=IP:127.0.0.1", "-out", str(files[0]), "-keyout", str(files[1])],
         check=True, capture_output=True,
     )  # fmt: skip
-    with served(replica, TOKEN, files) as servers:
-        assert servers.url.startswith("https://")
-        with wm.connect(servers.url, token=TOKEN, tls_roots=files[0]) as tables:
+    with served(replica, TOKEN, files) as listeners:
+        assert listeners.url.startswith("https://")
+        with wm.connect(listeners.url, token=TOKEN, tls_roots=files[0]) as tables:
             assert tables.table("t").get(3).batch == 7
         with pytest.raises(ConfigError, match="No tables are served at"):
-            wm.connect(servers.url, token=TOKEN)
+            wm.connect(listeners.url, token=TOKEN)
         with urllib.request.urlopen(
-            f"{servers.url}/healthz", context=ssl.create_default_context(cafile=str(files[0])), timeout=60
+            f"{listeners.url}/healthz", context=ssl.create_default_context(cafile=str(files[0])), timeout=60
         ) as given:
             assert given.status == 200
 
 
 def test_a_port_that_is_taken_is_named(replica: Replica) -> None:
-    with served(replica) as servers:
-        port = servers.url.rpartition(":")[2]
+    with served(replica) as listeners:
+        port = listeners.url.rpartition(":")[2]
         access = Access.of(f"127.0.0.1:{port}", 0, None, None)
         with pytest.raises(ConfigError, match="Nothing can be served at"):
-            Servers(replica, access, status_of(None))
+            Listeners(replica, access, status_of(None))
 
 
 def _is_closed(connection: socket.socket) -> bool:
@@ -402,14 +402,14 @@ def _request(port: int, target: str, body: bytes | None = None) -> bytes:
 
 def test_readers_that_wait_hold_no_thread_and_their_leave_frees_their_places() -> None:
     replica = standing(count=10)
-    with served(replica) as servers:
-        port = int(servers.url.rsplit(":", 1)[1])
+    with served(replica) as listeners:
+        port = int(listeners.url.rsplit(":", 1)[1])
         together = json.dumps({"reads": [{"table": "t"}], "at_least": 10**9, "timeout": 10**6}).encode()
         waiting = [_request(port, "/tables/t?at_least=1000000000&timeout=60"), _request(port, "/read", together)]
         readers = _opened(port, *waiting * 60)
         until(lambda: len(replica._watchers) == 120)
         for path in ("healthz", "readyz", "tables/t/3", "tables"):
-            assert ask(f"{servers.url}/{path}")[0] == 200
+            assert ask(f"{listeners.url}/{path}")[0] == 200
         for each in readers:
             each.close()
         until(lambda: not replica._watchers)
@@ -417,15 +417,15 @@ def test_readers_that_wait_hold_no_thread_and_their_leave_frees_their_places() -
 
 def test_nobody_waits_longer_than_the_longest_wait(monkeypatch: pytest.MonkeyPatch, replica: Replica) -> None:
     monkeypatch.setattr(http, "LONGEST_WAIT", 0.0)
-    with served(replica) as servers:
+    with served(replica) as listeners:
         body = json.dumps({"reads": [{"table": "t"}], "at_least": 10**9, "timeout": 10**6}).encode()
-        assert ask(f"{servers.url}/read", body=body)[0] == 504
-        assert ask(f"{servers.url}/tables/t?at_least=1000000000&timeout=1000000")[0] == 504
+        assert ask(f"{listeners.url}/read", body=body)[0] == 504
+        assert ask(f"{listeners.url}/tables/t?at_least=1000000000&timeout=1000000")[0] == 504
 
 
 def test_as_many_readers_follow_changes_as_are_documented_and_each_gives_its_place_back(replica: Replica) -> None:
-    with served(replica) as servers:
-        port = int(servers.url.rsplit(":", 1)[1])
+    with served(replica) as listeners:
+        port = int(listeners.url.rsplit(":", 1)[1])
         for _ in range(2):
             readers = _opened(port, *[_request(port, "/changes?table=t")] * 100)
             statuses = [each.recv(12) for each in readers]
@@ -439,8 +439,8 @@ def test_as_many_readers_follow_changes_as_are_documented_and_each_gives_its_pla
 def test_readers_that_wait_end_with_the_server_and_leave_no_trace_in_the_log(
     replica: Replica, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with served(replica) as servers:
-        port = int(servers.url.rsplit(":", 1)[1])
+    with served(replica) as listeners:
+        port = int(listeners.url.rsplit(":", 1)[1])
         waiting = _request(port, "/tables/t?at_least=1000000000&timeout=60")
         stream, reader = _opened(port, _request(port, "/changes?table=t"), waiting)
         until(lambda: len(replica._watchers) == 2)
@@ -452,12 +452,12 @@ def test_readers_that_wait_end_with_the_server_and_leave_no_trace_in_the_log(
 
 
 def test_a_reader_over_flight_that_leaves_before_its_stream_begins_gives_its_place_back(replica: Replica) -> None:
-    with served(replica) as servers:
+    with served(replica) as listeners:
         ticket = fl.Ticket(b'{"table": "t", "changes": {}}')
         context = SimpleNamespace(is_cancelled=lambda: False)
         for _ in range(200):
-            servers._flight.do_get(context, ticket)
-        assert servers._flight._subscribers._value == 64
+            listeners._flight.do_get(context, ticket)
+        assert listeners._flight._subscribers._value == 64
 
 
 def test_a_body_that_trickles_in_is_refused_at_its_end_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,21 +482,21 @@ def test_a_body_that_trickles_in_is_refused_at_its_end_of_time(monkeypatch: pyte
 
 
 def test_a_table_with_a_slash_in_its_name_is_read_by_its_written_address() -> None:
-    with served(standing("shop/tab", 10)) as servers:
-        assert ask(f"{servers.url}/tables/shop%2Ftab/3")[1]["rows"][0]["key"] == 3
-        assert len(ask(f"{servers.url}/tables/shop%2Ftab")[1]["rows"]) == 10
-        assert ask(f"{servers.url}/tables/shop/tab")[0] == 404
-        assert ask(f"{servers.url}/tables%2Fshop")[0] == 404
+    with served(standing("shop/tab", 10)) as listeners:
+        assert ask(f"{listeners.url}/tables/shop%2Ftab/3")[1]["rows"][0]["key"] == 3
+        assert len(ask(f"{listeners.url}/tables/shop%2Ftab")[1]["rows"]) == 10
+        assert ask(f"{listeners.url}/tables/shop/tab")[0] == 404
+        assert ask(f"{listeners.url}/tables%2Fshop")[0] == 404
 
 
 def test_a_question_for_windows_without_an_end_is_one_over_flight_too() -> None:
     refused = pytest.raises(ConfigError, match="which has no windows")
-    with served(standing("t", 10)) as servers, wm.connect(servers.url) as tables, refused:
+    with served(standing("t", 10)) as listeners, wm.connect(listeners.url) as tables, refused:
         tables.table("t").windows(3)
 
 
 def test_a_mistake_in_an_address_is_answered_with_what_was_meant() -> None:
-    with served(standing("t", 10)) as servers:
+    with served(standing("t", 10)) as listeners:
         for place, status, said in (
             ("/table/t", 404, "Did you mean /tables/t?"),
             ("/tables/t/3?window.from=5", 400, "Did you mean window_from?"),
@@ -504,7 +504,7 @@ def test_a_mistake_in_an_address_is_answered_with_what_was_meant() -> None:
             ("/read", 405, "post it"),
             ("/changes?since=100000", 400, "since=100000 is a batch that is yet to come"),
         ):
-            answer = ask(f"{servers.url}{place}")
+            answer = ask(f"{listeners.url}{place}")
             assert (answer[0], said in str(answer[1])) == (status, True), answer
 
 
@@ -557,15 +557,15 @@ def _tells_no_place(text: str) -> bool:
 
 def test_no_request_over_http_however_odd_fails_the_server() -> None:
     replica = standing(count=100)
-    with served(replica, why=_unjournaled(replica)) as servers:
+    with served(replica, why=_unjournaled(replica)) as listeners:
         for target in _odd_targets(400):
-            status, said = ask(servers.url + target)
+            status, said = ask(listeners.url + target)
             assert status in (200, 400, 404, 410, 504), target
             assert _tells_no_place(json.dumps(said)), target
         for ticket in _odd_tickets(400):
             body = b'{"timeout": 0, "reads": [' + ticket + b"]}"
-            assert ask(f"{servers.url}/read", body=body)[0] in (200, 400, 404, 410, 504), ticket
-        assert ask(f"{servers.url}/tables/t/3")[0] == 200
+            assert ask(f"{listeners.url}/read", body=body)[0] in (200, 400, 404, 410, 504), ticket
+        assert ask(f"{listeners.url}/tables/t/3")[0] == 200
 
 
 def _refusal(call: Callable[[], Any]) -> str:
@@ -578,7 +578,7 @@ def _refusal(call: Callable[[], Any]) -> str:
 
 
 def test_no_ticket_over_flight_however_odd_fails_the_server() -> None:
-    with served(standing(count=100)) as servers, closing(fl.FlightClient(servers.flight_url)) as client:
+    with served(standing(count=100)) as listeners, closing(fl.FlightClient(listeners.flight_url)) as client:
         for ticket in _odd_tickets(400):
             for call in (
                 lambda ticket=ticket: client.do_get(fl.Ticket(ticket)).cancel(),
@@ -597,7 +597,7 @@ def test_no_ticket_over_flight_however_odd_fails_the_server() -> None:
 
 
 def test_calls_over_flight_that_nothing_answers_are_refused_without_a_traceback(replica: Replica) -> None:
-    with served(replica) as servers, closing(fl.FlightClient(servers.flight_url)) as client:
+    with served(replica) as listeners, closing(fl.FlightClient(listeners.flight_url)) as client:
         place, schema = fl.FlightDescriptor.for_path("t"), pa.schema([("key", pa.int64())])
         for call in (
             lambda: list(client.do_action(fl.Action("drop", b"t"))),
@@ -617,7 +617,7 @@ def _refusal_of(source: TableSource, question: TableQuestion) -> WatersmeetError
 
 
 def test_refusals_over_flight_are_the_errors_that_they_are_in_the_process(replica: Replica) -> None:
-    with served(replica) as servers, closing(FlightSource(servers.flight_url, None, None)) as source:
+    with served(replica) as listeners, closing(FlightSource(listeners.flight_url, None, None)) as source:
         for question, kind in (
             (TableQuestion("no"), Unknown),
             (TableQuestion("t", keys=("x",)), ConfigError),
@@ -633,15 +633,15 @@ def test_so_many_questions_wait_over_flight_and_one_more_is_refused(
     replica: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flight, "WAITERS", 2)
-    with served(replica) as servers, closing(FlightSource(servers.flight_url, None, None)) as source:
-        places = servers._flight._waiters
+    with served(replica) as listeners, closing(FlightSource(listeners.flight_url, None, None)) as source:
+        places = listeners._flight._waiters
         with ThreadPoolExecutor(2) as asking:
             waiting = [asking.submit(source.read, TableQuestion("t", at_least=9, timeout=50.0)) for _ in range(2)]
             until(lambda: places._value == 0)
             with pytest.raises(Busy, match="2 questions that wait for a batch are the most"):
                 source.read(TableQuestion("t", at_least=9, timeout=50.0))
             assert wm.batch_of(source.read(TableQuestion("t", keys=(3,)))) == 7
-            servers._flight._closed.set()
+            listeners._flight._closed.set()
             assert [type(each.exception()) for each in waiting] == [TooEarly, TooEarly]
         assert places._value == 2
 
@@ -650,7 +650,7 @@ def test_nobody_waits_over_flight_longer_than_the_longest_wait(
     monkeypatch: pytest.MonkeyPatch, replica: Replica
 ) -> None:
     monkeypatch.setattr(questions, "LONGEST_WAIT", 0.0)
-    with served(replica) as servers, closing(FlightSource(servers.flight_url, None, None)) as source:
+    with served(replica) as listeners, closing(FlightSource(listeners.flight_url, None, None)) as source:
         late = _refusal_of(source, TableQuestion("t", at_least=10**9, timeout=10.0**6))
         assert type(late) is TooEarly
 
@@ -662,8 +662,8 @@ def test_a_failure_of_our_own_in_an_answer_leaves_its_trace_in_the_log(
         raise TypeError("not of ours")
 
     monkeypatch.setattr(TableView, "ordered", fails)
-    with served(replica) as servers, closing(FlightSource(servers.flight_url, None, None)) as source:
-        assert ask(f"{servers.url}/tables/t")[0] == 400
+    with served(replica) as listeners, closing(FlightSource(listeners.flight_url, None, None)) as source:
+        assert ask(f"{listeners.url}/tables/t")[0] == 400
         with pytest.raises(ConfigError):
             source.read(TableQuestion("t", limit=1))
     traces = [each.exc_info for each in caplog.records if each.name == "watersmeet.serving"]

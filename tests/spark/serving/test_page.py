@@ -29,7 +29,7 @@ from watersmeet._spark.metrics.metrics import (
 )
 from watersmeet._spark.serving.page import MODULES, text_of_file
 from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.servers import Servers
+from watersmeet._spark.serving.server import Listeners
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
 
@@ -44,7 +44,7 @@ def replica() -> Replica:
 
 
 @pytest.fixture(scope="module")
-def servers(replica: Replica) -> Iterator[Servers]:
+def listeners(replica: Replica) -> Iterator[Listeners]:
     with served(replica, TOKEN) as made:
         yield made
 
@@ -72,8 +72,8 @@ class Links(HTMLParser):
         self.inline += [tag] if tag == "style" or (tag == "script" and "src" not in given) else []
 
 
-def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(servers: Servers) -> None:
-    page, headers = read(f"{servers.url}/")
+def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(listeners: Listeners) -> None:
+    page, headers = read(f"{listeners.url}/")
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     links = Links()
     links.feed(page)
@@ -81,17 +81,19 @@ def test_the_page_is_there_without_the_token_and_loads_its_own_files_alone(serve
     assert links.inline == []
     kinds = {"icon.svg": "image/svg+xml", "page.css": "text/css"} | dict.fromkeys(SCRIPTS, "text/javascript")
     for name, kind in kinds.items():
-        text, said = read(f"{servers.url}/{name}")
+        text, said = read(f"{listeners.url}/{name}")
         assert said["Content-Type"] == f"{kind}; charset=utf-8"
         assert said["X-Content-Type-Options"] == "nosniff"
         assert not re.findall(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[\w-]+\.\w+", text), name
     assert headers["Content-Security-Policy"].startswith("default-src 'self';")
 
 
-def test_the_script_knows_each_element_by_the_name_that_the_page_gives_it_and_sets_no_markup(servers: Servers) -> None:
+def test_the_script_knows_each_element_by_the_name_that_the_page_gives_it_and_sets_no_html(
+    listeners: Listeners,
+) -> None:
     links = Links()
-    links.feed(read(f"{servers.url}/")[0])
-    scripts = [read(f"{servers.url}/{name}")[0] for name in SCRIPTS] + [text_of_file("widget.js")]
+    links.feed(read(f"{listeners.url}/")[0])
+    scripts = [read(f"{listeners.url}/{name}")[0] for name in SCRIPTS] + [text_of_file("widget.js")]
     asked = {name for script in scripts for name in re.findall(r"\b(?:\$|at|getElementById)\(\"([\w-]+)\"\)", script)}
     assert len(asked) > 20
     assert asked <= set(links.ids)
@@ -120,9 +122,9 @@ def test_a_page_of_another_site_gets_neither_the_page_nor_the_status(replica: Re
             assert ask(open_to_here.url + path, Host="evil.example")[0] == 403
 
 
-def test_the_status_has_the_numbers_of_the_query(servers: Servers) -> None:
-    assert ask(f"{servers.url}/status")[0] == 401
-    code, said = ask(f"{servers.url}/status", TOKEN)
+def test_the_status_has_the_numbers_of_the_query(listeners: Listeners) -> None:
+    assert ask(f"{listeners.url}/status")[0] == 401
+    code, said = ask(f"{listeners.url}/status", TOKEN)
     assert code == 200
     wanted = {
         "query": "q",
@@ -147,9 +149,9 @@ def test_the_status_has_the_numbers_of_the_query(servers: Servers) -> None:
     assert said["batch"]["seconds"] == {"triggerExecution": 0.5, "addBatch": 0.4}
 
 
-def test_the_picture_has_a_place_for_each_number_of_the_status(servers: Servers) -> None:
-    said = ask(f"{servers.url}/status", TOKEN)[1]["picture"]
-    text, _ = read(f"{servers.url}/topology.svg", TOKEN)
+def test_the_picture_has_a_place_for_each_number_of_the_status(listeners: Listeners) -> None:
+    said = ask(f"{listeners.url}/status", TOKEN)[1]["picture"]
+    text, _ = read(f"{listeners.url}/topology.svg", TOKEN)
     root = ElementTree.fromstring(text)
     assert len([path for path in root.iter(f"{SVG}path") if path.get("class") == "arrow"]) == len(said["arrows"])
     boxes = [group for group in root.iter(f"{SVG}g") if (group.get("class") or "").startswith("box ")]
@@ -178,10 +180,10 @@ def test_the_numbers_come_back_from_json_as_they_were() -> None:
     assert metrics_of_json(said) == numbers()
 
 
-def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
-    refused = CliRunner().invoke(main, ["top", servers.url])
+def test_the_command_top_says_the_numbers_of_the_page(listeners: Listeners) -> None:
+    refused = CliRunner().invoke(main, ["top", listeners.url])
     assert (refused.exit_code, "the token is missing or wrong" in refused.output) == (1, True)
-    said = CliRunner().invoke(main, ["top", servers.url], env={"WATERSMEET_TOKEN": TOKEN})
+    said = CliRunner().invoke(main, ["top", listeners.url], env={"WATERSMEET_TOKEN": TOKEN})
     assert said.exit_code == 0
     assert said.output.splitlines() == [
         "q: running, 2 batches, in /cp",
@@ -201,8 +203,8 @@ def test_the_command_top_says_the_numbers_of_the_page(servers: Servers) -> None:
         "memory: 1.0 MB of the largest worker, 2.0 MB of stores",
         "dead letters in bad: 1 records",
     ]
-    as_json = CliRunner().invoke(main, ["top", servers.url, "--token", TOKEN, "--json"])
-    assert json.loads(as_json.output) == ask(f"{servers.url}/status", TOKEN)[1]
+    as_json = CliRunner().invoke(main, ["top", listeners.url, "--token", TOKEN, "--json"])
+    assert json.loads(as_json.output) == ask(f"{listeners.url}/status", TOKEN)[1]
 
 
 def test_the_reason_of_a_failed_query_is_told_to_those_with_the_token(replica: Replica) -> None:

@@ -20,7 +20,7 @@ from watersmeet._plan.pictures import nodes_picture, svg
 from watersmeet._spark.serving import widget as widget_script
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.page import QueryStatus, letter_of
-from watersmeet._spark.serving.servers import Servers, widget_of
+from watersmeet._spark.serving.server import Listeners, widget_of
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 # a notebook's front end, as far as the script of a widget sees it
@@ -71,16 +71,16 @@ def status() -> StatusWithLetters:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Shown]:
-    servers = Servers(standing(), Access.of("127.0.0.1:0", None, None, None), status(), explained)
+    listeners = Listeners(standing(), Access.of("127.0.0.1:0", None, None, None), status(), explained)
     context = browser.new_context()
     try:
         shown = Shown(context.new_page())
-        shown.page.goto(servers.url)
+        shown.page.goto(listeners.url)
         expect(shown.page.locator("#rows tbody tr").first).to_be_visible(timeout=MOST_MS)
         yield shown
     finally:
         context.close()
-        servers.close()
+        listeners.close()
 
 
 def test_the_last_dead_letters_are_listed_and_a_reason_chooses_its_own_and_marks_its_operator(page: Shown) -> None:

@@ -19,7 +19,7 @@ from watersmeet import errors
 from watersmeet._spark.metrics.texts import as_html, as_text, status_lines
 from watersmeet._spark.serving import widget as notebook
 from watersmeet._spark.serving.replica import Replica
-from watersmeet._spark.serving.servers import widget_of
+from watersmeet._spark.serving.server import widget_of
 from watersmeet.errors import ConfigError
 
 

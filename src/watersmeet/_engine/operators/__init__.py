@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from watersmeet._engine.exchange import Drops
+from watersmeet._engine.exchange import DropCounts
 from watersmeet._engine.operator import Dropped, Failed, Noted, OperatorContext
 from watersmeet._engine.operators import (
     aggregate,
@@ -67,7 +67,7 @@ _WHERE = "In a function of {}."
 
 
 def run_operator(
-    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None = None
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: DropCounts | None = None
 ) -> Iterator[pa.Table]:
     """The results of one operator for one shard and batch, those of a key in order of position.
 
@@ -86,21 +86,21 @@ def run_operator(
 
 
 def _results(
-    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: Drops | None
+    context: OperatorContext, inputs: Mapping[int, pa.Table], state: State, drops: DropCounts | None
 ) -> Iterator[pa.Table]:
     run = OPERATORS[context.operator.stem]
     for part in slices(inputs) if context.operator.declaration.by_key else (inputs,):
         for output in run(context, part, state):
             if isinstance(output, Failed):
                 if drops is not None:
-                    drops.failed(
+                    drops.fail_rows(
                         context.operator.node, output.rows, output.errors, _WHERE.format(context.operator.node)
                     )
             elif isinstance(output, Noted):
                 if drops is not None:
-                    drops.noted(context.operator.node, output.numbers)
+                    drops.add_numbers(context.operator.node, output.numbers)
             elif not isinstance(output, Dropped):
                 yield output
             elif drops is not None:
-                drops.ended(context.operator.node, output.reason, output.rows, output.at)
+                drops.end_rows(context.operator.node, output.reason, output.rows, output.at)
         state.finish_part()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet._engine.exchange import Drops
+from watersmeet._engine.exchange import DropCounts
 from watersmeet._engine.keys import equal_values, group_keys
 from watersmeet._engine.operator import Events, OperatorContext, operator_table, stored_time
 from watersmeet._engine.operators import run_operator
@@ -37,7 +37,7 @@ BEFORE_RECORDS = -1
 
 
 def run_anew(
-    context: OperatorContext, role: Recomputation, inputs: Mapping[int, pa.Table], state: State, drops: Drops
+    context: OperatorContext, role: Recomputation, inputs: Mapping[int, pa.Table], state: State, drops: DropCounts
 ) -> Iterator[pa.Table]:
     """The results of an operator over all rows of its sides, from an empty state on.
 

@@ -137,6 +137,20 @@ class Epochs:
         return _body(self._files.text(name)).get("who", "somebody")
 
 
+def may_be_shared(*, has_lock: bool, is_fresh: bool) -> bool:
+    """Whether somebody may still be about to write a record, who is yet to find out that the checkpoint is another's.
+
+    Then a start writes its record again, so that it holds against one that comes late. Batches need nothing of the
+    kind: a query plans a batch before it asks for its epoch and commits, so the plan is in the log.
+
+    Parameters
+    ----------
+    has_lock : whether a lock keeps all others out.
+    is_fresh : whether the epoch before was ended.
+    """
+    return not has_lock and not is_fresh
+
+
 def has_ended(names: list[str]) -> bool:
     """Whether nobody runs under the last epoch of these files: it was ended, or there is none."""
     last = _last(names)
@@ -219,7 +233,7 @@ class MachineLease:
     def is_shared(self) -> bool:
         """Whether a query may still run elsewhere: no lock keeps it out, and nobody has said that it has ended."""
         if self.has_lock or self._epochs is not None:
-            return not self.has_lock and not self.is_fresh
+            return may_be_shared(has_lock=self.has_lock, is_fresh=self.is_fresh)
         files = self.reserve()
         return files is not None and not has_ended(files.names())
 

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 
 from watersmeet._plan.evolve import Change, Item, Replacement, compare, other_columns
 from watersmeet._plan.nodes import SinkNode, SourceNode
-from watersmeet._spark.checkpoint.fencing import holding
 from watersmeet._spark.checkpoint.folders import Folder, foreign
 from watersmeet._spark.checkpoint.spark_logs import NO_BATCH, last_committed_batch, last_planned_batch, reads_nothing
 from watersmeet._spark.session import warn
@@ -698,6 +697,14 @@ def look(folder: Folder) -> CheckpointFiles:
     started = batches or bool(logs) or bool(folder.names("sources/*/[0-9]*"))
     checkpoint = Checkpoint(folder, identity, facts, number, begun=started, recorded=True, logs=logs, epoch=epoch)
     return CheckpointFiles(folder, checkpoint, batches, ends)
+
+
+def holding(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The record that holds, of at least one: the one with the last number of those of the last epoch.
+
+    Who starts takes an epoch and only then writes. A start that was passed by may write late, under any number.
+    """
+    return max(records, key=lambda record: (int(record["epoch"]), int(record["number"])))
 
 
 def _logs(record: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ from watersmeet._worker.process import CACHE, freeze_imports, give_back, own_byt
 from watersmeet._worker.spark_worker import CHUNKS, MANIFEST, MAP, VALUE, SparkChunkStore, StateCalls, Wire
 from watersmeet._worker.spill import LabelInputs, WaitingBlobs
 from watersmeet._worker.task_reports import BatchRequest, ShardChanges, TaskReport
-from watersmeet._worker.wire import END, WireRow, WireSettings, counting_bytes, output_port, packed
+from watersmeet._worker.wire import END, WireRow, WireSettings, counting_bytes, encode_and_route, output_port
 from watersmeet.errors import WatersmeetError
 
 if TYPE_CHECKING:
@@ -259,7 +259,9 @@ class LevelProcessor(StatefulProcessor):
         rows = rows.append_column(
             "case", pa.array(np.full(len(rows), shard // self._common.labels.shards, dtype=np.int64))
         )
-        live = packed(rows, fused.outlets, self._common.labels.counts, context.slots, drops, self._common.encodings)
+        live = encode_and_route(
+            rows, fused.outlets, self._common.labels.counts, context.slots, drops, self._common.encodings
+        )
         yield from self._written(live)
 
     def _written(self, routed: Iterator[RoutedBatch]) -> Iterator[WireRow]:

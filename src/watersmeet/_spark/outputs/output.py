@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.nodes import SinkNode
-from watersmeet._spark.checkpoint.fencing import always
 from watersmeet._spark.columns import without_origins
 from watersmeet._spark.credentials import handed_over
 from watersmeet._spark.dataflow.compile import CompiledFrame
@@ -37,10 +36,15 @@ from watersmeet._worker.writers.kafka import (
     serdes_of,
     writers,
 )
-from watersmeet._worker.writers.rows import CALLED, OwnOutputWriter, WriteOwn, last_batch_of, raised
+from watersmeet._worker.writers.rows import CALLED, UserOutput, WriteUserOutput, last_batch_of, raised
 from watersmeet.errors import ConfigError, WatersmeetError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
+
+
+def always() -> None:
+    """Whether the checkpoint is still one's own, where nobody else could have it."""
+
 
 EVERY_BATCH = 2**62
 """As the last batch that may have been run before: nothing is known of any."""
@@ -154,7 +158,7 @@ class OutputWriter(ABC):
 # A writer reads all its rows first, also those that it does not write: the levels' state is saved with them.
 
 
-class OwnWriter(OutputWriter):
+class UserOutputWriter(OutputWriter):
     """Has an output of the user's own write."""
 
     @classmethod
@@ -174,8 +178,8 @@ class OwnWriter(OutputWriter):
                 ) from error
 
     @property
-    def _output(self) -> OwnOutputWriter:
-        return OwnOutputWriter(self.target.output, self.sink.output, self.context.identity)
+    def _output(self) -> UserOutput:
+        return UserOutput(self.target.output, self.sink.output, self.context.identity)
 
     @property
     def _by_tasks(self) -> bool:
@@ -194,7 +198,7 @@ class OwnWriter(OutputWriter):
         rows = batch.rows(self.sink)
         if self._by_tasks:
             batch.guard()
-            rows.mapInArrow(WriteOwn(self._output, batch.number), CALLED).collect()
+            rows.mapInArrow(WriteUserOutput(self._output, batch.number), CALLED).collect()
             return
         table = rows.toArrow()
         batch.guard()

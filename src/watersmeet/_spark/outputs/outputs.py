@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import SinkNode
-from watersmeet._spark.checkpoint.fencing import CheckpointLease, Nobodys, always, no_plan
+from watersmeet._spark.checkpoint.lease import MachineLease
 from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.outputs.databases import CatalogWriter, DatabaseWriter
@@ -29,14 +29,15 @@ from watersmeet._spark.outputs.output import (
     OutputBatch,
     OutputContext,
     OutputWriter,
-    OwnWriter,
     TopicsWriter,
+    UserOutputWriter,
+    always,
 )
-from watersmeet._worker.batch_plan import BatchPlan
+from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.task_reports import PROPERTY
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.io.databases import CatalogTable, DatabaseTable, History
-from watersmeet.io.endpoints import ForeachBatch, OwnOutput, SinkTarget, Writer
+from watersmeet.io.endpoints import ForeachBatch, SinkTarget, UserOutputTarget, Writer
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.topics import TopicSink
 
@@ -49,7 +50,7 @@ WRITERS: Mapping[type[SinkTarget], type[OutputWriter]] = {
     DatabaseTable: DatabaseWriter,
     CatalogTable: CatalogWriter,
     History: CatalogWriter,
-    OwnOutput: OwnWriter,
+    UserOutputTarget: UserOutputWriter,
 }
 """By the class of an output."""
 
@@ -69,8 +70,8 @@ def prepared(
     identity: str,
     gate: BatchGate | None = None,
     written: Written | None = None,
-    lease: CheckpointLease = Nobodys(),  # noqa: B008  it has no state
-    plans: Callable[[int], BatchPlan] = no_plan,
+    lease: MachineLease | None = None,
+    plans: Callable[[int], BatchPlan] = lambda batch: UNKNOWN,
     secure: Callable[[], None] = always,
 ) -> DataStreamWriter:
     """The query that writes all sinks, checked and yet to be started.
@@ -85,12 +86,12 @@ def prepared(
         transactional ids begin with it.
     gate : stands behind each batch; one Spark writer alone has no such place.
     written : what the checkpoint says of earlier starts; None: nothing is to be checked.
-    lease : the query's upon its checkpoint.
+    lease : the query's upon its checkpoint; None: nobody else could have it.
     plans : the plan of each batch.
     secure : takes the lease; called when all is checked, before tables are taken over.
     """
-    context = OutputContext(compiled, identity, kafka, written, lease.check)
-    gate = gate or BatchGate()
+    guard, gate = always if lease is None else lease.check, gate or BatchGate()
+    context = OutputContext(compiled, identity, kafka, written, guard)
     # Spark's own sink has no place for a gate
     single = writer_of(sinks[0].target)(context, (sinks[0],)) if len(sinks) == 1 and not gate.needed else None
     writer = None if single is None else single.alone(query_name)
@@ -100,8 +101,9 @@ def prepared(
         secure()
         for output in writers:
             output.begin()
-        batch = BatchSinks(compiled, writers, gate, plans, lease.check)
-        lease.at_end(batch.close)
+        batch = BatchSinks(compiled, writers, gate, plans, guard)
+        if lease is not None:
+            lease.at_end(batch.close)
         writer = compiled.frame.writeStream.foreachBatch(batch)
         writer = writer if query_name is None else writer.queryName(query_name)
     return writer.outputMode("append").option("checkpointLocation", checkpoint).trigger(**trigger)
@@ -132,7 +134,7 @@ class BatchSinks:
     compiled: CompiledFrame  # the outputs
     writers: tuple[OutputWriter, ...]  # what writes them, in order
     gate: BatchGate = field(default_factory=BatchGate)  # behind each batch
-    plans: Callable[[int], BatchPlan] = no_plan  # the plan of each batch
+    plans: Callable[[int], BatchPlan] = lambda batch: UNKNOWN  # the plan of each batch
     guard: Callable[[], None] = always  # raises where the checkpoint is another query's
 
     def __call__(self, frame: DataFrame, batch: int) -> None:

@@ -33,8 +33,7 @@ from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.page import QueryStatus
-from watersmeet._spark.serving.server import MAX_BYTES, TableServer, Tls, served
-from watersmeet._spark.serving.servers import Servers, check_packages, widget_of
+from watersmeet._spark.serving.server import MAX_BYTES, Listeners, TableServer, Tls, check_packages, served, widget_of
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
@@ -369,13 +368,13 @@ class Query:
                 hint="Name all tables in one call; or close() what query.serve(...) has given.",
             )
         check_threads("query.serve(...)")
-        servers = None
+        listen = None
         if address is not None:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
-            servers = partial(Servers, access=access, query=self._status(), why=self._explainer)
-        place = (self._spark, self._checkpoint, self._gate, self._counts.reports)
-        self._served = served(*place, tables, max_bytes, self._is_active, servers)
+            listen = partial(Listeners, access=access, query=self._status(), why=self._explainer)
+        query = (self._spark, self._checkpoint, self._gate, self._counts.reports)
+        self._served = served(*query, tables, max_bytes, self._is_active, listen)
         return self._served
 
     def table(self, name: str) -> ServedTable:

@@ -30,7 +30,6 @@ from watersmeet._spark import formats, session
 from watersmeet._spark.batches.batches import SynchronizedInputs, planning, with_last_limit
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint import spark_logs
-from watersmeet._spark.checkpoint.fencing import may_be_shared
 from watersmeet._spark.checkpoint.folders import Folder, local_file_manager
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.record import (
@@ -532,8 +531,7 @@ class _Start:
 
     def _record(self, checkpoint: Checkpoint, lease: leases.MachineLease) -> None:
         lease.write_under()
-        is_shared = may_be_shared(has_lock=lease.has_lock, is_fresh=lease.is_fresh) and not checkpoint.created
-        (checkpoint.anew() if is_shared else checkpoint).record(lease.epoch)
+        (checkpoint.anew() if lease.is_shared and not checkpoint.created else checkpoint).record(lease.epoch)
 
     def planned_change(self) -> Change:
         """The effects of the topology on the checkpoint."""

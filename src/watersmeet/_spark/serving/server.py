@@ -1,8 +1,9 @@
-"""A query's tables, served: the replica, what keeps it up with the query, and the servers before it."""
+"""A query's tables, served: replica, what keeps it up with the query, listeners; and the widget of a notebook."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,14 +13,18 @@ from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import started_in
 from watersmeet._spark.metrics.lifetime import BatchReports
 from watersmeet._spark.outputs.batch_gate import BatchGate
+from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ReplicaSource, ServedTable
 from watersmeet._spark.serving.follower import Follower
+from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
-from watersmeet.errors import ConfigError
+from watersmeet.errors import ConfigError, installing, missing
 
 Tls = tuple[str | os.PathLike[str], str | os.PathLike[str]]
 MAX_BYTES = 1 << 30
 """Of a replica, where nothing else is said."""
+_NEEDED = ("starlette", "uvicorn", "prometheus_client")
+_NEEDED_BY_WIDGETS = ("anywidget", "starlette", "uvicorn")
 
 
 class TableServer:
@@ -30,7 +35,7 @@ class TableServer:
 
     def __init__(self, replica: Replica, follower: Follower) -> None:
         self._replica, self._follower = replica, follower
-        self._servers: Any = None
+        self._listeners: Listeners | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -38,12 +43,12 @@ class TableServer:
 
     @property
     def url(self) -> str | None:
-        return None if self._servers is None else str(self._servers.url)
+        return None if self._listeners is None else self._listeners.url
 
     @property
     def flight_url(self) -> str | None:
         """The address of Arrow Flight; None: there is none."""
-        return None if self._servers is None else str(self._servers.flight_url)
+        return None if self._listeners is None else self._listeners.flight_url
 
     @property
     def is_closed(self) -> bool:
@@ -68,8 +73,8 @@ class TableServer:
         if not self._closed:
             self._closed = True
             self._follower.close()
-            if self._servers is not None:
-                self._servers.close()
+            if self._listeners is not None:
+                self._listeners.close()
 
 
 def check_served(tables: Any, max_bytes: Any) -> None:
@@ -91,14 +96,14 @@ def served(
     tables: Sequence[str],
     max_bytes: int,
     is_active: Callable[[], bool],
-    servers: Callable[[Replica], Any] | None,
+    listen: Callable[[Replica], Listeners] | None,
 ) -> TableServer:
     """Serve tables of a running query.
 
     Parameters
     ----------
     gate, reports : the query's.
-    servers : begins what listens, if anything does.
+    listen : begins to listen; None: this process alone asks.
     """
     if not gate.stands:
         raise ConfigError(
@@ -111,7 +116,121 @@ def served(
     replica = Replica(stores, max_bytes)
     follower = Follower(reports, metadata.spark_folder, replica, is_active)
     server = TableServer(replica, follower)
-    if servers is not None:
-        server._servers = servers(replica)
+    if listen is not None:
+        server._listeners = listen(replica)
     follower.begin(gate)
     return server
+
+
+# What listens, and the widget of a notebook.
+
+
+class Listeners:
+    """What listens for questions to a replica: HTTP and Arrow Flight, in threads of their own.
+
+    Parameters
+    ----------
+    replica : what is served.
+    access : where, and to whom.
+    query : what is shown of the query.
+    why : its answers about rows; None: it keeps no journal.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        access: Access,
+        query: QueryStatus,
+        why: Callable[[str, Any], Any] | None = None,
+    ) -> None:
+        import uvicorn
+
+        from watersmeet._spark.metrics.exporters import text_of
+        from watersmeet._spark.serving.flight import FlightReplica
+        from watersmeet._spark.serving.http import HttpReplica, QueryView
+
+        self._socket = access.bound()
+        try:
+            self._flight = FlightReplica(replica, access)
+        except BaseException:
+            self._socket.close()
+            raise
+        view = QueryView(query, text_of(query.name, query.metrics), self._flight.port, why)
+        host = f"[{access.host}]" if ":" in access.host else access.host
+        self.url = f"http{'s' if access.tls else ''}://{host}:{self._socket.getsockname()[1]}"
+        self.flight_url = f"grpc{'+tls' if access.tls else ''}://{host}:{self._flight.port}"
+        self._http = HttpReplica(replica, access, view)
+        self._server = uvicorn.Server(_config(self._http.app, access))
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="watersmeet http", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.should_exit = True
+        self._http.close()
+        self._flight.close()
+        self._thread.join()
+        self._socket.close()
+
+
+def check_packages() -> None:
+    """Raise where a package is missing that serving needs."""
+    lacking = missing(_NEEDED)
+    if lacking:
+        raise ConfigError(
+            f"Serving tables needs packages that are not installed: {', '.join(lacking)}.",
+            hint=f"{installing('serve')}; or leave the address out and ask in this process.",
+        )
+
+
+def widget_of(status: QueryStatus, replica: Replica | None, explain: Callable[[str, Any], Any] | None) -> Any:
+    """The page of a query as a widget.
+
+    Parameters
+    ----------
+    status : the query's.
+    replica : its served tables; None: none are served.
+    explain : its answers about rows; None: it keeps no journal.
+    """
+    lacking = missing(_NEEDED_BY_WIDGETS)
+    if lacking:
+        raise ConfigError(
+            f"query.widget() needs packages that are not installed: {', '.join(lacking)}.",
+            hint=f"{installing('notebook')}.",
+        )
+    # of packages that are extras
+    from watersmeet._spark.serving.http import HttpReplica, QueryView
+    from watersmeet._spark.serving.widget import QueryWidget
+
+    served = Replica([], 1) if replica is None else replica
+    view = QueryView(status, lambda: b"", 0, explain)
+    application = HttpReplica(served, Access.of("127.0.0.1:0", None, None, None), view).unguarded
+    return QueryWidget(application, status.is_active)
+
+
+def _config(app: Any, access: Access) -> Any:
+    import uvicorn
+
+    from watersmeet._spark.serving import http
+
+    files: dict[str, Any] = {}
+    if access.tls is not None:
+        files = {"ssl_certfile": access.tls[0], "ssl_keyfile": access.tls[1]}
+    config = uvicorn.Config(
+        app,
+        http=http.BoundedConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=http.HEAD_BYTES,
+        timeout_keep_alive=int(http.HEAD_SECONDS),
+        timeout_graceful_shutdown=1,
+        **files,
+    )
+    # a certificate that does not fit its key is said now
+    config.load()
+    return config

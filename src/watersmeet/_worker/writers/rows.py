@@ -172,7 +172,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True)
-class OwnOutputWriter:
+class UserOutput:
     """An output of the user's own."""
 
     output: Output  # as he wrote it
@@ -195,7 +195,7 @@ class OwnOutputWriter:
             _on_their_line(self, "write", batch, lambda: self.output.write(rows, BatchInfo(batch, writer, task)))
 
 
-def last_batch_of(output_writer: OwnOutputWriter, batch: int, writer: str) -> int | None:
+def last_batch_of(output_writer: UserOutput, batch: int, writer: str) -> int | None:
     """The last batch that the output says it has of a writer's; None: it does not know.
 
     Parameters
@@ -213,10 +213,10 @@ def last_batch_of(output_writer: OwnOutputWriter, batch: int, writer: str) -> in
 
 
 @dataclass(frozen=True)
-class WriteOwn:
+class WriteUserOutput:
     """mapInArrow function: has the output write a task's rows, and says how many these were."""
 
-    own: OwnOutputWriter  # the output
+    own: UserOutput  # the output
     batch: int  # number of the batch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -229,7 +229,7 @@ class WriteOwn:
         give_back()
 
 
-def _on_their_line(output_writer: OwnOutputWriter, method: str, batch: int, call: Callable[[], T]) -> T:
+def _on_their_line(output_writer: UserOutput, method: str, batch: int, call: Callable[[], T]) -> T:
     try:
         return call()
     except Exception as error:
