@@ -264,7 +264,6 @@ def _stored_rows(run: LocalRun, store: StoredTable) -> dict[Hashable, _TableRow]
 
 
 def _checkpoint_rows(spark: SparkSession, checkpoint: str, store: StoredTable, batch: int) -> dict[Hashable, _TableRow]:
-    """The rows of a store as a batch has left them."""
     frame = read_state(spark, checkpoint, store.name, batch=batch)
     columns = {"start": "window.start", "end": "window.end", "ts": "timestamp"}
     times = [F.unix_millis(columns[name]).alias(f"t{n}") for n, name in enumerate(store.times) if name in columns]

@@ -579,7 +579,6 @@ class Suppressed(metaclass=KafkaName):
 
 
 def _check_buffer(buffer: Any) -> None:
-    """Raise where it is no buffer."""
     if isinstance(buffer, BufferConfig):
         return
     limit = f"BufferConfig.max_records({buffer})" if type(buffer) is int else "BufferConfig.max_records(1000)"
@@ -589,7 +588,6 @@ def _check_buffer(buffer: Any) -> None:
 
 
 def _buffer_text(buffer: BufferConfig) -> str:
-    """A buffer as it is made."""
     if buffer.most_bytes is not None:
         return f"BufferConfig.max_bytes({buffer.most_bytes})"
     return f"BufferConfig.max_records({buffer.most_records})"

@@ -562,7 +562,6 @@ def replacement(
 
 
 def _replaced_operator(physical: Physical, name: str) -> Operator:
-    """The table of this name."""
     matches = [o for o in physical.operators if o.declaration.replaceable and name in (o.node, *o.stores)]
     if matches:
         return matches[0]
@@ -649,7 +648,6 @@ class _Search:
         return next(names, None)
 
     def _recompute(self, operator: Operator) -> None:
-        """Take an operator that is computed anew."""
         role = self.roles.get(operator.id)
         if role is not None:
             if isinstance(role, Difference):

@@ -405,7 +405,6 @@ def _simple(node: Mapping[str, Any]) -> str:
 
 
 def _arrow(described: Any) -> pa.DataType:
-    """The Arrow type of a type in Spark's JSON."""
     field = {"name": "it", "type": described, "nullable": True, "metadata": {}}
     kind = StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType
     reason = special(kind)

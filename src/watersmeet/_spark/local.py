@@ -716,7 +716,6 @@ class LocalRun:
         return dict(self._collected(wire))
 
     def _rows_of(self, level: LevelProcessor, label: int, blobs: Sequence[tuple[int, bytes]]) -> Iterator[WireRow]:
-        """The results of a label's operator."""
         yield from level.ran(label, iter(blobs), partial(self._state, label))
 
     def _state(self, label: int) -> State:

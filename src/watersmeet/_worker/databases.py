@@ -641,7 +641,6 @@ class LastChanges:
         return pa.RecordBatch.from_pydict({**arrays, DELETED: deleted})
 
     def _database_values(self, rows: pa.Table) -> pa.Table:
-        """Values as the database gets them."""
         for number, column in enumerate(self.columns):
             values = rows.column(number)
             array = pa.chunked_array([_database_column(chunk, column, self.dialect) for chunk in values.chunks])

@@ -543,7 +543,6 @@ class Grouped(NoValue):
         return f"{type(self).__name__}({self._group.inputs[-1]!r}, {types})"
 
     def _result_key(self) -> Any:
-        """Type of the keys of results."""
         return self._group.key
 
     def _add(

@@ -302,7 +302,6 @@ def _attached(make: type[WTableJoinNode], left: Side, right: Side, join: Join, m
 
 
 def _shifting(left: Side, shift: Function) -> Function:
-    """The shift as a function of key and value."""
     adapted, parts = adapt(shift, ("key", "window"), "shift"), left.functions.windowed_parts
     return lambda key, _: adapted(*parts(key))
 
@@ -677,7 +676,6 @@ def attach_one_to_many(one: Side, many: Side, join: Join) -> Node:
 
 
 def _under(one: Side, joined: Node, result_key: Function, store: str | None) -> Node:
-    """A join of one with many under a key made of its combined key."""
     functions = one.functions
 
     def selector(key: Any, value: Any) -> Any:

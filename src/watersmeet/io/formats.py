@@ -194,7 +194,6 @@ def decimal(precision: int, scale: int = 0) -> Format:
 
 
 def _no_format(value: Any) -> TopologyError:
-    """The error for what is no format."""
     function_name = getattr(value, "__name__", "") if callable(value) else ""
     if function_name in _MADE:
         return TopologyError(

@@ -206,7 +206,6 @@ def sizes_of(events: Events) -> Int64s:
 
 
 def _settle(rows: Contributions, indices: Int64s, done: Folded, standing: StandingAggregates) -> None:
-    """The aggregates after these contributions."""
     groups = rows.group[indices]
     lasts = np.flatnonzero(np.append(np.diff(groups), 1))
     count = len(standing.states)

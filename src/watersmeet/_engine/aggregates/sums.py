@@ -219,7 +219,6 @@ def _blocks(sizes: Int64s, current: Int64s, terms: list[Term], low: int) -> Iter
 
 
 def _put(lanes: Int64s, integer: Int64s, bit: Int64s) -> None:
-    """Add integers from a bit on."""
     row = np.flatnonzero(integer)
     lane, shift = bit[row] // BITS, bit[row] % BITS
     low, high = (integer[row] & _MASK) << shift, (integer[row] >> BITS) << shift

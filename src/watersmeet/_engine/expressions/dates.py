@@ -229,7 +229,6 @@ def _add_interval(call: Call, arguments: list[pa.Array]) -> pa.Array:
 
 
 def _interval_days(call: Call, arguments: list[pa.Array]) -> pa.Array:
-    """The whole days of an interval."""
     span = numbers(arguments[0])
     days = span // MICROS_A_DAY
     # towards zero; the smallest interval has no absolute value

@@ -148,7 +148,6 @@ class SentResults:
 
 
 def _of_member(member: ProcessorSettings, key: Sequence[Any], value: Sequence[Any]) -> pa.Array:
-    """The records that one processor sends."""
     values = pa.array(value, member.sent_value)
     if member.sent_key is None:
         return values
@@ -762,7 +761,6 @@ def _sent(params: ProcessorSettings, output: Any, stamps: Int64s) -> tuple[Int64
 
 
 def _as(rows: pa.Table, name: str, kind: pa.DataType, processor: str) -> pa.Array:
-    """A column in its declared type."""
     column = rows.column(name)
     try:
         cast = column if column.type == kind else column.cast(kind)
@@ -782,7 +780,6 @@ def _no_type(processor: str, name: str, actual: Any, kind: Any, reason: str | No
 
 
 def _bulk_numbers(rows: pa.Table, name: str, end: int, processor: str) -> Int64s:
-    """A column of numbers from 0 on."""
     column = _as(rows, name, pa.int64(), processor)
     numbers = column.to_numpy(zero_copy_only=False)
     if column.null_count or (len(numbers) and not (numbers.min() >= 0 and numbers.max() < end)):

@@ -420,7 +420,6 @@ class Timers:
             self._current.journal.append(lambda: self._take_back(moment, timer, deletion))
 
     def _take_back(self, moment: int, timer: _Timer | None, deletion: int | None) -> None:
-        """A moment's timer as it was."""
         self._timers.pop(moment, None)
         self._deletions.pop(moment, None)
         if timer is not None:

@@ -489,7 +489,6 @@ def run(context: OperatorContext, inputs: Mapping[int, pa.Table], state: State) 
 
 
 def _lives(params: WindowJoinParams) -> tuple[int | None, ...]:
-    """Of each side that is kept."""
     return params.lives if params.stored else params.lives[RIGHT:]
 
 

@@ -409,7 +409,6 @@ class Floors:
         return np.asarray(time >= self._floor_of(rows, layout))
 
     def _floor_of(self, rows: pa.RecordBatch, layout: TableLayout) -> Int64s:
-        """The floor of each row's domain."""
         domain = np.zeros(rows.num_rows, dtype=np.int64)
         if layout.domain is not None:
             domain = rows.column(layout.domain).to_numpy(zero_copy_only=False)

@@ -275,7 +275,6 @@ class _Compiler:
         return source.bare, columns, source.topics.deserializers if source.topics else None
 
     def _error_policies(self, stage: Stage, source: Scan | None, program: Program | None) -> Mapping[int, OnError]:
-        """The policies for records for which a function of a source stage raises."""
         policies = error_policies(self._physical, roots_of(stage)) if source is not None and not source.begins else {}
         if source is not None and program is None:
             refuse_by_spark(self._physical, policies, self.fusion)

@@ -204,7 +204,6 @@ class LevelProcessor(StatefulProcessor):
     def _handed_on(
         self, results: Iterator[pa.Table], label: int, context: OperatorContext, drops: DeadLetterWriter
     ) -> Iterator[WireRow]:
-        """Send the results of one operator of a label on."""
         target, (_, shard) = context.operator.id, self._common.labels.place(label)
         fused = self._operators.fused.get(target)
         results = counting_results(context.operator, results, self.counts)

@@ -578,7 +578,6 @@ def _events(stores: list[ServedStore], changes: BatchChanges) -> list[str]:
 
 
 def _options(request: Request, extra: set[str]) -> dict[str, Any]:
-    """The options of an address that are the same for all questions."""
     unknown = set(request.query_params) - {*_OPTIONS, *extra}
     if unknown:
         options = sorted({*_OPTIONS, *extra})

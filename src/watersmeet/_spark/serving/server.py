@@ -126,7 +126,7 @@ def served(
 
 
 class Listeners:
-    """What listens for questions to a replica: HTTP and Arrow Flight, in threads of their own.
+    """Listen for questions to a replica: HTTP and Arrow Flight, in threads of their own.
 
     Parameters
     ----------

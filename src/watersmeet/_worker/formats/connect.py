@@ -436,7 +436,6 @@ def _of_times(kind: DataType, name: str, form: str) -> Reading | str:
 
 
 def _of_counts(column: pa.Array, unit: int, kind: DataType) -> tuple[pa.Array, Bad]:
-    """Dates and timestamps of what counts from 1970 on."""
     counts = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     if isinstance(kind, DateType):
         return _of_days(column, counts, kind)
