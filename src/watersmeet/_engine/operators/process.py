@@ -50,7 +50,7 @@ from watersmeet._engine.operators.process_tables import CurrentRows, GlobalRows,
 from watersmeet._engine.operators.process_timers import (
     BEFORE_ALL,
     BatchPlace,
-    Due,
+    DueTimers,
     StreamTimerClock,
     Timeline,
     Timers,
@@ -384,13 +384,13 @@ class CallContext:
 
     def set_timer(self, timestamp: int, *, clock: str = "stream") -> None:
         """Have `on_timer`, or `on_wall_timer`, called for the present key when the clock reaches this moment."""
-        self._waiting(timestamp, "sets a timer for", clock).set(timestamp)
+        self._checked_timers(timestamp, "sets a timer for", clock).set(timestamp)
 
     def delete_timer(self, timestamp: int, *, clock: str = "stream") -> None:
         """Forget the present key's timer of this moment."""
-        self._waiting(timestamp, "deletes a timer of", clock).delete(timestamp)
+        self._checked_timers(timestamp, "deletes a timer of", clock).delete(timestamp)
 
-    def _waiting(self, timestamp: Any, does: str, clock: str) -> Timers:
+    def _checked_timers(self, timestamp: Any, does: str, clock: str) -> Timers:
         method = _METHODS.get(clock)
         if method is None:
             raise FunctionError(
@@ -898,7 +898,7 @@ class _Batch:
         tables_left, owner = iter(tables), f"The processor {params.members[0].called}"
         self._store_tables = list(zip(params.stores, tables, strict=False))
         self.stores = [KINDS[store.kind](store, next(tables_left), self.current, owner) for store in params.stores]
-        self.due = Due() if params.timers else None
+        self.due = DueTimers() if params.timers else None
         self.wall = WallClock(context, state, times.wall) if params.by_wall else None
         self._timers = [self._timers_of(member, number, tables_left) for number, member in enumerate(params.members)]
         self.timers = [timers for group in self._timers for timers in group]
@@ -982,7 +982,7 @@ class _Batch:
         for timers in self.timers:
             # the wall clock is one for all domains
             by_wall = self.wall is not None and isinstance(timers.clock, WallTimerClock)
-            timers.forget({0: self.wall.now} if by_wall and self.wall else self.times.by_domain(self.times.end))
+            timers.expire({0: self.wall.now} if by_wall and self.wall else self.times.by_domain(self.times.end))
         if self.wall is not None:
             self.wall.store(self.state)
 
@@ -1097,7 +1097,7 @@ class _Batch:
                 self._place, count, current.row = place, 0, -1
                 if self.wall is not None:
                     current.wall = self.wall.now
-                timers.clock.fires(domain, moment)
+                timers.clock.move_to(domain, moment)
                 member.calls.at(self.sent_by_timers, (place, domain, group, timers.member), key)
             count += 1
             if count > _ENDLESS:

@@ -183,7 +183,7 @@ class TimerClock(Protocol):
         """The columns of a timer's row beside key and time."""
         ...
 
-    def fires(self, domain: int, moment: int) -> None: ...
+    def move_to(self, domain: int, moment: int) -> None: ...
 
     def same(self, first: int, second: int) -> bool:
         """Whether timers of one moment that were set in these domains have one row."""
@@ -216,7 +216,7 @@ class StreamTimerClock:
             "domain": pa.array(self._times.number(domain)),
         }
 
-    def fires(self, domain: int, moment: int) -> None:
+    def move_to(self, domain: int, moment: int) -> None:
         self._current.time = moment
 
     def same(self, first: int, second: int) -> bool:
@@ -248,7 +248,7 @@ class WallTimerClock:
             "domain": pa.array(np.zeros(len(domain), dtype=np.int64)),
         }
 
-    def fires(self, domain: int, moment: int) -> None:
+    def move_to(self, domain: int, moment: int) -> None:
         self._current.wall, self._current.time = moment, self._timeline.start_of(domain)
 
     def same(self, first: int, second: int) -> bool:
@@ -259,7 +259,7 @@ _FURTHEST = 2**62
 _Timer: TypeAlias = tuple[int, int, bool, bool]
 
 
-class Due:
+class DueTimers:
     """The timers of the present key, of all clocks, that fire in the batch.
 
     Attributes
@@ -305,7 +305,7 @@ class Timers:
     """The timers of one clock, of one key at a time.
 
     Each is (number, domain, whether a row of it is stored, whether one is to be put) under its moment; those that are
-    due in the batch are in `Due`, too.
+    due in the batch are in `DueTimers`, too.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class Timers:
     member : the number of the processor that has them.
     """
 
-    def __init__(self, table: Table, clock: TimerClock, current: Present, due: Due, member: int) -> None:
+    def __init__(self, table: Table, clock: TimerClock, current: Present, due: DueTimers, member: int) -> None:
         self._table, self.clock, self._current, self._due, self.member = table, clock, current, due, member
         self._starts: list[int] = [0]
         self._dues: list[int] = []
@@ -383,7 +383,7 @@ class Timers:
             self._table.put({name: columns[name] for name in self._table.schema.names}, deletes)
             self._out = []
 
-    def forget(self, floors: Mapping[int, int]) -> None:
+    def expire(self, floors: Mapping[int, int]) -> None:
         """Those that lie below the floor of their domain have fired."""
         self._table.expire(floors)
 

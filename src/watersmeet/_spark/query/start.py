@@ -354,7 +354,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     _check_kafka(topology, options)
     view = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
-        query = _Start(topology, Folder(spark, checkpoint), options).launched(options.trigger_options)
+        query = _Start(topology, Folder(spark, checkpoint), options).launch(options.trigger_options)
     except BaseException:
         view.close()
         raise
@@ -378,7 +378,7 @@ def frame(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     session.check_threads("topology.frame")
     refuse_for_frames(topology, options.kafka)
     _check_kafka(topology, options)
-    return _Start(topology, Folder(spark, checkpoint), options).framed()
+    return _Start(topology, Folder(spark, checkpoint), options).output_frame()
 
 
 def refuse_for_frames(topology: Physical, kafka: Kafka | None) -> None:
@@ -414,7 +414,7 @@ _LOOKS = 50
 """So often a start looks into a checkpoint into which somebody else writes."""
 
 
-class _Meanwhile(Exception):
+class _ChangedMeanwhile(Exception):
     """Somebody has written into the checkpoint since this start looked at it, or this start has planned a batch."""
 
 
@@ -430,13 +430,13 @@ class _Start:
     def spark(self) -> SparkSession:
         return self.folder.spark
 
-    def launched(self, trigger: dict[str, Any]) -> Query:
+    def launch(self, trigger: dict[str, Any]) -> Query:
         """The query, upon a checkpoint that no other one has."""
         lease: leases.MachineLease | None = None
         try:
             lease = leases.take(self.folder.path, self.folder)
             for _ in range(_LOOKS):
-                with suppress(_Meanwhile), self._vanishing(lease):
+                with suppress(_ChangedMeanwhile), self._vanishing(lease):
                     return self._start_query(trigger, lease)
             raise ConfigError(
                 "Another query plans batches on this checkpoint faster than this start can look at them.",
@@ -461,7 +461,7 @@ class _Start:
         except Exception as failure:
             if lease.epoch or "FileNotFoundException" not in str(failure) or not lease.is_shared:
                 raise
-            raise _Meanwhile from None
+            raise _ChangedMeanwhile from None
 
     def _start_query(self, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None = None) -> Query:
         files = look(self.folder)
@@ -472,7 +472,7 @@ class _Start:
             is_stale = isinstance(refusal, CorruptData) or refusal.message == OLDER
             if lease.epoch or not is_stale or look(self.folder) == files:
                 raise
-            raise _Meanwhile from None
+            raise _ChangedMeanwhile from None
 
     def _start_on(
         self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
@@ -489,22 +489,22 @@ class _Start:
             # its replay must write the same bytes
             old = self._checkpoint(files, files.binding.effects)
             self._secure(lease, files, old)
-            totals = self._finished(old, planned, lease)
+            totals = self._finish_batch(old, planned, lease)
             if totals is not None:
                 return self._start_query(trigger, lease, totals)
             files = look(self.folder)
             checkpoint = self._checkpoint(files, effects)
         gate = self._gate(checkpoint, lease, self._topics.watch(checkpoint.facts))
         facts = QueryFacts(self.folder, gate, lambda: lease.epoch, lease.check)
-        streaming, lifetime = self._running(checkpoint, planned, trigger, lease, gate, files)
+        streaming, lifetime = self._start_streaming(checkpoint, planned, trigger, lease, gate, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        run_once, unfinished = partial(self.launched, {"once": True}), partial(is_unfinished, checkpoint.spark_folder)
+        run_once, unfinished = partial(self.launch, {"once": True}), partial(is_unfinished, checkpoint.spark_folder)
         counts = BatchCounts(streaming, lifetime, totals)
         running = (streaming, counts, self.folder.path, lease, gate, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
         return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
 
-    def framed(self) -> DataFrame:
+    def output_frame(self) -> DataFrame:
         """The rows of the only output, for a query of the user's; its record binds from now on."""
         files = look(self.folder)
         is_known = files.last is not None
@@ -523,11 +523,11 @@ class _Start:
     def _secure(self, lease: leases.MachineLease, files: CheckpointFiles | None, checkpoint: Checkpoint) -> None:
         """Have the lease, before anything is written: a query that runs elsewhere ends, which no refused start does."""
         if files is not None and lease.seal(files, behind_batch=checkpoint.change is not None):
-            raise _Meanwhile
+            raise _ChangedMeanwhile
         if files is not None and checkpoint.change is not None:
             check_change(checkpoint, checkpoint.change, unfinished=files.unfinished)
         if lease.secure() and files is not None and look(self.folder) != files:
-            raise _Meanwhile
+            raise _ChangedMeanwhile
 
     def _record(self, checkpoint: Checkpoint, lease: leases.MachineLease) -> None:
         lease.write_under()
@@ -562,9 +562,10 @@ class _Start:
         schemas = formats.fix_schemas(self.topology.plan.sources, self.topology.plan.sinks, previous)
         return {"schemas": schemas} if schemas else {}
 
-    def _finished(self, checkpoint: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
+    def _finish_batch(self, checkpoint: Checkpoint, planned: int, lease: leases.MachineLease) -> Totals | None:
         """Finish the batch that was not; what it counts. None: a record fails it, and may not under other policies."""
-        query, lifetime = self._running(checkpoint, planned, {"once": True}, lease, self._gate(checkpoint, lease), None)
+        gate = self._gate(checkpoint, lease)
+        query, lifetime = self._start_streaming(checkpoint, planned, {"once": True}, lease, gate, None)
         waiting = Silence(query)
         try:
             failures.await_end(query, self.folder.path)
@@ -603,7 +604,7 @@ class _Start:
         )
         return with_placement(checkpoint, self.topology, files)
 
-    def _running(
+    def _start_streaming(
         self,
         checkpoint: Checkpoint,
         planned: int,
@@ -664,7 +665,6 @@ class _Start:
         return gate
 
     def _hand_over(self, files: CheckpointFiles | None, checkpoint: Checkpoint, planned: int, settings: Any) -> None:
-        """Hand the checkpoint over to the topology, if that has changed."""
         if checkpoint.change is None or files is None or files.binding is None:
             return
         with session.query_settings(*settings):

@@ -133,7 +133,7 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
     def _answer(self, context: Any, read: TableQuestion) -> TableAnswer:
         """The answer; who has left is waited for no longer than a look lasts."""
         store_of(self._replica, read.table)
-        with self._place(read):
+        with self._waiting_slot(read):
             end = time.monotonic() + read.wait
             while not self._replica.answers(read.wanted):
                 left = end - time.monotonic()
@@ -144,8 +144,8 @@ class FlightReplica(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has n
         return answer_at(self._replica.moment(at_least=read.at_least, batch=read.batch), read)
 
     @contextmanager
-    def _place(self, read: TableQuestion) -> Iterator[None]:
-        """A place among those who wait, for a question that has to."""
+    def _waiting_slot(self, read: TableQuestion) -> Iterator[None]:
+        """One of the slots of those who wait, for a question that has to."""
         if not read.wait or self._replica.answers(read.wanted):
             yield
             return

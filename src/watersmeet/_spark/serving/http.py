@@ -349,7 +349,7 @@ class HttpReplica:
         return JSONResponse({**body, "why": self._query.why is not None, "tables": tables})
 
     async def _rows(self, request: Request) -> Response:
-        name, key = _place(request)
+        name, key = _table_and_key(request)
         kind = store_of(self._replica, name).key_type
         if key is not None:
             options = _options(request, {"window_from", "window_to", "versions"})
@@ -370,7 +370,7 @@ class HttpReplica:
 
     async def _explain(self, request: Request) -> Response:
         """The input records that a row comes from; one question at a time, since each reads the whole journal."""
-        (name, text), explain = _place(request), self._query.why
+        (name, text), explain = _table_and_key(request), self._query.why
         if text is None:
             raise ConfigError(f"/why/{name:.80} names no key.", hint=f"Write it behind the table: /why/{name:.80}/42.")
         kind = store_of(self._replica, name).key_type
@@ -552,7 +552,7 @@ class _Changes(StreamingResponse):
             self._readers.release_on_behalf_of(self)
 
 
-def _place(request: Request) -> tuple[str, str | None]:
+def _table_and_key(request: Request) -> tuple[str, str | None]:
     """The table and the key that an address names; a slash in the name of a table is written %2F."""
     name, *key = request.scope["raw_path"].decode("latin-1").split("/", 3)[2:] or [""]
     return unquote(name), unquote(key[0]) if key else None
@@ -637,20 +637,20 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
-        return _error(404, f"Nothing is served at {path:.200}.\nHint: {_near_place(path)}")
+        return _error(404, f"Nothing is served at {path:.200}.\nHint: {_near_path(path)}")
     if error.status_code == 405:
         cure = "questions of several tables are posted to /read" if request.method == "POST" else "post it"
         return _error(405, f"{request.method} {path:.200} is not answered.\nHint: Take another method: {cure}.")
     return _error(error.status_code, error.detail)
 
 
-_PLACES = ("tables", "read", "changes", "status", "metrics", "dead-letters", "healthz", "readyz", "topology.svg")
+_PATHS = ("tables", "read", "changes", "status", "metrics", "dead-letters", "healthz", "readyz", "topology.svg")
 
 
-def _near_place(path: str) -> str:
+def _near_path(path: str) -> str:
     first, slash, after = path.lstrip("/").partition("/")
-    suffix = f"There are {', '.join(f'/{place}' for place in _PLACES)}."
-    return did_you_mean(first, _PLACES, form=lambda near: f"/{near}{slash}{after:.100}", suffix=suffix)
+    suffix = f"There are {', '.join(f'/{name}' for name in _PATHS)}."
+    return did_you_mean(first, _PATHS, form=lambda near: f"/{near}{slash}{after:.100}", suffix=suffix)
 
 
 async def _too_large(request: Request, error: Exception) -> Response:

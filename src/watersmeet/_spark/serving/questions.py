@@ -296,10 +296,10 @@ def answer_at(moment: Moment, read: TableQuestion) -> TableAnswer:
     following = None
     if read.is_ordered:
         bounds = _key_array(view, read.from_), _key_array(view, read.to)
-        rows = view.ordered(rows, bounds, _cursor(view, read.after))
+        rows = view.ordered(rows, bounds, _begin_cursor(view, read.after))
         if read.limit is not None and rows is not None and len(rows) > read.limit:
             rows = rows.slice(0, read.limit)
-            following = _place(view, rows)
+            following = _end_cursor(view, rows)
     return TableAnswer(view.store, moment.batch, view.store.answer_rows(rows), following)
 
 
@@ -322,12 +322,12 @@ def answers_of_keys(moment: Moment, table: str, keys: Sequence[Any]) -> list[str
 def _lookup(view: TableView, read: TableQuestion, keys: pa.Array | None) -> pa.Table | None:
     if read.window is not None:
         if not view.store.is_windowed:
-            raise _not(view, f"window={list(read.window)}", "has no windows")
+            raise _misfit(view, f"window={list(read.window)}", "has no windows")
         return view.between(keys, *read.window)
     if view.is_versioned and not read.versions:
         return view.as_of(keys, read.as_of)
     if view.shards and not view.is_versioned and (read.versions or read.as_of is not None):
-        raise _not(view, f"versions={read.versions}, as_of={read.as_of}", "keeps no versions")
+        raise _misfit(view, f"versions={read.versions}, as_of={read.as_of}", "keeps no versions")
     return view.whole() if keys is None else view.of_keys(keys)
 
 
@@ -335,34 +335,34 @@ def _key_array(view: TableView, key: Any) -> pa.Array | None:
     return None if key is None else keys_of(view.store.key_type, [key])
 
 
-def _cursor(view: TableView, position: Sequence[Any] | None) -> list[pa.Array] | None:
+def _begin_cursor(view: TableView, position: Sequence[Any] | None) -> list[pa.Array] | None:
     """The key of a row, and the numbers that tell it apart, as arrays of one."""
     if position is None or not view.shards:
         return None
     shard = next(iter(view.shards.values()))
     if len(position) != 1 + len(view.identity):
-        raise _not(view, f"after={to_json(position)}"[:200], f"has rows by {', '.join(['key', *view.identity])}")
+        raise _misfit(view, f"after={to_json(position)}"[:200], f"has rows by {', '.join(['key', *view.identity])}")
     try:
         identifiers = [
             pa.array([value], shard.schema.field(name).type)
             for name, value in zip(view.identity, position[1:], strict=True)
         ]
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise _not(view, f"after={to_json(position)}"[:200], f"has rows of other types: {error}") from None
+        raise _misfit(view, f"after={to_json(position)}"[:200], f"has rows of other types: {error}") from None
     return [keys_of(view.store.key_type, position[:1]), *identifiers]
 
 
-def _place(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
+def _end_cursor(view: TableView, rows: pa.Table) -> tuple[Any, ...]:
     """The values that identify the last row, as JSON has them."""
     last = rows.slice(len(rows) - 1)
     (key,) = json_rows(view.store.answer_rows(last).select(["key"]), StructType([view.store.shown.schema["key"]]))
     identifiers = [last.column(name)[0].as_py() for name in view.identity]
     if not all(isinstance(identifier, int) for identifier in identifiers):
-        raise _not(view, "limit", f"has rows by {', '.join(['key', *view.identity])}, and is not read in parts")
+        raise _misfit(view, "limit", f"has rows by {', '.join(['key', *view.identity])}, and is not read in parts")
     return (from_json(key)["key"], *identifiers)
 
 
-def _not(view: TableView, subject: str, reason: str) -> ConfigError:
+def _misfit(view: TableView, subject: str, reason: str) -> ConfigError:
     return ConfigError(
         f"{subject} does not fit the table {view.store.name!r}, which {reason}.",
         hint=f"Leave it out{_WANTED.get(reason, '')}. docs/serve.md says what each kind of table answers.",
