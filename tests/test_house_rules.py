@@ -27,8 +27,8 @@ PUBLIC = ("__init__", "aggregates", "api", "cli", "errors", "functions", "hints"
 LEAST_LINES_OF_A_FILE = 150
 # Ratchets: what the package has today. They go down only.
 MOST_FILES_OF_SRC = 233
-MOST_LINES_OF_SRC = 90_279
-MOST_VAGUE_NAMES = 493
+MOST_LINES_OF_SRC = 90_250
+MOST_VAGUE_NAMES = 488
 # Bare participles, pronouns and adverbs: names that do not say what a thing is.
 VAGUE = frozenset(
     re.findall(
