@@ -182,7 +182,7 @@ def _after_each_result(owner: Any, name: str, moment: str) -> None:
 
 
 def _wrap_exchange(module: Any) -> None:
-    _after_each_result(module, "pack", "pack")
+    _after_each_result(module, "route_rows", "pack")
 
 
 def _wrap_state(module: Any) -> None:

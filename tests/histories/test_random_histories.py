@@ -72,7 +72,8 @@ def test_the_generator_reaches_every_operator_and_every_way_to_cut() -> None:
     cases: list[Case] = [case_of(SEED, number) for number in range(COUNT)]
     from proof.histories.kinds.registry import KINDS
 
-    assert {op.kind for case in cases for op in case.blueprint.ops} == set(KINDS)
+    # a view with a store is one of programs of tables alone (`proof.histories --tables`)
+    assert {op.kind for case in cases for op in case.blueprint.ops} == set(KINDS) - {"stored_view"}
     assert {case.shards for case in cases} == {1, 2, 3, 7}
     assert any(case.replay and len(case.cuts) > 3 for case in cases)
     assert any(case.cuts and len(set(case.cuts)) < len(case.cuts) for case in cases)

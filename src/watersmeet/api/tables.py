@@ -14,7 +14,7 @@ from watersmeet._plan.nodes import Node, SelectKeyNode, type_text
 from watersmeet.api import handle
 from watersmeet.api.folds import counted_groups
 from watersmeet.api.grouped import KGroupedTable, regrouped
-from watersmeet.api.handle import Handle, Side, made_as, parameters_of, same_type, side_of, suppress_node
+from watersmeet.api.handle import Handle, Side, StoreOptions, made_as, parameters_of, same_type, side_of, suppress_node
 from watersmeet.api.joins import Join, TableJoins, WindowJoins, joined, values_of_on
 from watersmeet.api.outputs import TableOutputs, changes_of, keeps_rows, written
 from watersmeet.api.processing import TablesRead, transformed
@@ -540,7 +540,7 @@ class GlobalKTable(Handle):
     """A global table: it can be joined and looked up, nothing else."""
 
     def join(
-        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[handle.StoreOptions]
+        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[StoreOptions]
     ) -> GlobalKTable:
         """Inner join with another global table, as a view (KIP-99): a row where both have one.
 
@@ -570,7 +570,7 @@ class GlobalKTable(Handle):
 
     @parameters_of(join)
     def left_join(
-        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[handle.StoreOptions]
+        self, other: GlobalKTable, joiner: Function, *, key: Function, **options: Unpack[StoreOptions]
     ) -> GlobalKTable:
         """Left join as a view: a row for each of this table's; right may be null.
 
