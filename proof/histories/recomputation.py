@@ -67,6 +67,12 @@ class Recomputation:
             return None
         if self._blueprint.generation != "current" and "foreign_key" in (op.kind, op.params.get("way")):
             return None  # an update with a null foreign key is ignored there
+        if (
+            op.kind in ("table_filter", "table_map_values")
+            and op.params.get("stored")
+            and self._sends_late(op.inputs[0])
+        ):
+            return None  # a store without a past takes what arrives (KIP-914)
         if op.kind in ("stream", "table", "global"):
             return inputs.get(name_of(number), {})
         if op.kind in _PASSES:
