@@ -215,7 +215,7 @@ def test_what_cannot_be_replaced_is_refused_with_the_reason_and_a_cure(spark: Sp
     for name, words in (
         ("counts", "are not stored behind it"),
         ("left", "are not stored behind it"),
-        ("nothing", r"Tables that can be replaced: fifth, first, second, third, told\."),
+        ("nothing", r"Tables that can be replaced: fifth, first, second, third, told; also joins"),
     ):
         with pytest.raises(wm.ConfigError, match=words):
             wm.plan_change(tmp_path / "cp", chained(spark, tmp_path, "third"), replace=[name])

@@ -151,7 +151,7 @@ def test_a_driver_that_is_killed_between_outputs_and_before_the_commit_changes_n
         assert checkpoint is not None
         counted = read(checkpoint)
         assert counted is not None
-        assert (counted.totals.batches, counted.totals.drops) == (4, {("in", "null_key"): 4})
+        assert (counted.totals.batches, counted.totals.counts.drops) == (4, {("in", "null_key"): 4})
 
 
 def test_what_only_sparks_writer_can_write_is_left_to_it_and_the_log_says_why(
