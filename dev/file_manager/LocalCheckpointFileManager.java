@@ -20,12 +20,17 @@ import org.apache.spark.unsafe.Platform;
  */
 public class LocalCheckpointFileManager extends FileSystemBasedCheckpointFileManager {
 
-    private final FileSystem files = new LocalFileSystem(new Disk());
+    private final FileSystem files;
 
     public LocalCheckpointFileManager(Path path, Configuration settings) {
         super(path, settings);
+        // an input or output of files elsewhere has a log of its own, which Spark writes by this class, too
+        boolean onDisk = super.fs() instanceof LocalFileSystem;
+        this.files = onDisk ? new LocalFileSystem(new Disk()) : super.fs();
         try {
-            this.files.initialize(FsConstants.LOCAL_FS_URI, settings);
+            if (onDisk) {
+                this.files.initialize(FsConstants.LOCAL_FS_URI, settings);
+            }
         } catch (IOException error) {
             // Spark calls the constructor of a Scala class, which declares no exceptions
             Platform.throwException(error);

@@ -93,6 +93,7 @@ def test_a_package_without_the_jar_of_the_file_manager_is_refused_with_what_give
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "_JAR", "missing.jar")
+    monkeypatch.setattr(folders, "_loaders", {})
     with pytest.raises(ConfigError, match=r"checkpoint='s3a://b/cp' .*has no missing\.jar(.|\n)*Install its wheel"):
         folders.add_conditional_files(spark, "s3a://b/cp")
 
