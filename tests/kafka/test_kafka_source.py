@@ -130,7 +130,7 @@ def test_headers_are_kept_where_a_topic_asks_for_them(spark: SparkSession, broke
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("value", b'{"a":"x"}', "value as json: a: an int is wanted where there is a text"),
+        ("value", b'{"a":"x"}', "value as json: a: an int is wanted where there is a string"),
         ("value", b"[]", "value as json: an object is wanted where there is an array"),
         ("key", b"\xff", "key as string: not valid UTF-8"),
     ],
