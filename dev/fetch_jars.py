@@ -7,6 +7,7 @@ whatever mirror it came from. A group whose jars are all there and right is not 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -93,6 +94,13 @@ def run_ivy(groups: Sequence[str], into: Path) -> None:
 
 def fetch(groups: Sequence[str], *, relock: bool = False) -> None:
     """Makes the groups' folders hold exactly the locked jars; with `relock`, locks what Ivy brings."""
+    JARS.mkdir(parents=True, exist_ok=True)
+    with (JARS / ".lock").open("w") as lock:  # tests that run side by side fetch into one folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _fetch(groups, relock=relock)
+
+
+def _fetch(groups: Sequence[str], *, relock: bool) -> None:
     locked = {} if relock else locked_sums()
     wanted = [group for group in groups if relock or _differences_of(group, locked, JARS)]
     if not wanted:
