@@ -12,7 +12,6 @@ from proof.golden import read as read_golden
 from proof.recordings import History, read
 from proof.runners.spark import SparkFunctionsRunner, SparkRunner
 from proof.runners.vectors import new_values
-from tests.engine.test_recordings import ALLOWED
 
 TESTS = Path(__file__).parents[2]
 KINDS = (
@@ -26,6 +25,7 @@ KINDS = (
     "table_aggregate",
 )
 FAMILY = 2
+ALLOWED = {1, 2, 3, 4, 5, 6, 8, 9, 12, 14, 18, 19, 21, 28, 48}  # see tests/engine/test_recordings.py
 
 
 def chosen(kind: str, runner: SparkRunner) -> list[History]:
