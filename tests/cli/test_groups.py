@@ -190,7 +190,10 @@ def test_without_a_description_the_draft_has_the_topics_and_stores_of_the_subtop
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--from-group", "nobody", "--kafka"], r"says nothing of the streams group 'nobody'(.|\n)*nobody not found"),
+        (
+            ["--from-group", "nobody", "--kafka"],
+            r"--from-group='nobody': the brokers do not describe such a streams group(.|\n)*nobody not found",
+        ),
         (["--kafka"], "--from-group goes with --kafka"),
     ],
 )

@@ -104,7 +104,7 @@ def _answer(spark: SparkSession, name: str, servers: str, settings: Path | None,
         return _described(admin, java.util.List.of(name), options)
     except Py4JJavaError as error:
         raise ConfigError(
-            f"The broker says nothing of the streams group {name!r}.",
+            f"--from-group={name!r}: the brokers do not describe such a streams group.",
             given=_reason(error),
             hint="kafka-groups.sh --list shows the groups: the type must be Streams (group.protocol=streams).",
         ) from None

@@ -30,7 +30,6 @@ from watersmeet._spark.serving.replica import to_json
 from watersmeet._spark.session import admin_client
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
-from watersmeet._spark.streams_group import Draft, streams_group
 from watersmeet.api.topology import plan_change
 from watersmeet.cli.run import doctor, run
 from watersmeet.cli.topologies import (
@@ -98,6 +97,8 @@ def init(
         raise ConfigError(f"{name!r} is there already.", hint="Name a folder that does not exist.")
     draft = None
     if group is not None and servers is not None:
+        from watersmeet._spark.streams_group import Draft, streams_group
+
         jar = client or admin_client(default_settings())
         draft = Draft(streams_group(session(), group, servers, settings, jar)).text()
     folder.mkdir(parents=True)

@@ -46,7 +46,7 @@ class DebeziumFormat(WrappingFormat):
         _check(self.inner, _ROW_HINT)
         if self.documents and isinstance(self.inner, SchemaFormat):
             message, hint = (
-                "Documents within an envelope are read with a schema of JSON.",
+                "documents=True takes envelopes in JSON, and not in Avro.",
                 "Have events written as JSON.",
             )
             raise TopologyError(message, given=str(self), hint=hint)
@@ -65,7 +65,7 @@ class DebeziumFormat(WrappingFormat):
 
     @property
     def unwritable(self) -> str | None:
-        return "Debezium's events are read, and written by Debezium alone."
+        return "watersmeet reads Debezium's events; Debezium alone writes them."
 
     def __str__(self) -> str:
         flags = {"tombstones": self.tombstones, "record time": self.time == "record", "documents": self.documents}
@@ -85,7 +85,7 @@ class DebeziumKeyFormat(WrappingFormat):
 
     @property
     def unwritable(self) -> str | None:
-        return "Debezium's keys are read, and written by Debezium alone."
+        return "watersmeet reads Debezium's keys; Debezium alone writes them."
 
     def __str__(self) -> str:
         return f"debezium_key({self.inner})"

@@ -37,8 +37,8 @@ from watersmeet.sql.text import Source, instead
 
 _SAMPLE = ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10.")
 OF_ARRAYS = (
-    "Elements of an array are records of a stream, and no rows of a table.",
-    "FILTER, EXISTS and ARRAY_CONTAINS look into an array of a table.",
+    "EXPLODE and UNNEST take an array of a stream, and FROM has a table.",
+    "Look into a table's array by FILTER, EXISTS or ARRAY_CONTAINS.",
 )
 _VERSION = ("AS OF", "A stream meets a table with history as of its time; a view has the latest rows.")
 Environment = Mapping[str, Relation]
@@ -252,9 +252,7 @@ class SelectQuery(ABC):
         is_item = isinstance(node.parent, exp.Select | exp.Alias | exp.Join | exp.Lateral)
         is_taken = is_item and type(node) in (exp.Explode, exp.Unnest)
         if isinstance(node, exp.Explode | exp.Inline | exp.Unnest) and not is_taken:
-            message = (
-                f"{node.sql_name()} makes several rows of one within an expression, or in a way that is not taken."
-            )
+            message = f"{node.sql_name()} makes several rows of one, and is not taken here or within an expression."
             raise self.error(node, message, "Select EXPLODE(tags) AS tag alone, of a stream.")
         if isinstance(node, exp.Literal) and self.source.text[node.meta.get("start", 0)] == '"':
             self._check_quotes(node)

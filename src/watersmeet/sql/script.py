@@ -150,7 +150,7 @@ def _queried(catalog: Catalog, source: Source, tree: Any) -> Relation:
     names = {table.name.lower() for table in tree.find_all(exp.Table)}
     plain = all(isinstance(table.this, exp.Identifier) for table in tree.find_all(exp.Table))
     if source.emit == "final" and plain and not any("windows" in catalog[n].facts for n in names & catalog.keys()):
-        raise source.error(tree, "EMIT FINAL is of windows, which end.", "FROM TUMBLE(...); or EMIT CHANGES.")
+        raise source.error(tree, "EMIT FINAL needs a window, and FROM has none.", "FROM TUMBLE(...), or EMIT CHANGES.")
     return replace(rows, columns={("", name): element for (_, name), element in rows.columns.items()})
 
 
@@ -194,7 +194,7 @@ def _renamed(source: Source, tree: Any, rows: Relation) -> Relation:
     names = [element.name for element in tree.this.expressions]
     if any(isinstance(element, exp.PrimaryKey) or element.args.get("kind") for element in tree.this.expressions):
         hint = "Names alone: CREATE VIEW v (a, b) AS ...; EXPLAIN v tells key and types."
-        raise source.error(tree.this.expressions[0], "Columns of a query have types and a key already.", hint)
+        raise source.error(tree.this.expressions[0], "CREATE ... AS takes names without types and keys.", hint)
     if len(names) != len(rows.columns):
         raise source.error(
             tree.this.expressions[0],

@@ -66,7 +66,7 @@ def _partitioned(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree
     if clause is None:
         return rows
     if not rows.is_stream:
-        raise query.error(clause, "PARTITION BY is of a stream.", "Leave it out: a table's key is that of its query.")
+        raise query.error(clause, "PARTITION BY takes a stream, not a table.", "Leave it out: GROUP BY gives the key.")
     parts = {
         element.name or f"k{n}": query.resolved(_with_aliases(element, items, query))
         for n, element in enumerate(clause.expressions)
@@ -421,7 +421,7 @@ def _numbered(
             "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3.",
         )
     if rows.is_stream:
-        hint = "Of each key the last record: SELECT k, MAX_BY(a, at) AS a FROM s GROUP BY k; MIN_BY has the first."
+        hint = "For the last record of each key: SELECT k, MAX_BY(a, at) AS a FROM s GROUP BY k; MIN_BY has the first."
         raise query.error(window, "ROW_NUMBER() takes a table, and FROM has a stream.", hint)
     order = window.args.get("order")
     if order is None:

@@ -125,7 +125,7 @@ class ServedTables:
             raise source.error(statement.start, f"{word} is no statement of the shell, which reads.", hint)
         if statement.source.emit:
             hint = "Leave EMIT out, and ask again; query.table(name) and topics tell of changes."
-            raise source.error(statement.start, "The shell answers once, with the rows that are there.", hint)
+            raise source.error(statement.start, "EMIT is not taken: the shell answers once.", hint)
         names = {element.alias_or_name for element in tree.find_all(exp.CTE)}
         nodes = [node for node in tree.find_all(exp.Table) if node.name not in names]
         if not nodes:
@@ -180,7 +180,7 @@ class ServedTables:
             raise source.error(
                 start,
                 f"Spark does not take this query: {message:.300}",
-                "DESCRIBE name has the columns; a key of one is `key`.",
+                "DESCRIBE name lists the columns; a key of one column is called `key`.",
             ) from None
 
 

@@ -77,7 +77,7 @@ def _element_name(query: SelectQuery, node: Tree) -> Name:
     is_plain = type(node.this) is exp.Explode or isinstance(node, exp.Unnest)
     if len(names) != 1 or not is_plain or node.args.get("outer") or node.args.get("offset"):
         hint = "FROM clicks CROSS JOIN UNNEST(tags) AS t(tag), or LATERAL VIEW explode(tags) t AS tag."
-        raise query.error(node, "The elements of an array are one column, and have a name.", hint)
+        raise query.error(node, "The elements of an array make one column, which needs a name.", hint)
     return alias.name or names[0], names[0]
 
 
