@@ -39,7 +39,8 @@ def compared(workload: str, other: Path, turns: int, *, quick: bool) -> float:
                 rates[root].append(turn.rates.second_half)
                 peak = turn.usage.peak_bytes / 1e9
                 parts = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in sorted(turn.usage.at_peak.items()))
-                shown = f"{turn.rates.second_half:,.0f} records/s, {peak:.2f} GB ({parts})"
+                cpu = turn.usage.cpu_seconds
+                shown = f"{turn.rates.second_half:,.0f} records/s, {cpu:.0f} CPU-s, {peak:.2f} GB ({parts})"
                 print(f"{workload} {who} {number}: {shown}", flush=True)
     return median(rates[ROOT]) / median(rates[other])
 

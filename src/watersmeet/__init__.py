@@ -71,7 +71,7 @@ from watersmeet.errors import (
     WatersmeetError,
     WrongCall,
 )
-from watersmeet.hints import missing
+from watersmeet.hints import missing_name
 from watersmeet.io.databases import CatalogTable, DatabaseTable, History
 from watersmeet.io.debezium import debezium, debezium_key
 from watersmeet.io.endpoints import BatchInfo, Changes, DeadLetter, ForeachBatch, Output, Rows, Writer
@@ -215,4 +215,4 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 
     def __getattr__(name: str) -> Any:
-        raise missing("watersmeet", __all__, name)
+        raise missing_name("watersmeet", __all__, name)

@@ -230,10 +230,10 @@ def installing(extra: str) -> str:
     return f'In the clone: pip install ".[{extra}]"'
 
 
-def missing(packages: Iterable[str]) -> list[str]:
+def missing_packages(packages: Iterable[str]) -> list[str]:
     """Those that cannot be imported, of packages by the names of their modules.
 
-    >>> missing(["json", "no_such_package", "no_such_package.part"])
+    >>> missing_packages(["json", "no_such_package", "no_such_package.part"])
     ['no_such_package', 'no_such_package.part']
     """
     return [name for name in packages if not _is_there(name)]

@@ -1,4 +1,7 @@
-"""Names that people bring along from Kafka Streams, PySpark, pandas, Faust and Quix, and what they are called here."""
+"""Hints of calls: names from Kafka Streams, PySpark, pandas, Faust and Quix, options and types that do not fit, misuse.
+
+The texts lie in `names.txt`, `uses.txt` and `options.txt`. A hint about a value stands where its error is raised.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 # The error for a name that a class or the package does not have.
 
 
-def missing(owner: str, has: Sequence[str], name: str) -> AttributeError:
+def missing_name(owner: str, has: Sequence[str], name: str) -> AttributeError:
     """The error for a name that is not there.
 
     Parameters
@@ -174,7 +177,7 @@ def _naming(kind: C, alias: type | None) -> C:
 
         def absent(self: Any, name: str) -> Any:
             of = alias or type(self)
-            raise missing(of.__name__, public(of), name)
+            raise missing_name(of.__name__, public(of), name)
 
         kind.__getattr__ = absent
     return kind

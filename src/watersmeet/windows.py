@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from watersmeet.errors import ConfigError, TopologyError, did_you_mean
-from watersmeet.hints import answered, answering, missing, public
+from watersmeet.hints import answered, answering, missing_name, public
 
 __all__ = [
     "DAY_MS",
@@ -122,7 +122,7 @@ class KafkaName(type):
     if not TYPE_CHECKING:  # for a type checker a name that is not there is a mistake
 
         def __getattr__(cls, name: str) -> Any:
-            raise missing(cls.__name__, public(cls), name)
+            raise missing_name(cls.__name__, public(cls), name)
 
 
 def not_negative(ms: Any, subject: str, example: str) -> int:

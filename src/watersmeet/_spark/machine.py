@@ -1,4 +1,4 @@
-"""Memory and folders: whether a JVM and its workers fit."""
+"""The machine at a start: memory, folders, Java, versions of Spark and Python, settings, and brokers that answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Aggregates by name (`wm.sum`, `wm.count`, ...), users' own (`wm.Aggregate`), and plain Python functions for folds.
 
 Vocabulary: descriptions, which a grouped stream or table evaluates. An aggregate is one class, which says all that is
-asked of it (`declared`); a line in `AGGREGATES` makes it known by its name, and its kernel is found by its stem
+asked of it (`declaration`); a line in `AGGREGATES` makes it known by its name, and its kernel is found by its stem
 (`_engine.aggregates.registry`). All leave out records with a null argument, as SQL's aggregates do.
 
 >>> top_k(lambda value: value, k=3)

@@ -1,4 +1,4 @@
-"""top_k: the largest values, or what stands in the records in which another one is largest."""
+"""Aggregates of several values: top_k, last_k, percentile, mode, count_distinct, collect_list and collect_set."""
 
 from __future__ import annotations
 

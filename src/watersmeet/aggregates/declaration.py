@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from watersmeet.errors import TopologyError, WrongCall
-from watersmeet.hints import missing, public
+from watersmeet.hints import missing_name, public
 
 Function = Callable[..., Any]
 Types = tuple[pa.DataType, pa.DataType]
@@ -124,7 +124,7 @@ class AnyAggregate:
     if not TYPE_CHECKING:  # for a type checker such a name is a mistake
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("Aggregate", public(type(self)), name)
+            raise missing_name("Aggregate", public(type(self)), name)
 
     def _calculate(self, other: Any) -> NoReturn:
         raise WrongCall(

@@ -1,4 +1,4 @@
-"""min_by and max_by: the value of the record in which another one is smallest or largest."""
+"""Aggregates that pick a value: min_by and max_by, min and max, first and last, bool_and and bool_or."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sum: of integers, floats and decimals."""
+"""Aggregates that add up: sum, count, avg and stddev."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""WTable: a table by key and window, which lies where its key lies (docs/semantics/wtable.md).
+"""KTable, GlobalKTable and WTable, the tables of a topology.
 
-Handle layer. Windowed aggregates make WTables, and joins of WTables do.
+Handle layer. Windowed aggregates and joins of WTables make WTables (docs/semantics/wtable.md).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from watersmeet.cli.topologies import (
     span,
     with_errors_as_text,
 )
-from watersmeet.errors import ConfigError, WatersmeetError, installing, missing
+from watersmeet.errors import ConfigError, WatersmeetError, installing, missing_packages
 from watersmeet.io.kafka import Kafka
 from watersmeet.session import session
 from watersmeet.sql import check_installed
@@ -438,7 +438,7 @@ Begin with `describe`. Every answer about rows says of which batch it is; all ta
 
 def made_server(address: TableServerAddress) -> MCPServer[Any]:
     """The server of the query at an address; raises if nothing answers, or the package is missing."""
-    if missing(["mcp"]):
+    if missing_packages(["mcp"]):
         raise ConfigError("`watersmeet mcp` needs a package that is not installed: mcp.", hint=f"{installing('mcp')}.")
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError

@@ -1,4 +1,4 @@
-"""Questions that an output answers for itself, and outputs of the user's own.
+"""Inputs and outputs that answer for themselves, outputs of the user's own, changes of tables, and bad-record policies.
 
 Vocabulary: nobody else asks which output something is. One table (`_spark/outputs/outputs.py`) maps its class to the
 writer.

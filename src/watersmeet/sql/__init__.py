@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.api.builder import StreamsBuilder, read_sql_by
-from watersmeet.errors import ConfigError, installing, missing
+from watersmeet.errors import ConfigError, installing, missing_packages
 from watersmeet.hints import answered
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
 
 def check_installed() -> None:
     """Raise ConfigError where sqlglot is missing."""
-    if missing(["sqlglot"]):
+    if missing_packages(["sqlglot"]):
         raise ConfigError("SQL needs sqlglot, which is missing.", hint=installing("sql"))
 
 

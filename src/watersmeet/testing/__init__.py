@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.hints import missing
+from watersmeet.hints import missing_name
 
 if TYPE_CHECKING:
     from watersmeet.testing.driver import TopologyTestDriver
@@ -15,7 +15,7 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDrive
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise missing("watersmeet.testing", __all__, name)
+        raise missing_name("watersmeet.testing", __all__, name)
     from watersmeet.testing import driver  # it needs Spark, which what is beside it does without
 
     return getattr(driver, name)

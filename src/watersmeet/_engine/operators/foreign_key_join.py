@@ -1,10 +1,10 @@
-"""Subscriptions of left rows to right keys: which left rows get a right row's change, in which order, how often.
+"""Joins of tables by foreign key, `one_to_many` and `many_to_many`: left rows subscribe to right keys.
 
-The kernels of both halves of a foreign-key join, `one_to_many` and `many_to_many`. A **version** is a left row under a
-foreign key, from the message that put it to the next message of the same row under the same key. A right row's change
-tells the versions that stand at its position and have not seen it: so each version meets each right value at most
-once, and nothing is stale (law 1). In a group of one key the right rows of a version lie side by side, so a batch is
-matched by counting, and the results of a right row with a million subscribers are made in pieces (law 9).
+The kernels of both halves: which left rows get a right row's change, in which order, how often. A **version** is a left
+row under a foreign key, from the message that put it to the next message of the same row under the same key. A right
+row's change tells the versions that stand at its position and have not seen it: so each version meets each right value
+at most once, and nothing is stale (law 1). In a group of one key the right rows of a version lie side by side, so a
+batch is matched by counting, and the results of a right row with a million subscribers are made in pieces (law 9).
 """
 
 from __future__ import annotations

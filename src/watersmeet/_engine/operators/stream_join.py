@@ -1,4 +1,4 @@
-"""Which records of a windowed join meet: pairs of an event and an earlier row of the other side.
+"""stream_stream: joins of two streams in a window, as pairs of an event and an earlier row of the other side.
 
 docs/semantics/stream_stream.md: equal keys, timestamps within the window, and the row still visible, which section A
 row 14 (docs/semantics/differences.md) keeps true while an on-time partner may come. Pairs are integers, made a block

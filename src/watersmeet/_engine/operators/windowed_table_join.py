@@ -1,4 +1,4 @@
-"""The rows of a side of a join with windows that a batch is about: those of state, and those that it brings.
+"""Joins of windowed tables, and as of a time: the rows of a side that a batch is about, of state or brought by it.
 
 Integers first: a row is its number, windows are two columns of numbers, 0 where rows have none. Values are read from
 state no sooner than a result needs them (law 9).

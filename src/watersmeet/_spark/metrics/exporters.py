@@ -1,4 +1,4 @@
-"""A query's numbers for Prometheus, read when it asks for them; names are those of Kafka Streams where it has such.
+"""A query's numbers for Prometheus, OpenTelemetry and a line of progress, by Kafka Streams' names where it has such.
 
 Prometheus' rules hold: base units (seconds, bytes), `_total` behind what only grows, what is summed over is a label.
 """
@@ -20,11 +20,12 @@ from pyspark.sql import SparkSession
 
 from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.metrics.texts import WHOLE, in_order
-from watersmeet.errors import ConfigError, installing, missing
+from watersmeet.errors import ConfigError, installing, missing_packages
 
 Address = tuple[str, int]
 LATENCY = "watersmeet_record_latency_seconds"
 Sample = tuple[tuple[str, ...], float]
+Family = tuple[str, tuple[str, ...], list[Sample]]
 
 
 class Endpoint:
@@ -100,7 +101,7 @@ class _Collector:
         if self.read is None:
             return
         metrics = self.read()
-        latency = HistogramMetricFamily(LATENCY, _TEXT["latency"], labels=["application", "source"])
+        latency = HistogramMetricFamily(LATENCY, _TEXT[LATENCY], labels=["application", "source"])
         for source, distribution in metrics.latency.items():
             counts = [(str(end), float(distribution.up_to(end))) for end in _ENDS] + [
                 ("+Inf", float(distribution.records))
@@ -117,63 +118,64 @@ class _Collector:
 
 def families(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
     """(name, what it means, labels, samples) of all numbers."""
+    for name, labels, samples in _numbers(metrics):
+        yield name, _TEXT[name], labels, samples
+
+
+def _numbers(metrics: Metrics) -> Iterator[Family]:
     yield from _records(metrics)
     yield from _times(metrics)
     yield from _of_process(metrics)
     yield from _of_processors(metrics)
     tables = metrics.tables.items()
-    yield "watersmeet_table_rows", _TEXT["rows"], ("table",), [((t,), table.rows) for t, table in tables]
-    yield "watersmeet_table_bytes", _TEXT["bytes"], ("table",), [((t,), table.bytes) for t, table in tables]
-    yield "watersmeet_suppression_buffer_count", _TEXT["held"], ("operator",), _prometheus_by_name(metrics.held)
-    yield (
-        "watersmeet_worker_memory_bytes",
-        _TEXT["worker"],
-        (),
-        [((), metrics.worker_bytes)] if metrics.worker_bytes else [],
-    )
-    yield "watersmeet_state_store_memory_bytes", _TEXT["state"], (), [((), metrics.state_bytes)]
+    yield "watersmeet_table_rows", ("table",), [((t,), table.rows) for t, table in tables]
+    yield "watersmeet_table_bytes", ("table",), [((t,), table.bytes) for t, table in tables]
+    yield "watersmeet_suppression_buffer_count", ("operator",), _prometheus_by_name(metrics.held)
+    workers = [((), metrics.worker_bytes)] if metrics.worker_bytes else []
+    yield "watersmeet_worker_memory_bytes", (), workers
+    yield "watersmeet_state_store_memory_bytes", (), [((), metrics.state_bytes)]
 
 
-def _records(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+def _records(metrics: Metrics) -> Iterator[Family]:
     operators = metrics.operators.items()
-    yield "watersmeet_records_consumed_total", _TEXT["consumed"], ("source",), _prometheus_by_name(metrics.consumed)
-    yield "watersmeet_records_produced_total", _TEXT["produced"], ("sink",), _prometheus_by_name(metrics.produced)
-    yield "watersmeet_process_total", _TEXT["process"], ("operator",), [((o,), n.processed) for o, n in operators]
-    yield "watersmeet_forward_total", _TEXT["forward"], ("operator",), [((o,), n.forwarded) for o, n in operators]
+    yield "watersmeet_records_consumed_total", ("source",), _prometheus_by_name(metrics.consumed)
+    yield "watersmeet_records_produced_total", ("sink",), _prometheus_by_name(metrics.produced)
+    yield "watersmeet_process_total", ("operator",), [((o,), n.processed) for o, n in operators]
+    yield "watersmeet_forward_total", ("operator",), [((o,), n.forwarded) for o, n in operators]
     dropped = [((node, reason), float(count)) for (node, reason), count in sorted(metrics.drops.items())]
-    yield "watersmeet_dropped_records_total", _TEXT["dropped"], ("operator", "reason"), list(dropped)
+    yield "watersmeet_dropped_records_total", ("operator", "reason"), list(dropped)
     lag = [((topic, str(part)), float(n)) for topic, parts in metrics.lag.items() for part, n in parts.items()]
-    yield "watersmeet_records_lag", _TEXT["lag"], ("topic", "partition"), list(lag)
+    yield "watersmeet_records_lag", ("topic", "partition"), list(lag)
 
 
-def _of_processors(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+def _of_processors(metrics: Metrics) -> Iterator[Family]:
     """Counters and timers of processors' own."""
     labels = ("operator", "name")
     counters = [((o, name), n) for o, numbers in metrics.counters.items() for name, n in numbers.items()]
     timers = [((o, name), timer) for o, by_name in metrics.timers.items() for name, timer in by_name.items()]
-    yield "watersmeet_counter_total", _TEXT["counter"], labels, [(at, float(number)) for at, number in counters]
-    yield "watersmeet_timer_calls_total", _TEXT["calls"], labels, [(at, float(timer.calls)) for at, timer in timers]
-    yield "watersmeet_timer_seconds_total", _TEXT["timer"], labels, [(at, timer.seconds) for at, timer in timers]
+    yield "watersmeet_counter_total", labels, [(at, float(number)) for at, number in counters]
+    yield "watersmeet_timer_calls_total", labels, [(at, float(timer.calls)) for at, timer in timers]
+    yield "watersmeet_timer_seconds_total", labels, [(at, timer.seconds) for at, timer in timers]
 
 
-def _times(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+def _times(metrics: Metrics) -> Iterator[Family]:
     lateness = metrics.record_lateness_max_ms, metrics.record_lateness_avg_ms
-    yield "watersmeet_query_active", _TEXT["active"], (), [((), float(metrics.active))]
-    yield "watersmeet_batches_total", _TEXT["batches"], (), [((), metrics.batches)]
+    yield "watersmeet_query_active", (), [((), float(metrics.active))]
+    yield "watersmeet_batches_total", (), [((), metrics.batches)]
     last = [] if metrics.batch is None else [metrics.batch]
     parts = [sample for batch in last for sample in _prometheus_by_name(batch.seconds)]
-    yield "watersmeet_process_rate", _TEXT["rate"], (), [((), batch.rate) for batch in last]
-    yield "watersmeet_batch_duration_seconds", _TEXT["seconds"], ("part",), parts
+    yield "watersmeet_process_rate", (), [((), batch.rate) for batch in last]
+    yield "watersmeet_batch_duration_seconds", ("part",), parts
     began = [((), batch.started_ms / 1_000) for batch in last]
-    yield "watersmeet_batch_timestamp_seconds", _TEXT["batch"], (), list(began)
-    yield "watersmeet_batch_under_way_seconds", _TEXT["under_way"], (), [((), metrics.under_way_seconds or 0.0)]
-    yield "watersmeet_stream_time_seconds", _TEXT["time"], ("source",), _in_seconds(metrics.stream_time_ms)
-    yield "watersmeet_stream_time_lag_seconds", _TEXT["behind"], ("source",), _in_seconds(metrics.stream_time_lag_ms)
-    yield "watersmeet_record_lateness_max_seconds", _TEXT["lateness"], ("source",), _in_seconds(lateness[0])
-    yield "watersmeet_record_lateness_avg_seconds", _TEXT["lateness_avg"], ("source",), _in_seconds(lateness[1])
+    yield "watersmeet_batch_timestamp_seconds", (), list(began)
+    yield "watersmeet_batch_under_way_seconds", (), [((), metrics.under_way_seconds or 0.0)]
+    yield "watersmeet_stream_time_seconds", ("source",), _in_seconds(metrics.stream_time_ms)
+    yield "watersmeet_stream_time_lag_seconds", ("source",), _in_seconds(metrics.stream_time_lag_ms)
+    yield "watersmeet_record_lateness_max_seconds", ("source",), _in_seconds(lateness[0])
+    yield "watersmeet_record_lateness_avg_seconds", ("source",), _in_seconds(lateness[1])
 
 
-def _of_process(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], list[Sample]]]:
+def _of_process(metrics: Metrics) -> Iterator[Family]:
     last = [] if metrics.batch is None else [metrics.batch]
     quantiles = [
         ((source, str(share)), seconds)
@@ -184,16 +186,16 @@ def _of_process(metrics: Metrics) -> Iterator[tuple[str, str, tuple[str, ...], l
     ]
     # no key is a label: keys may be secret, and have no end
     hot: list[Sample] = [((name,), hot_key.share) for batch in last for name, hot_key in batch.hot_keys.items()]
-    yield "watersmeet_hot_key_share", _TEXT["hot"], ("operator",), hot
-    yield "watersmeet_batch_latency_seconds", _TEXT["latency_of_batch"], ("source", "quantile"), list(quantiles)
+    yield "watersmeet_hot_key_share", ("operator",), hot
+    yield "watersmeet_batch_latency_seconds", ("source", "quantile"), list(quantiles)
     writes = [sample for batch in last for sample in _prometheus_by_name(batch.writes)]
-    yield "watersmeet_write_duration_seconds", _TEXT["writes"], ("part",), writes
+    yield "watersmeet_write_duration_seconds", ("part",), writes
     takeovers: list[Sample] = [((), batch.takeovers) for batch in last]
-    yield "watersmeet_transaction_takeovers", _TEXT["takeovers"], (), takeovers
-    yield "watersmeet_restarts_total", _TEXT["restarts"], (), [((), metrics.restarts)]
+    yield "watersmeet_transaction_takeovers", (), takeovers
+    yield "watersmeet_restarts_total", (), [((), metrics.restarts)]
     error = [] if metrics.last_error is None else [((metrics.last_error.error,), metrics.last_error.at_ms / 1_000)]
-    yield "watersmeet_last_error_timestamp_seconds", _TEXT["error"], ("error",), list(error)
-    yield "watersmeet_driver_memory_bytes", _TEXT["driver"], ("part",), _prometheus_by_name(metrics.driver_bytes)
+    yield "watersmeet_last_error_timestamp_seconds", ("error",), list(error)
+    yield "watersmeet_driver_memory_bytes", ("part",), _prometheus_by_name(metrics.driver_bytes)
 
 
 def _prometheus_by_name(values: Mapping[str, float]) -> list[Sample]:
@@ -211,38 +213,54 @@ def _text(address: Address) -> str:
 _ENDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0)
 """Of the histogram's buckets, in seconds."""
 _TEXT = {
-    "latency": "To when all outputs had its batch, from a record's timestamp, or its read if older than the start.",
-    "latency_of_batch": "The same of the records of the last batch: half of them, and 99 percent, took at most this.",
-    "writes": "Seconds of the last batch for Kafka's longest transaction, the state of all tasks, and Spark's logs.",
-    "takeovers": "How often a task of the last batch took a transactional id of Kafka over from another worker.",
-    "restarts": "Starts of the checkpoint behind an end that nobody asked for: an error, or a kill.",
-    "error": "When an error last ended the query, in this start or an earlier one.",
-    "driver": "Memory of the driver: of Python, of the JVM, what this uses of its heap, and the heap's limit.",
-    "hot": "The share of an operator's records of the last batch that one key has, if it is a tenth or more.",
-    "consumed": "Records read from a source, dropped ones included.",
-    "produced": "Records written to a sink.",
-    "process": "Records that an operator was given.",
-    "forward": "Records that an operator gave.",
-    "dropped": "Records that ended, by operator and reason.",
-    "counter": "A counter of a processor's own.",
-    "calls": "How often a timer of a processor's own has timed something.",
-    "timer": "Seconds of a timer of a processor's own, all calls together.",
-    "lag": "Records of a partition that are yet to be read, as the last batch found them.",
-    "active": "1 while the query runs.",
-    "batches": "Batches that were finished since the start.",
-    "rate": "Records per second of the last batch.",
-    "seconds": "How long the parts of the last batch took, by Spark's names; triggerExecution is all of it.",
-    "batch": "When the last batch that was finished had begun.",
-    "under_way": "For how long the batch has run that is under way; 0 where none is.",
-    "time": "The largest timestamp of a source's records.",
-    "behind": "How far a source's stream time is behind the wall clock.",
-    "lateness": "How far behind the stream time of its partition a record came at most since the start.",
-    "lateness_avg": "How far behind the stream time of their partition records came on average since the start.",
-    "rows": "Rows that a table's manifests list; overwritten rows count until they are merged away.",
-    "bytes": "Bytes of these rows before compression.",
-    "held": "Rows that wait for time to let them go.",
-    "worker": "Resident memory of the largest worker of the last batch, without mapped files.",
-    "state": "Memory of Spark's state stores.",
+    LATENCY: "To when all outputs had its batch, from a record's timestamp, or its read if older than the start.",
+    "watersmeet_batch_latency_seconds": (
+        "The same of the records of the last batch: half of them, and 99 percent, took at most this."
+    ),
+    "watersmeet_write_duration_seconds": (
+        "Seconds of the last batch for Kafka's longest transaction, the state of all tasks, and Spark's logs."
+    ),
+    "watersmeet_transaction_takeovers": (
+        "How often a task of the last batch took a transactional id of Kafka over from another worker."
+    ),
+    "watersmeet_restarts_total": "Starts of the checkpoint behind an end that nobody asked for: an error, or a kill.",
+    "watersmeet_last_error_timestamp_seconds": "When an error last ended the query, in this start or an earlier one.",
+    "watersmeet_driver_memory_bytes": (
+        "Memory of the driver: of Python, of the JVM, what this uses of its heap, and the heap's limit."
+    ),
+    "watersmeet_hot_key_share": (
+        "The share of an operator's records of the last batch that one key has, if it is a tenth or more."
+    ),
+    "watersmeet_records_consumed_total": "Records read from a source, dropped ones included.",
+    "watersmeet_records_produced_total": "Records written to a sink.",
+    "watersmeet_process_total": "Records that an operator was given.",
+    "watersmeet_forward_total": "Records that an operator gave.",
+    "watersmeet_dropped_records_total": "Records that ended, by operator and reason.",
+    "watersmeet_counter_total": "A counter of a processor's own.",
+    "watersmeet_timer_calls_total": "How often a timer of a processor's own has timed something.",
+    "watersmeet_timer_seconds_total": "Seconds of a timer of a processor's own, all calls together.",
+    "watersmeet_records_lag": "Records of a partition that are yet to be read, as the last batch found them.",
+    "watersmeet_query_active": "1 while the query runs.",
+    "watersmeet_batches_total": "Batches that were finished since the start.",
+    "watersmeet_process_rate": "Records per second of the last batch.",
+    "watersmeet_batch_duration_seconds": (
+        "How long the parts of the last batch took, by Spark's names; triggerExecution is all of it."
+    ),
+    "watersmeet_batch_timestamp_seconds": "When the last batch that was finished had begun.",
+    "watersmeet_batch_under_way_seconds": "For how long the batch has run that is under way; 0 where none is.",
+    "watersmeet_stream_time_seconds": "The largest timestamp of a source's records.",
+    "watersmeet_stream_time_lag_seconds": "How far a source's stream time is behind the wall clock.",
+    "watersmeet_record_lateness_max_seconds": (
+        "How far behind the stream time of its partition a record came at most since the start."
+    ),
+    "watersmeet_record_lateness_avg_seconds": (
+        "How far behind the stream time of their partition records came on average since the start."
+    ),
+    "watersmeet_table_rows": "Rows that a table's manifests list; overwritten rows count until they are merged away.",
+    "watersmeet_table_bytes": "Bytes of these rows before compression.",
+    "watersmeet_suppression_buffer_count": "Rows that wait for time to let them go.",
+    "watersmeet_worker_memory_bytes": "Resident memory of the largest worker of the last batch, without mapped files.",
+    "watersmeet_state_store_memory_bytes": "Memory of Spark's state stores.",
 }
 
 
@@ -367,7 +385,7 @@ def check_telemetry(*, with_exporters: bool) -> None:
     with_exporters : whether something is sent by the exporters of OTLP.
     """
     needed = ["opentelemetry.sdk", *(["opentelemetry.exporter.otlp.proto.http"] if with_exporters else [])]
-    lacking = missing(needed)
+    lacking = missing_packages(needed)
     if lacking:
         raise ConfigError(
             f"query.telemetry() needs packages that are not installed: {', '.join(lacking)}.",

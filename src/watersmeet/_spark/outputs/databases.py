@@ -1,8 +1,8 @@
-"""A table of a catalog of Spark's, in Delta or Iceberg: one `MERGE INTO` for each batch, with the batch's number in it.
+"""Outputs into tables of Spark's catalogs, in Delta or Iceberg, and into tables of databases.
 
-The number goes where the format commits it with the rows: Delta remembers it for the writer and leaves a merge out that
-it has had; Iceberg keeps it in the snapshot's summary, where it is looked up first. Who writes the table is a property
-of it, set at the start.
+A table of a catalog gets one `MERGE INTO` for each batch, with the batch's number in it. The number goes where the
+format commits it with the rows: Delta remembers it for the writer and leaves a merge out that it has had; Iceberg keeps
+it in the snapshot's summary, where it is looked up first. Who writes the table is a property of it, set at the start.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ _BROKEN_FILE = (
     r"Failed to read log file (\S+)[^\n]*",
 )
 """These name a file: of the checkpoint, or of somebody else's."""
-# why a function of the user's raised, and whose it is, as `Program` and `placed` say it
+# why a function of the user's raised, and whose it is, as `Program` and `run_operator` say it
 _RAISED = (
     re.compile(r"EvaluationError: (?P<why>\[\w+\] [^\n]*? In a function behind [^\n]+?\.)(?=['\")\s]|\Z)"),
     re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<why>[^\n]+? raises \w+: [^\n]+?)(?= SQLSTATE|$)", re.MULTILINE),
@@ -291,7 +291,7 @@ def printed(failure: StreamingQueryException, cause: Exception) -> Exception:
 
     Parameters
     ----------
-    cause : its cause, as `named` gives it.
+    cause : its cause, as `translate` gives it.
     """
     # what Spark says of a setting may quote it
     if not isinstance(cause, ConfigError):
@@ -315,12 +315,12 @@ def is_of_record(failure: Exception, sources: Collection[str]) -> bool:
 
     Parameters
     ----------
-    failure : as `ended` raises it.
+    failure : as `await_end` raises it.
     sources : names of the inputs.
     """
     if isinstance(failure, SourceError):
         return failure.message.endswith(REFUSED)
-    # the second is what `placed` says
+    # the second is what `run_operator` says
     signs = (
         r"(?:EvaluationError|Given): .* In a function behind (.+?)(?:, at partition \d+|\.['\")\s])",
         r"\n\s*In a function of (.+)\.\s*(?:\n|\Z)",

@@ -37,7 +37,7 @@ from watersmeet._spark.serving.server import MAX_BYTES, Listeners, TableServer, 
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
-from watersmeet.hints import ByName, answering, missing
+from watersmeet.hints import ByName, answering, missing_name
 from watersmeet.io.kafka import Kafka
 from watersmeet.windows import check_seconds
 
@@ -265,7 +265,7 @@ class Query:
         try:
             return getattr(self.streaming, name)
         except AttributeError:
-            raise missing(
+            raise missing_name(
                 "Query", [attribute for attribute in dir(self) if not attribute.startswith("_")], name
             ) from None
 

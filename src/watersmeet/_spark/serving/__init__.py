@@ -1,1 +1,1 @@
-"""TableClient that can be asked while the query runs: replicas beside the engine, behind Arrow Flight and HTTP."""
+"""Tables that can be asked while the query runs: replicas beside the engine, behind Arrow Flight and HTTP."""

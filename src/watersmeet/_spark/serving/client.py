@@ -29,7 +29,7 @@ from watersmeet._spark.stores.read import check_listed
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded
 from watersmeet.errors import ConfigError, MissingName
-from watersmeet.hints import answered, answering, answering_as, missing, public, refusing
+from watersmeet.hints import answered, answering, answering_as, missing_name, public, refusing
 from watersmeet.windows import check_seconds
 
 Time = dt.datetime | str | int
@@ -450,7 +450,7 @@ class TableClient:
         def __getattr__(self, name: str) -> Any:
             if name in self.__dict__.get("_names", ()):
                 raise MissingName(f"TableClient has no {name!r}.", hint=f"Take the table: tables.table({name!r}).")
-            raise missing("TableClient", public(TableClient), name)
+            raise missing_name("TableClient", public(TableClient), name)
 
     def table(self, name: str) -> ServedTable:
         """A table.

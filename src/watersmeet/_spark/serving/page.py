@@ -1,4 +1,4 @@
-"""The last dead letters of a query, read from the ends of their topics when somebody looks at the page.
+"""The page of a query: its status, its files, and its last dead letters, read from the ends of their topics.
 
 The topics have them already, with all that is to be said of each in its headers: nothing is kept beside them, and a
 query that nobody watches reads nothing. One reader at a time reads a bounded number of records, for a bounded time.

@@ -18,7 +18,7 @@ from watersmeet._spark.serving.client import ReplicaSource, ServedTable
 from watersmeet._spark.serving.follower import Follower
 from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
-from watersmeet.errors import ConfigError, installing, missing
+from watersmeet.errors import ConfigError, installing, missing_packages
 
 Tls = tuple[str | os.PathLike[str], str | os.PathLike[str]]
 MAX_BYTES = 1 << 30
@@ -177,7 +177,7 @@ class Listeners:
 
 def check_packages() -> None:
     """Raise where a package is missing that serving needs."""
-    lacking = missing(_NEEDED)
+    lacking = missing_packages(_NEEDED)
     if lacking:
         raise ConfigError(
             f"Serving tables needs packages that are not installed: {', '.join(lacking)}.",
@@ -194,7 +194,7 @@ def widget_of(status: QueryStatus, replica: Replica | None, explain: Callable[[s
     replica : its served tables; None: none are served.
     explain : its answers about rows; None: it keeps no journal.
     """
-    lacking = missing(_NEEDED_BY_WIDGETS)
+    lacking = missing_packages(_NEEDED_BY_WIDGETS)
     if lacking:
         raise ConfigError(
             f"query.widget() needs packages that are not installed: {', '.join(lacking)}.",

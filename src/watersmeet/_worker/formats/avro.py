@@ -1,4 +1,4 @@
-"""Avro's schemas: what types of Spark's they are of, what schema a type makes, and what may be read as what.
+"""Avro: its schemas as types of Spark's, the schema that a type makes, and values read and written.
 
 Values are read and written without logical types: dates, timestamps and decimals become columns by Arrow, exactly,
 where fastavro would round a decimal to its precision and make an object of each date. Whether a writer's logical types

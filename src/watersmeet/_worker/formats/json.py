@@ -1,4 +1,4 @@
-"""JSON text of Arrow columns, in the workers: byte for byte what `encode_json` has Spark write, a column at a time.
+"""JSON read into Arrow columns, and written from them: byte for byte as `encode_json` has Spark write it.
 
 A struct's text is its fields' texts put together by Arrow's kernels; nothing looks at a row. Numbers have Java's text:
 of a floating number the fewest digits that say which it is, as every Java from 19 on

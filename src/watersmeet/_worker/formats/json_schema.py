@@ -1,4 +1,4 @@
-"""JSON Schema's types: what types of Spark's they are, and what schema a type makes.
+"""JSON Schema: its schemas as types of Spark's, the schema that a type makes, and values checked and written.
 
 `connect.type` gives a number's width, as Kafka Connect's converter does it, since JSON itself has none.
 """
