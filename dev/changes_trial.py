@@ -1,17 +1,21 @@
-"""What is tried of changes of tables of Delta, with the Spark that it is made for.
+"""What is tried of changes of tables of Delta and Iceberg, each with the Spark that it is made for.
 
-Run by `versions` with the interpreter of an environment that has that PySpark; `HISTORIES=500 SEED=1` for more. In each
-history random MERGE, UPDATE and DELETE change two tables between starts; behind each start the joined and the summed
-view are what SQL gives over the tables.
+Run by `versions` with the interpreter of an environment that has that PySpark; `HISTORIES=500 KILLS=40 SEED=1` for
+more. In each history random MERGE, UPDATE and DELETE change two tables between starts, in Iceberg copied on write or
+merged on read, and compacted; behind each start the joined and the summed view are what SQL gives over the tables. The
+same holds where the process is killed between the table as it was and its changes, in a batch, or anywhere.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +30,12 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.catalog_trial import FORMATS, settings
 from dev.jars import jars
+from watersmeet._spark.sources import iceberg
+from watersmeet.errors import SourceError, TopologyError
 
 PROPERTIES = "'delta.enableChangeDataFeed' = 'true'"
+ON_READ = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 KEYS, REGIONS = 6, "ns"
 
 
@@ -37,6 +45,7 @@ class Shop:
     def __init__(self, format: str, folder: Path) -> None:
         self.format, self.folder = format, folder
         config = settings(format, folder) | {"spark.databricks.delta.snapshotPartitions": "1"}
+        config |= {"spark.sql.extensions": EXTENSIONS} if format == "iceberg" else {}
         given = [str(jar) for jar in jars(format)]
         self.spark = wm.session("changes", master="local[2]", jars=given, config=config)
         self.spark.sparkContext.setLogLevel("OFF")
@@ -44,15 +53,18 @@ class Shop:
 
     def make(self, number: int) -> None:
         """The tables of a history, empty if they have not been there."""
-        self.number = number
+        self.number, properties = number, PROPERTIES
         if self.format == "iceberg":
+            properties = ON_READ if number % 2 else "'format-version' = '2'"
             self.spark.sql("CREATE SCHEMA IF NOT EXISTS lake.shop")
         for name, columns in (("orders", "customer bigint, amount bigint"), ("customers", "region string")):
             place = f" LOCATION '{self.folder}/lake/{name}{number}'" if self.format == "delta" else ""
             self.spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self.table(name)} (id bigint, {columns}) USING {self.format}{place} "
-                f"TBLPROPERTIES ({PROPERTIES})"
+                f"CREATE TABLE IF NOT EXISTS {self.table(name)} (id bigint NOT NULL, {columns}) "
+                f"USING {self.format}{place} TBLPROPERTIES ({properties})"
             )
+            if self.format == "iceberg":
+                self.spark.sql(f"ALTER TABLE {self.table(name)} SET IDENTIFIER FIELDS id")
 
     def table(self, name: str) -> str:
         """The table's name in this history."""
@@ -64,11 +76,12 @@ class Shop:
         table, value = self.table(name), "amount" if name == "orders" else "region"
         random_value = str(draw.randint(0, 9)) if name == "orders" else f"'{draw.choice(REGIONS)}'"
         keys = draw.sample(range(KEYS), draw.randint(1, 3))
-        among, action = (
-            f"id IN ({', '.join(map(str, keys))})",
-            draw.choice(("merge", "merge", "update", "delete", "move")),
-        )
-        if action == "update":
+        among, actions = f"id IN ({', '.join(map(str, keys))})", ["merge", "merge", "update", "delete", "move"]
+        action = draw.choice([*actions, *(["compact"] if self.format == "iceberg" else [])])
+        if action == "compact":
+            every = "map('rewrite-all', 'true')"
+            self.spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table[5:]}', options => {every})")
+        elif action == "update":
             self.spark.sql(f"UPDATE {table} SET {value} = {random_value} WHERE {among}")
         elif action == "delete":
             self.spark.sql(f"DELETE FROM {table} WHERE {among}")
@@ -96,12 +109,17 @@ class Shop:
             f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})"
         )
 
-    def run(self, kept: dict[str, dict[Any, Any]], die_in: int | None = None, **options: Any) -> None:
-        """Read what is there; `kept` has the views behind it."""
+    @property
+    def place(self) -> Path:
+        """Where the views of this history are."""
+        return self.folder / f"views{self.number}"
+
+    def run(self, die_in: int | None = None, **options: Any) -> None:
+        """Read what is there."""
         builder = wm.StreamsBuilder("changes")
-        given = {"maxFilesPerTrigger": "1"} if self.format == "delta" else {}
-        orders = builder.table(wm.Changes(self.table("orders"), key="id", options=given, **options), name="orders")
-        customers = builder.table(wm.Changes(self.table("customers"), key="id", value="region"), name="customers")
+        key, given = "id" if self.format == "delta" else None, {"maxFilesPerTrigger": "1"}
+        orders = builder.table(wm.Changes(self.table("orders"), key=key, options=given, **options), name="orders")
+        customers = builder.table(wm.Changes(self.table("customers"), key=key, value="region"), name="customers")
         joined = orders.join(
             customers,
             lambda order, region: F.struct(order["amount"], region.alias("region")),
@@ -109,7 +127,7 @@ class Shop:
         )
         totals = joined.group_by(lambda row: (row["region"], row["amount"])).agg(total=wm.sum(lambda amount: amount))
         for name, table in (("joined", joined), ("totals", totals)):
-            table.to(wm.ForeachBatch(self._keeping(kept.setdefault(name, {}), die_in)), name=name)
+            table.to(wm.ForeachBatch(self._keeping(self.place / name, die_in)), name=name)
         query = builder.build().start(
             self.spark,
             checkpoint=self.folder / f"checkpoint{self.number}",
@@ -121,19 +139,30 @@ class Shop:
         query.awaitTermination()
 
     @staticmethod
-    def _keeping(view: dict[Any, Any], die_in: int | None) -> Any:
+    def view(place: Path, before: int = 1 << 31) -> dict[Any, Any]:
+        """What the batches before one have made of a view."""
+        numbers = [int(file.name) for file in place.glob("[0-9]*") if int(file.name) < before]
+        found: dict[Any, Any] = pickle.loads((place / str(max(numbers))).read_bytes()) if numbers else {}
+        return found
+
+    def _keeping(self, place: Path, die_in: int | None) -> Any:
         def write(frame: Any, batch: int) -> None:
             if batch == die_in:
                 os.killpg(0, signal.SIGKILL)
+            view = self.view(place, batch)
             for row in frame.orderBy("sequence").collect():
                 view.pop(row["key"], None)
                 if row["value"] is not None:
                     view[row["key"]] = tuple(row["value"])
+            place.mkdir(parents=True, exist_ok=True)
+            (place / ".new").write_bytes(pickle.dumps(view))
+            (place / ".new").rename(place / str(batch))
 
         return write
 
-    def check(self, kept: dict[str, dict[Any, Any]], at: str) -> None:
+    def check(self, at: str) -> None:
         """That the views are what SQL gives over the tables as they are."""
+        kept = {name: self.view(self.place / name) for name in ("joined", "totals")}
         orders, customers = self.table("orders"), self.table("customers")
         join = f"FROM {orders} o JOIN {customers} c ON o.customer = c.id"
         rows = self.spark.sql(f"SELECT o.id, amount, region {join}").collect()
@@ -141,34 +170,127 @@ class Shop:
         sums: dict[str, int] = {}
         for _, amount, region in rows:
             sums[region] = sums.get(region, 0) + amount
-        assert kept["totals"] == {region: (total,) for region, total in sums.items()}, (at, kept["totals"], sums)
+        # of a group that has lost all its rows the sum is null, where SQL has no row
+        totals = {region: total for region, (total,) in kept["totals"].items() if total is not None}
+        assert totals == sums, (at, totals, sums)
 
 
 def histories(shop: Shop, count: int, seed: int) -> None:
     """So many random histories of commits and starts."""
     for number in range(count):
-        draw, kept = random.Random(f"{seed} {number}"), dict[str, dict[Any, Any]]()
+        draw = random.Random(f"{seed} {number}")
         shop.make(number)
         for _ in range(draw.randint(2, 3)):
             for _ in range(draw.randint(1, 4)):
                 shop.change(draw)
-            shop.run(kept)
-            shop.check(kept, f"history {number} of seed {seed}")
+            shop.run()
+            shop.check(f"history {number} of seed {seed}")
+
+
+def snapshots(shop: Shop) -> None:
+    """What is Iceberg's own: starts, added columns, a rollback, expired snapshots, a query that goes on."""
+    shop.make(2_000)
+    orders, customers, spark = shop.table("orders"), shop.table("customers"), shop.spark
+    spark.sql(f"INSERT INTO {customers} VALUES (1, 'n')")
+    for number in range(3):
+        spark.sql(f"INSERT INTO {orders} VALUES ({number}, 1, {number})")
+    ids = [row[0] for row in spark.sql(f"SELECT snapshot_id FROM {orders}.snapshots ORDER BY committed_at").collect()]
+    raises(TopologyError, "has no version 7", shop.run, starting_version=7)
+    shop.run(starting_version=ids[1])
+    shop.check("a start with a snapshot")
+    spark.sql(f"ALTER TABLE {customers} ADD COLUMN tags map<string, int>")
+    spark.sql(f"UPDATE {customers} SET region = 's', tags = map('a', 1)")
+    shop.run()
+    shop.check("an added column, of a type that is not compared")
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{orders[5:]}', {ids[0]})")
+    shop.run()
+    shop.check("a rollback")
+    follow(shop)
+    spark.sql(f"DELETE FROM {orders} WHERE id = 0")
+    spark.sql(f"UPDATE {customers} SET region = 'n'")
+    for table in (orders, customers):
+        now = "TIMESTAMP '2100-01-01 00:00:00'"
+        spark.sql(f"CALL lake.system.expire_snapshots(table => '{table[5:]}', older_than => {now}, retain_last => 1)")
+    shop.run()
+    shop.check("an expired snapshot that has been read")
+    for _ in range(2):
+        spark.sql(f"UPDATE {customers} SET region = concat(region, '.')")
+    spark.sql(f"CALL lake.system.expire_snapshots(table => '{customers[5:]}', older_than => {now}, retain_last => 1)")
+    raises(SourceError, "have been expired that this query has yet to read", shop.run)
+
+
+def follow(shop: Shop) -> None:
+    """A query that goes on sees what is committed meanwhile."""
+    got, builder = list[Any](), wm.StreamsBuilder("follow")
+    changes = builder.stream(wm.Changes(shop.table("customers"), value="region"), name="customers")
+    changes.to(wm.ForeachBatch(lambda frame, batch: got.extend(frame.collect())), name="out")
+    query = builder.build().start(shop.spark, checkpoint=shop.folder / "follow", shards=1, tasks=1)
+    query.processAllAvailable()
+    shop.spark.sql(f"UPDATE {shop.table('customers')} SET region = 'w'")
+    query.processAllAvailable()
+    query.stop()
+    assert [(row["key"], row["value"]) for row in got] == [(1, "s"), (1, "w")], got
+
+
+def raises(kind: type[Exception], what: str, run: Any, **options: Any) -> None:
+    """That it does."""
+    try:
+        run(**options)
+    except kind as error:
+        said = str(error)
+    else:
+        said = "nothing"
+    assert what in said, f"{what}: {said}"
+
+
+def die(format: str, folder: Path, number: int, seed: str) -> None:
+    """Go on with a history that was killed, check it, change its tables, and be killed somewhere."""
+    draw, shop = random.Random(seed), Shop(format, folder)
+    shop.make(number)
+    if (folder / f"checkpoint{number}").exists():
+        shop.run()
+        shop.check(f"kill {seed}")
+    for _ in range(draw.randint(1, 4)):
+        shop.change(draw)
+    done = max((int(file.name) for file in shop.place.glob("joined/[0-9]*")), default=-1)
+    moment = draw.choice(("batch", "written", "time"))
+
+    def kill(*given: object) -> None:
+        os.killpg(0, signal.SIGKILL)
+
+    if moment == "written" and format == "iceberg":  # the snapshots are files, and no batch has been planned
+        iceberg.LakeRows.write = kill  # type: ignore[method-assign,assignment]
+    elif moment == "time":
+        threading.Timer(draw.uniform(0.1, 6.0), kill).start()
+    shop.run(die_in=None if moment == "time" else done + draw.randint(1, 2))
+    kill()
+
+
+def kills(format: str, folder: Path, count: int, seed: int) -> None:
+    """So many kills, four of each history."""
+    for number in range(count):
+        command = [sys.executable, __file__, str(folder), str(1_000 + number // 4), f"{seed} {number}"]
+        done = subprocess.run(command, start_new_session=True, check=False)
+        assert done.returncode == -signal.SIGKILL, (number, seed, done)
 
 
 def main() -> None:
-    """Try it all."""
+    """Try it all; with a folder, a number and a seed: go on with that history, and be killed."""
     spark = SparkSession.getActiveSession()
     assert spark is None
     format = FORMATS[".".join(pyspark.__version__.split(".")[:2])]
-    if format != "delta":
-        return
-    count, seed = int(os.environ.get("HISTORIES", "2")), int(os.environ.get("SEED", "1"))
+    if len(sys.argv) > 1:
+        die(format, Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    count, killed, seed = (int(os.environ.get(*of)) for of in (("HISTORIES", "2"), ("KILLS", "2"), ("SEED", "1")))
     with tempfile.TemporaryDirectory() as name:
+        kills(format, Path(name) / "killed", killed, seed)
         shop = Shop(format, Path(name))
         histories(shop, count, seed)
+        if format == "iceberg":
+            snapshots(shop)
         shop.spark.stop()
-    print(f"as it should be: {count} histories of changes in tables of {format}, PySpark {pyspark.__version__}")
+    counts = f"{count} histories and {killed} kills"
+    print(f"as it should be: {counts} of changes in tables of {format}, PySpark {pyspark.__version__}")
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class InputReading:
         ----------
         source : a topic's name, several names (all with the same options; functions that see the record tell them
             apart by `record["topic"]`), a `TopicPattern` of names, a `Topic`, a DataFrame (streaming or static), `Rows`
-            of one, or the `Changes` of a table of Delta. All rows of a streaming one's batch come through
+            of one, or the `Changes` of a table of Delta or Iceberg. All rows of a streaming one's batch come through
             one task, which puts them in order, above 256 MiB through a file: limit its batches where it is read
             (`maxFilesPerTrigger`, `maxBytesPerTrigger` of files, ...).
         name : the input's name, to the test driver and in describe(); default the topic's, needed for a DataFrame.

@@ -636,7 +636,7 @@ FEED = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 @answering
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """The changes of a table of Delta as an input: first the table as it is, then each commit.
+    """The changes of a table of Delta or Iceberg as an input: first the table as it is, then each commit.
 
     A table made of it is the lakehouse's table; a stream has a record for each change, with a null value for a
     deletion. Changes are ordered by their commits. Of several changes of a key in one commit the last one counts, so an
@@ -646,13 +646,15 @@ class Changes:
     ----------
     table : the table's name in the session's catalogs, "lake.shop.orders"; or a DataFrame with the columns
         `_change_type`, `_commit_version` and `_commit_timestamp`, such as `spark.readStream.changes(name)`.
-    key : the columns that identify a row: a name, several names (the key is then a struct), or a Column.
+    key : the columns that identify a row: a name, several names (the key is then a struct), or a Column. None: the
+        identifier fields of a table of Iceberg.
     value : likewise; None: a struct of all columns but key and timestamp.
     timestamp : a column's name or a Column: a timestamp, or milliseconds since 1970 as a long. None: the commit's time.
-    starting_version : with the table as of which version it begins; a stream then has only
-        later changes. None: with the table as it is at the first start.
+    starting_version : with the table as of which version (the id of a snapshot of Iceberg) it begins; a stream then
+        has only later changes. None: with the table as it is at the first start.
     starting_timestamp : the same by the time of the version: a datetime with a time zone, or milliseconds since 1970.
-    options : further options of Spark's reader of a Delta table, such as {"maxFilesPerTrigger": "100"}.
+    options : further options of Spark's reader of a Delta table, such as {"maxFilesPerTrigger": "100"}; of Iceberg
+        this one alone, for the snapshots of a batch.
 
     Examples
     --------
@@ -668,16 +670,11 @@ class Changes:
     options: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.key is None:
-            raise TopologyError(
-                f"wm.Changes({self.table_text}) needs the columns that identify a row: key=None.",
-                hint='Name them: key="order_id", or key=["shop", "number"].',
-            )
         version: Any = self.starting_version
         if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):
             raise TopologyError(
                 f"starting_version={version!r:.80} is no version of a table.",
-                hint="DESCRIBE HISTORY has the versions of a table of Delta.",
+                hint="DESCRIBE HISTORY has the versions of a table of Delta, <table>.snapshots those of Iceberg.",
             )
         if self.starting_timestamp is not None:
             object.__setattr__(self, "starting_timestamp", milliseconds(self.starting_timestamp))

@@ -166,7 +166,7 @@ def test_of_the_changes_of_a_key_in_a_commit_the_last_one_counts_and_two_rows_pu
 def test_what_is_no_feed_of_changes_is_refused_on_the_line_that_reads_it(spark: SparkSession) -> None:
     builder = wm.StreamsBuilder("refused")
     with pytest.raises(TopologyError, match=r"needs the columns that identify a row: key=None"):
-        wm.Changes(spark.createDataFrame([], SCHEMA))
+        builder.table(wm.Changes(spark.createDataFrame([], SCHEMA)), name="orders")
     with pytest.raises(TopologyError, match=r"(?s)it lacks _change_type, _commit_version, _commit_timestamp"):
         builder.table(wm.Changes(spark.createDataFrame([], "id long"), key="id"), name="orders")
     with pytest.raises(TopologyError, match=r"(?s)Unknown table 'orders_of_nobody'.*whole name"):

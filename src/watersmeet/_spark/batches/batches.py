@@ -408,8 +408,8 @@ _LOOK_BACK_EVENTS = 100
 """Records of a table's partition in which a start looks for the last event before."""
 _CONNECTORS = ("db2", "informix", "mariadb", "mongodb", "mysql", "oracle", "postgresql", "sqlserver", "vitess")
 _IDS = tuple(
-    re.compile(each, re.DOTALL)
-    for each in (
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
         # PostgreSQL and Informix: behind the number the position in the log, which is another in each event
         r"(?P<id>\d+):\d+",
         # MySQL with GTIDs (and tags), MariaDB, both without
@@ -1196,7 +1196,55 @@ _WAITS = (
 )
 
 
-class BatchEndPlanner:
+class QueryThread:
+    """A thread beside a running query, until that ends.
+
+    Attributes
+    ----------
+    failure : why it has stopped before the query, which it then has ended.
+    """
+
+    def __init__(self, query: StreamingQuery, work: str) -> None:
+        self._query = query
+        self.failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"{work} of {query.runId}", daemon=True)
+        self._thread.start()
+
+    def follow(self) -> None:
+        """Its work, as long as the query is active."""
+        raise NotImplementedError
+
+    def wait_for_all(self) -> None:
+        """Wait until the query can have all that is there now."""
+        raise NotImplementedError
+
+    def pause_for(self, seconds: float) -> bool:
+        """Wait, but no longer than the query is active: whether it is."""
+        pause, end = threading.Event(), time.monotonic() + seconds
+        while self._query.isActive:
+            if (seconds := end - time.monotonic()) <= 0:
+                return True
+            pause.wait(min(seconds, _SYNCHRONIZED_INPUTS_LOOK_SECONDS))
+        return False
+
+    def join(self) -> None:
+        """Wait until the thread has ended; the query has, or is about to."""
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self) -> None:
+        try:
+            self.follow()
+        except Exception as error:
+            with suppress(Exception):  # whatever a session says that is gone
+                if self._query.isActive:
+                    LOG.error("The query is stopped: %s", error)
+                    self.failure = error
+                    self._query.stop()
+
+
+class BatchEndPlanner(QueryThread):
     """Says to the source of a running query where its batches end; a thread, until the query ends.
 
     Parameters
@@ -1208,10 +1256,6 @@ class BatchEndPlanner:
     limit : gives how many records the next batch may have.
     bounded : whether to take what is there now, and then to end the query.
     watch : warns of what the query waits for.
-
-    Attributes
-    ----------
-    failure : why it has stopped before the query, which it then has ended.
     """
 
     def __init__(
@@ -1225,27 +1269,19 @@ class BatchEndPlanner:
         bounded: bool,
         watch: Watch,
     ) -> None:
-        self._query, self._ends, self._read, self._limit = query, ends, read, limit
+        self._ends, self._read, self._limit = ends, read, limit
         self._idle_seconds, self._bounded, self._watch = idle_seconds, bounded, watch
         self._ahead: ReadAhead | None = None
         self._planned: Mapping[Partition, int] = {}
         self._rounds = 0
         self._lag: dict[str, dict[int, int]] = {}
-        self.failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"ends of {query.runId}", daemon=True)
-        self._thread.start()
+        super().__init__(query, "ends")
 
     def wait_for_all(self) -> None:
         """Wait until batches with all records that are there now have been planned, or the query ends."""
         start = self._rounds
         while self._thread.is_alive() and self._rounds < start + 2:
             self._thread.join(_SYNCHRONIZED_INPUTS_LOOK_SECONDS)
-
-    def join(self) -> None:
-        """Wait until the thread has ended; the query has, or is about to."""
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
 
     @property
     def lag(self) -> dict[str, dict[int, int]]:
@@ -1258,17 +1294,7 @@ class BatchEndPlanner:
                 self._lag = lags
         return self._lag
 
-    def _run(self) -> None:
-        try:
-            self._follow()
-        except Exception as error:
-            with suppress(Exception):  # whatever a session says that is gone
-                if self._query.isActive:
-                    LOG.error("The query is stopped: %s", error)
-                    self.failure = error
-                    self._query.stop()
-
-    def _follow(self) -> None:
+    def follow(self) -> None:
         begins = self._begins()
         if begins is None:
             return

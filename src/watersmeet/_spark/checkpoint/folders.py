@@ -136,6 +136,9 @@ class Folder:
     def move(self, name: str, to: str) -> None:
         """Give a file another name."""
 
+    def date(self, name: str, ms: int) -> None:
+        """Set a file's time, in ms since 1970, where the file system lets one."""
+
     def copy(self, name: str, folder: Folder, to: str) -> None:
         """Copy a file or folder into another folder of the file system, if it is there."""
 
@@ -207,6 +210,9 @@ class LocalFiles(Folder):
         self._file(name).rename(self._file(to))
         with suppress(FileNotFoundError):
             _sums(self._file(name)).rename(_sums(self._file(to)))
+
+    def date(self, name: str, ms: int) -> None:
+        os.utime(self._file(name), (ms / 1_000, ms / 1_000))
 
     def copy(self, name: str, folder: Folder, to: str) -> None:
         file, target = self._file(name), Path(path_on_this_machine(folder.at(to)) or "")
@@ -308,6 +314,10 @@ class HadoopFiles(Folder):
     def move(self, name: str, to: str) -> None:
         files, place = self._at(name)
         self._rename(files, place, self._at(to)[1])
+
+    def date(self, name: str, ms: int) -> None:
+        files, place = self._at(name)
+        files.setTimes(place, ms, -1)
 
     @staticmethod
     def _rename(files: Any, place: Any, to: Any) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.batches.batches import BatchEndPlanner
+from watersmeet._spark.batches.batches import QueryThread
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.spark_logs import last_committed_batch, last_planned_batch
@@ -237,13 +237,11 @@ class Query:
         topology: Physical,
         kafka: Kafka | None,
         facts: QueryFacts,
-        planner: BatchEndPlanner | None = None,
+        threads: Sequence[QueryThread] = (),
     ) -> None:
         self.streaming = streaming
-        self._planner = planner
+        self._threads = threads
         self._kafka, self._facts = kafka, facts
-        if planner is not None:
-            facts.lag = lambda: planner.lag
         for resource in (counts, lease):  # at the latest while nobody else can have the checkpoint
             resource.at_end(partial(facts.end, self.exception))
         self._topology = topology
@@ -456,8 +454,8 @@ class Query:
         try:
             with self._translated():
                 finished = wait(self.streaming, timeout, self.drain, self.stop)
-                if self._planner is not None and finished is not False:
-                    self._planner.join()
+                for thread in self._threads if finished is not False else ():
+                    thread.join()
                 return finished
         finally:
             # a query that is drained gives its lease back when its batch is committed
@@ -470,16 +468,15 @@ class Query:
     def processAllAvailable(self) -> None:
         """Wait until all is processed that the sources have now."""
         with self._translated():
-            if self._planner is not None:
-                self._planner.wait_for_all()
+            for thread in self._threads:
+                thread.wait_for_all()
             self.streaming.processAllAvailable()
 
     def exception(self) -> Exception | None:
         """Why the query ended by itself; None while it runs, or where it was stopped."""
         failure: Any = self.streaming.exception()
-        if self._planner is not None and self._planner.failure is not None:
-            return self._planner.failure
-        return None if failure is None else self._cause(failure)
+        failures_beside = (thread.failure for thread in self._threads if thread.failure is not None)
+        return next(failures_beside, None if failure is None else self._cause(failure))
 
     def _cause(self, failure: Exception) -> Exception:
         return with_topics(failures.translate(failure, self._checkpoint), self._kafka, self._topology.plan)

@@ -59,6 +59,7 @@ from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import LOG, Query, Silence, is_unfinished
 from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
+from watersmeet._spark.sources.iceberg import LakeRows, SnapshotThread
 from watersmeet._spark.sources.topics import partition_counts
 from watersmeet._spark.stores.table_columns import placement_facts, with_placement
 from watersmeet._worker.batch_plan import OLDER
@@ -388,6 +389,7 @@ def refuse_for_frames(topology: Physical, kafka: Kafka | None) -> None:
         "inputs that are kept together in time": bool(SynchronizedInputs.of(plan.sources, kafka, available_now=False)),
         "topics by a pattern": bool(plan.patterns),
         "bootstrap=": any(source.bootstrap is not None for source in plan.sources),
+        "wm.Changes of a table of Iceberg": any(isinstance(source.origin, LakeRows) for source in plan.sources),
         "starting_offsets= of one input": any(source.origin.begins_at is not None for source in plan.sources),
         "a Schema Registry": formats.read_registry(plan.sources),
         "timers by the wall clock": topology.by_wall,
@@ -502,7 +504,11 @@ class _Start:
         counts = BatchCounts(streaming, lifetime, totals)
         running = (streaming, counts, self.folder.path, lease, gate, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
-        return Query(*running, self.spark, self.topology, self.options.kafka, facts, planner)
+        if planner is not None:
+            facts.lag = lambda: planner.lag
+        snapshots = SnapshotThread.of(streaming, self.topology.plan.sources, self.folder, trigger)
+        threads = [thread for thread in (planner, snapshots) if thread is not None]
+        return Query(*running, self.spark, self.topology, self.options.kafka, facts, threads)
 
     def output_frame(self) -> DataFrame:
         """The rows of the only output, for a query of the user's; its record binds from now on."""

@@ -1,4 +1,5 @@
-"""Changes of tables in catalogs as rows: of Delta by its own stream, which begins with the table as it is.
+"""Changes of tables in catalogs as rows: of Delta by its own stream, which begins with the table as it is; of Iceberg
+by files of each snapshot's changes.
 
 Law 2: rows are ordered by commit and key.
 """
@@ -14,12 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._spark.session import connecting
+from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable
 from watersmeet.errors import TopologyError
 from watersmeet.io.endpoints import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
 from watersmeet.io.topics import Snapshot
 
 _DELTA_FEED = "delta.enableChangeDataFeed"
 _ALL = str((1 << 31) - 1)
+_USUAL = "1000"
+"""Files of a batch, as Delta has it."""
 _BEGUN = "To go on with a checkpoint that has begun, leave the option out."
 
 
@@ -36,7 +40,7 @@ def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
     ConfigError : the format's connector does not work with the running Spark.
     """
     if not isinstance(changes.table, str):
-        return _rows(changes, changes.table, changes.key), None
+        return _rows(changes, changes.table), None
     if kind == "global" and changes.begins:
         raise TopologyError(
             f"A global table takes no {changes.begins}: every start reads it as it is.", hint="Leave it out."
@@ -47,14 +51,22 @@ def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
         provider = _provider(spark, changes.table, table)
         if provider == "delta":
             return _delta(spark, changes, table, kind)
+        if provider == "iceberg":
+            return _iceberg(LakeTable(spark, changes.table, table), changes, kind), None
     raise TopologyError(
         f"The table {changes.table!r} has the format {provider}, which has no feed of changes that watersmeet knows.",
-        hint="Delta does. Where its catalog has changes of its own: "
+        hint="Delta and Iceberg have. Where its catalog has changes of its own: "
         'wm.Changes(spark.readStream.option("startingVersion", ...).changes(name), key=...).',
     )
 
 
-def _rows(changes: Changes, frame: Any, key: Any) -> ChangeRows:
+def _rows(changes: Changes, frame: Any, identifier: Any = None) -> ChangeRows:
+    key = identifier if changes.key is None else changes.key
+    if key is None:
+        raise TopologyError(
+            f"wm.Changes({changes.table_text}) needs the columns that identify a row: key=None.",
+            hint='Name them: key="order_id", or key=["shop", "number"].',
+        )
     missing = [name for name in FEED if name not in frame.columns]
     if missing:
         raise TopologyError(
@@ -90,6 +102,32 @@ def _properties(spark: SparkSession, table: str) -> dict[str, str]:
     return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
 
 
+# Iceberg: a start writes what the snapshots have changed.
+
+
+def _iceberg(table: LakeTable, changes: Changes, kind: str) -> LakeRows:
+    options = dict(changes.options)
+    per_batch = options.pop(PER_BATCH, _USUAL)
+    if options:
+        raise TopologyError(
+            f"wm.Changes({changes.table!r}) knows no option {next(iter(options))!r} of a table of Iceberg.",
+            hint=f'options={{"{PER_BATCH}": "100"}}: so many snapshots make a batch at most.',
+        )
+    line, start = table.history()[0] if changes.begins else [], changes.starting_version
+    if changes.starting_timestamp is not None:
+        start = _version_at(changes, {snapshot.id: snapshot.ms for snapshot in line})
+    elif start is not None and all(snapshot.id != start for snapshot in line):
+        raise _no_version(changes, f"SELECT * FROM {changes.table}.snapshots")
+    frame = table.spark.readStream.table(table.quoted)
+    for name, type_name in zip(FEED, ("string", "bigint", "timestamp"), strict=True):
+        frame = frame.withColumn(name, F.lit(None).cast(type_name))
+    later = kind == "stream" and start is not None
+    facts: dict[str, Any] = {"table": table, "start": start, "later": later}
+    identifier = table.identifier
+    rows = _rows(changes, frame, identifier[0] if len(identifier) == 1 else identifier or None)
+    return LakeRows(**vars(rows), per_batch=None if kind == "global" else per_batch, **facts)
+
+
 # Delta: its source begins with the table as it is and goes on with the version behind it.
 
 
@@ -102,7 +140,7 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
     key, options, snapshot = changes.key, dict(changes.options), None
     if kind == "global":  # all of it is one batch
         options = {name: text for name, text in options.items() if not name.endswith("PerTrigger")}
-        options["maxFilesPerTrigger"] = _ALL
+        options[PER_BATCH] = _ALL
     version = _delta_version(spark, changes, table)
     if version is not None:
         newest = int(spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"])
@@ -117,17 +155,14 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
             )
     frame = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options).table(table)
     frame = frame if version is None else frame.filter(F.col(COMMIT_VERSION) > version)
-    return _rows(changes, frame, key), snapshot
+    return _rows(changes, frame), snapshot
 
 
 def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int) -> DataFrame:
     try:
         return spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
     except AnalysisException:
-        raise TopologyError(
-            f"The table {changes.table!r} has no version {version}: {changes.begins}.",
-            hint=f"DESCRIBE HISTORY {changes.table} has those that are left. {_BEGUN}",
-        ) from None
+        raise _no_version(changes, f"DESCRIBE HISTORY {changes.table}") from None
 
 
 def _delta_version(spark: SparkSession, changes: Changes, table: str) -> int | None:
@@ -137,6 +172,13 @@ def _delta_version(spark: SparkSession, changes: Changes, table: str) -> int | N
         return changes.starting_version
     history = spark.sql(f"DESCRIBE HISTORY {table}").select("version", F.unix_millis("timestamp").alias("ms")).collect()
     return _version_at(changes, {row["version"]: row["ms"] for row in history})
+
+
+def _no_version(changes: Changes, history: str) -> TopologyError:
+    return TopologyError(
+        f"The table {changes.table!r} has no version {changes.starting_version}: {changes.begins}.",
+        hint=f"{history} has those that are left. {_BEGUN}",
+    )
 
 
 def _version_at(changes: Changes, times: Mapping[int, int]) -> int:

@@ -25,6 +25,7 @@ from watersmeet._spark.columns import streams_in
 from watersmeet._spark.session import warn
 from watersmeet._spark.sources import bootstrap
 from watersmeet._spark.sources.bootstrap import Begins, Recorded, begin_of
+from watersmeet._spark.sources.iceberg import LakeRows
 from watersmeet._spark.sources.rows import Scan, row_types, rows_of
 from watersmeet._spark.sources.topics import Numbered, counts_by_client, matching_topics, read_topics
 from watersmeet._worker import kafka_client
@@ -442,7 +443,11 @@ def connected(sources: Sequence[SourceNode], kafka: Kafka | None) -> Kafka:
 
 
 def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folder | None, is_restart: bool) -> Scan:
-    frame = rows_of(source.origin, number)
+    origin = source.origin
+    if isinstance(origin, LakeRows):
+        assert checkpoint is not None
+        origin = origin.streamed(source.name, checkpoint, is_restart=is_restart)
+    frame = rows_of(origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
     if not source.origin.frame.isStreaming:
         if checkpoint is None:
