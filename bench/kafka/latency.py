@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.kafka.inputs import PARTITIONS
 from bench.measuring.measure import Sampler
-from bench.measuring.turns import ROOT, Turn, spark_turn
+from bench.measuring.turns import ROOT, Turn, of_installed_packages, spark_turn
 from bench.reports.results import Table
 from dev.broker import KafkaBroker
 from dev.jars import classpath
@@ -190,7 +190,8 @@ def cost(contender: str, levels: int, rate: float, seconds: float, work: Path, c
             program = ["java", "-Xmx2g", "-cp", path, "StreamsBench", servers, f"trickle{levels}"]
             command = [*program, ",".join(["clicks", *tables]), "out", "trickle", "0", str(work / "state")]
         begun = time.time()
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        environment = of_installed_packages()
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         with feed, Sampler(process.pid) as sampler:
             feed.wait()
             end = time.time()

@@ -72,6 +72,11 @@ class Turn:
         return self.rates.half_records / (own + self.broker_seconds_late)
 
 
+def of_installed_packages() -> dict[str, str]:
+    """The environment of this process, in which Python keeps what it compiles: what pip installs is compiled."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def spark_turn(
     contender: str, data: Path, work: Path, *, profile: bool = False, root: Path = ROOT, keeps: bool = False
 ) -> Turn:
@@ -93,7 +98,7 @@ def spark_turn(
     work.mkdir(parents=True)
     # before bench was a package its modules found each other in their own folder
     paths = [str(root / "src"), str(root), str(root / "bench"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {**of_installed_packages(), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment |= profiles.environment(work) if profile else {}
     command = [sys.executable, str(root / "bench" / "turn.py"), contender, str(data), str(work)]
     log = work / "log.txt"

@@ -77,6 +77,7 @@ def measured(roots: list[Path], turns: int, work: Path) -> Mapping[Path, list[di
     """Prints each turn; what each checkout took."""
     from bench.measuring import profiles
     from bench.measuring.measure import Sampler
+    from bench.measuring.turns import of_installed_packages
     from dev.broker import KafkaBroker
 
     found: dict[Path, list[dict[str, float]]] = defaultdict(list)
@@ -88,7 +89,7 @@ def measured(roots: list[Path], turns: int, work: Path) -> Mapping[Path, list[di
                 broker.create_topics([out], partitions=PARTITIONS)
                 shutil.rmtree(work, ignore_errors=True)
                 work.mkdir(parents=True)
-                environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(ROOT)])}
+                environment = {**of_installed_packages(), "PYTHONPATH": os.pathsep.join([str(root / "src"), str(ROOT)])}
                 command = [sys.executable, __file__, "--turn", broker.bootstrap_servers, out, str(work)]
                 process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
                 with Sampler(process.pid, 0.1, parts=True) as sampler:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 
+_ARCHIVES = ("pyspark.zip", "-src.zip")
 LEAST_SPARK = (4, 1)
 """The first version whose arbitrary-state processor has all that watersmeet uses."""
 
@@ -51,6 +54,24 @@ def _place() -> str | None:
     return None if file is None else os.path.dirname(file)
 
 
+def without_archives(path: Sequence[str]) -> list[str]:
+    """The path without the archives of a PySpark that is also installed on it.
+
+    Spark puts them before all else for its workers. They hold the same modules, which Python would compile anew in each
+    process: that is most of a daemon's start.
+    """
+    archives = [entry for entry in path if entry.endswith(_ARCHIVES)]
+    remaining = [entry for entry in path if entry not in archives]
+    names = (os.path.basename(archive).partition("-")[0].removesuffix(".zip") for archive in archives)
+    specs = {name: PathFinder.find_spec(name, remaining) for name in names}
+    package = getattr(specs.get("pyspark"), "origin", None) or ""
+    library = os.path.join(os.path.dirname(package), "python", "lib")
+    is_installed = None not in specs.values() and {*map(os.path.dirname, archives)} == {library}
+    return remaining if is_installed else list(path)
+
+
+if "pyspark" not in sys.modules:
+    sys.path[:] = without_archives(sys.path)
 check_pyspark(pyspark_version(), _place())
 
 

@@ -198,8 +198,37 @@ class Unread:
     why: str  # what it holds: the name of a class of Spark's, as a rule
 
 
+_HIDING = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")
 Layer = Mapping[str, Expression | Unread]
 """Columns that one projection adds or replaces, by name."""
+
+
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame without rows: PySpark's own way would pickle them, and ask the JVM sixty times."""
+    try:
+        jvm: Any = spark._jvm
+        session = spark._jsparkSession
+        return DataFrame(
+            session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json())), spark
+        )
+    except Exception:  # whatever a session says that has no JVM beside it
+        return spark.createDataFrame([], schema)
+
+
+def projection_text(frame: DataFrame) -> str:
+    """The last step of a frame's analysed plan as text.
+
+    Empty where another session is active, since texts follow the settings of that one, or where a setting hides parts.
+    """
+    spark = frame.sparkSession
+    try:
+        active = SparkSession.getActiveSession()
+        is_hiding = any(spark.conf.get(name, "") for name in _HIDING)
+        if is_hiding or active is None or not active._jsparkSession.equals(spark._jsparkSession):
+            return ""
+        return str(frame._jdf.queryExecution().analyzed().simpleString(2**31 - 1))
+    except Exception:  # as above
+        return ""
 
 
 def streams_in(frame: DataFrame) -> int | None:

@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import UserFunction
+from watersmeet._spark.columns import empty_frame, projection_text, without_origins
 from watersmeet._spark.session import overridden
 
 _WHOLE = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
@@ -49,14 +50,17 @@ def expression_texts(frame: DataFrame, columns: Sequence[Column]) -> list[str]:
     names = [f"column{number}_{mark}" for number in range(len(columns))]
     view = f"watersmeet_{mark}"
     spark = frame.sparkSession
+    ends = r", ".join(rf"(.*) AS {name}#\d+L?" for name in names)
     with overridden(spark, _WHOLE):
-        frame.select(*[c.alias(name) for c, name in zip(columns, names, strict=True)]).createOrReplaceTempView(view)
+        selected = frame.select(*[c.alias(name) for c, name in zip(columns, names, strict=True)])
+        if read := re.fullmatch(rf"Project \[{ends}\]", projection_text(selected), re.DOTALL):
+            return list(read.groups())
+        selected.createOrReplaceTempView(view)
         try:
             explanation = str(spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {view}").collect()[0][0])
         finally:
             spark.catalog.dropTempView(view)
     analysed = explanation.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-    ends = r", ".join(rf"(.*) AS {name}#\d+L?" for name in names)
     below = analysed.partition(f"+- View (`{view}`, ")[2]
     read = re.match(rf"[^\n]*\n *\+- Project \[{ends}\]\n", below, re.DOTALL)
     return list(read.groups()) if read else [""] * len(columns)
@@ -67,6 +71,7 @@ def operand_columns(operands: Mapping[str, DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in operands.items()])
 
 
+@without_origins()
 def _texts(spark: SparkSession, functions: Sequence[UserFunction]) -> list[str]:
     """The texts of all functions, of which Spark is asked once."""
     mark = secrets.token_hex(8)
@@ -80,7 +85,7 @@ def _texts(spark: SparkSession, functions: Sequence[UserFunction]) -> list[str]:
         for column in result if isinstance(result, tuple) else (result,):
             columns.append(column)
             owners.append(number)
-    frame = spark.createDataFrame([], operand_columns(kinds))
+    frame = empty_frame(spark, operand_columns(kinds))
     operand = re.compile(rf"_\d+_{mark}(?:#\d+L?)?")
     texts = [_stable(operand.sub("", text)) for text in expression_texts(frame, columns)]
     return ["\n".join(t for t, owner in zip(texts, owners, strict=True) if owner == n) for n in range(len(functions))]

@@ -54,6 +54,7 @@ from watersmeet._spark.columns import (
     NaiveTime,
     Unread,
     analysed,
+    empty_frame,
     flaw_of,
     is_of_java,
     layers_of,
@@ -1283,7 +1284,7 @@ def session() -> SparkSession:
 
 def _empty(arguments: Sequence[DataType]) -> DataFrame:
     fields = [StructField(f"{ARGUMENT}{i}", kind) for i, kind in enumerate(arguments)]
-    return session().createDataFrame([], StructType(fields))
+    return empty_frame(session(), StructType(fields))
 
 
 def _as_columns(result: Any, role: str, count: int, function: Function) -> list[Column]:

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Column, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from watersmeet._engine.expressions.evaluate import RowsOfArrays, unsupported
 from watersmeet._engine.expressions.tree import Call, Expression, Literal, Operand
 from watersmeet._engine.rows import array
-from watersmeet._spark.columns import Unread, layers_of
+from watersmeet._spark.columns import Unread, empty_frame, layers_of
 from watersmeet._worker.formats.arrow_types import loosened
 
 DDL = "key string, n int, big long, d double, at timestamp, p struct<name:string,age:long>, parts array<int>"
@@ -163,3 +163,11 @@ def test_arrow_makes_of_a_column_what_spark_makes_of_it(spark: SparkSession, nam
     found = RowsOfArrays(len(rows), lambda each: array(table, each)).evaluate(expression)
     assert found.type == table.schema.field("it").type
     assert found.to_pylist() == table.column("it").to_pylist()
+
+
+def test_a_frame_without_rows_is_that_of_pyspark_also_where_there_is_no_jvm(spark: SparkSession) -> None:
+    schema = StructType([StructField("a", LongType(), False), StructField("b", ArrayType(StringType()))])
+    made = SimpleNamespace(createDataFrame=lambda rows, schema: (rows, schema))
+    assert empty_frame(made, schema) == ([], schema)  # type: ignore[arg-type]
+    frame = empty_frame(spark, schema)
+    assert (frame.schema, frame.collect()) == (schema, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
@@ -61,6 +61,27 @@ def test_each_function_of_each_node_has_a_text_that_is_the_same_when_the_program
     }
     # Spark and PySpark have numbered on meanwhile
     assert function_texts(spark, a_topology().plan) == texts
+
+
+def test_texts_are_those_of_explain_where_spark_shows_a_plan_itself(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = function_texts(spark, a_topology().plan)
+    monkeypatch.setattr(DataFrame, "createOrReplaceTempView", None)
+    assert function_texts(spark, a_topology().plan) == texts  # no view, so no EXPLAIN
+    monkeypatch.undo()
+    monkeypatch.setattr("watersmeet._spark.function_texts.projection_text", lambda frame: "")
+    assert function_texts(spark, a_topology().plan) == texts
+
+
+def test_what_settings_hide_from_texts_is_hidden_from_those_of_functions(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.redaction.string.regex", "1234")
+    try:
+        b = wm.StreamsBuilder("hidden")
+        b.stream("s", key="long", value=VALUE).filter(lambda v: v["id"] > 1234, name="m").to("out")
+        assert "1234" not in function_texts(spark, b.build().plan)["m"]["predicate"]
+    finally:
+        spark.conf.unset("spark.sql.redaction.string.regex")
 
 
 def test_a_changed_constant_is_another_text_of_its_node_alone(spark: SparkSession) -> None:

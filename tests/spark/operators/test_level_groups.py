@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 import watersmeet as wm
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
+from watersmeet._plan.physical import Physical
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import look
 from watersmeet._spark.dataflow.fusion import Fusion, check_groups, group_numbers
@@ -66,8 +67,29 @@ def test_a_group_of_levels_ends_where_spark_evaluates_a_function(spark: SparkSes
     named.to_stream().map(lambda k, v: (v, k)).group_by_key().count().to("out")
     physical = b.build().physical
     assert physical.levels == 3
-    assert group_numbers(spark, physical, tasks=1) == [1, 2, 2]
-    assert group_numbers(spark, physical, tasks=2) == []
+    assert group_numbers(Fusion(spark, physical), tasks=1) == [1, 2, 2]
+    assert group_numbers(Fusion(spark, physical), tasks=2) == []
+
+
+def test_what_the_groups_have_asked_of_functions_is_not_asked_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def physical(name: str) -> Physical:
+        b = wm.StreamsBuilder("once")
+        counted = b.stream("in", key="long", value="string").group_by(lambda v: F.substring(v, 1, 1)).count(name=name)
+        counted.to_stream().map(lambda k, v: (v, k)).group_by_key().count().to("out")
+        return b.build().physical
+
+    plan, other = physical("n"), Fusion(spark, physical("m"))
+    earlier, later = Fusion(spark, plan), Fusion(spark, plan.in_groups([1, 1]))
+    assert group_numbers(earlier, tasks=1) == [1, 1]
+    monkeypatch.setattr(Fusion, "_tried", None)
+    later.take(earlier)
+    other.take(earlier)
+    for operator in plan.operators:
+        assert later.fused(operator) == earlier.fused(operator)
+    with pytest.raises(TypeError):
+        other.fused(other.physical.operators[0])
 
 
 def test_a_function_that_has_become_sparks_within_a_group_is_refused_with_the_way_on(spark: SparkSession) -> None:

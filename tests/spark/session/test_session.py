@@ -25,6 +25,7 @@ from watersmeet._spark import columns, worker_daemon
 from watersmeet._spark import session as settings
 from watersmeet._spark.session import JAVA_OPTIONS, connector, kafka_package, of_this_machine, session, sockets
 from watersmeet.errors import ConfigError
+from watersmeet.versions import without_archives
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -48,6 +49,34 @@ def imported(batches: Iterator[Any]) -> Iterator[Any]:
 
 def test_workers_on_this_machine_begin_with_what_they_need(spark: SparkSession) -> None:
     assert spark.range(1).mapInPandas(imported, "found boolean").collect() == [(True,)]
+
+
+def places(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        yield pd.DataFrame({"place": [os.path.dirname(sys.modules["pyspark"].__file__ or "")]})
+
+
+def test_workers_take_the_pyspark_that_is_installed_and_compiled_and_not_sparks_archive(spark: SparkSession) -> None:
+    (row,) = spark.range(1).mapInPandas(places, "place string").collect()
+    assert row["place"] == os.path.dirname(pyspark.__file__)
+    library = os.path.join(row["place"], "python", "lib")
+    archives = [os.path.join(library, name) for name in os.listdir(library) if name.endswith(".zip")]
+    assert len(archives) == 2
+    assert without_archives([*archives, *sys.path]) == sys.path
+    # of another Spark: its modules may be others
+    strange = ["/opt/spark/python/lib/pyspark.zip", *sys.path]
+    assert without_archives(strange) == strange
+    assert without_archives(archives) == archives
+
+
+def test_a_start_begins_the_daemon_once_in_an_application(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(settings, "_with_daemon", set())
+    monkeypatch.setattr(settings.process, "in_background", lambda call, name: begun.append(call))
+    settings.begin_daemon(spark)
+    settings.begin_daemon(spark)
+    (call,) = begun
+    assert [row["id"] for row in call()] == [0]
 
 
 def test_the_daemon_is_run_without_a_warning_of_python() -> None:
@@ -224,6 +253,19 @@ def test_one_collector_is_named_and_somebody_elses_goes_first(monkeypatch: pytes
     (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:+UseG1GC\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert names[1] not in of_this_machine({})
+
+
+def test_the_second_compiler_waits_longer_on_this_machine_unless_somebody_says_otherwise() -> None:
+    local, elsewhere = (settings._jvm_options("-XX:+UseG1GC", [], is_local=here) for here in (True, False))
+    assert settings.COMPILER in local
+    assert "Tier4" not in elsewhere
+    # Spark puts the options of users behind these, and of two the JVM takes the last
+    own = "-XX:TieredStopAtLevel=1 -XX:Tier4InvocationThreshold=7"
+    command = ["java", *settings.COMPILER.split(), *own.split(), "-XX:+PrintFlagsFinal", "-version"]
+    flags = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = {name: value for _, name, _, value, *_ in map(str.split, flags.splitlines()[1:])}
+    assert (found["TieredStopAtLevel"], found["Tier4InvocationThreshold"]) == ("1", "7")
+    assert found["Tier4CompileThreshold"] == "120000"
 
 
 def test_workers_are_reached_through_files_unless_their_folders_name_is_too_long() -> None:

@@ -144,9 +144,17 @@ def compile_plan(
     layout: SparkLayout,
     clock: DataFrame | None = None,
     replaced_rows: Sequence[DataFrame] = (),
+    fusion: Fusion | None = None,
 ) -> CompiledFrame:
-    """The plan over these inputs, the wall clock where time goes on by it, and the rows of replaced tables."""
+    """The plan over these inputs, the wall clock where time goes on by it, and the rows of replaced tables.
+
+    Parameters
+    ----------
+    fusion : of the same plan under the same settings, as far as it is known.
+    """
     compiler = _Compiler(inputs[0].bare.sparkSession, inputs, physical, layout)
+    if fusion is not None:
+        compiler.fusion.take(fusion)
     compiled = compiler.run(inputs, clock, replaced_rows)
     for line in started_engines(physical, compiler.fusion):
         LOG.info(line)

@@ -46,7 +46,7 @@ from watersmeet._plan.declaration import FLAG
 from watersmeet._plan.nodes import Node, SourceNode, patterns_of
 from watersmeet._plan.physical import Flow, Operator, Physical
 from watersmeet._spark import session
-from watersmeet._spark.columns import Unread, layers_of
+from watersmeet._spark.columns import Unread, empty_frame, layers_of, without_origins
 from watersmeet._spark.dataflow.stage import Stage, columns_of, opened, outlets_of, peeks_of, timed, with_times
 from watersmeet._worker.ended_rows import HEADERS, OnError, error_policies
 from watersmeet._worker.formats.arrow_types import arrow_schema, arrow_type
@@ -176,6 +176,15 @@ class Fusion:
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         self._outcomes: dict[int, Fused | NotFused] = {}
 
+    @property
+    def physical(self) -> Physical:
+        return self._physical
+
+    def take(self, earlier: Fusion) -> None:
+        """Take what was found for the same plan, whatever its groups of levels are."""
+        if earlier.physical.in_groups(()) == self._physical.in_groups(()):
+            self._outcomes = earlier._outcomes
+
     def stage(self, number: int, frame: DataFrame, roots: frozenset[str]) -> Stage:
         """A stage of the plan over a frame, see `Stage`."""
         return Stage(self._physical, number, frame, roots, self.written)
@@ -227,13 +236,14 @@ class Fusion:
         self.at_sources |= dict.fromkeys(names, reason)
         return None if isinstance(outcome, NotFused) else outcome
 
+    @without_origins()
     def _of_frame(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
         if not decodes and self._spark.conf.get(SWITCH, "") != "level":
             return NotFused("", "rows of a DataFrame")
-        empty = self._spark.createDataFrame([], schema)
+        empty = empty_frame(self._spark, schema)
         timing = self._timing(empty, names)
         if isinstance(timing, NotFused):
             return timing
@@ -258,7 +268,7 @@ class Fusion:
         """The program, or, where levels may ask Spark, one that does."""
         if not self._asks or not isinstance(program, NotFused):
             return program
-        output = over(self._spark.createDataFrame([], schema)).schema
+        output = over(empty_frame(self._spark, schema)).schema
         names = [name for name in columns if name in output.names]
         return AskedProgram(
             question=Question(self._spark, schema, over, StructType([output[name] for name in names]), program)
@@ -278,12 +288,13 @@ class Fusion:
             columns,
         )
 
+    @without_origins()
     def _tried(self, operator: Operator) -> Fused | NotFused:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
         fields = _root_fields(self._physical, operator)
-        frame = self._spark.createDataFrame([], StructType(fields))
+        frame = empty_frame(self._spark, StructType(fields))
         node = frozenset({operator.node})
         stage = self.stage(operator.level, frame, node)
         outlets = outlets_of(self._physical, stage, operator.level)
@@ -404,15 +415,15 @@ def _behind_spark(physical: Physical, fusion: Fusion) -> frozenset[str]:
     return frozenset(o.node for o in chained if any(fusion.fused(b) is None for b in physical.lookups_before(o)))
 
 
-def group_numbers(spark: SparkSession, physical: Physical, tasks: int) -> list[int]:
+def group_numbers(fusion: Fusion, tasks: int) -> list[int]:
     """Of each level the number of its group; none: each has its own.
 
     One task has all shards of all levels, so that no exchange is needed between them; but before a function that Spark
     evaluates a group ends.
     """
+    physical = fusion.physical
     if tasks > 1 or physical.levels < 2:
         return []
-    fusion = Fusion(spark, physical)
     cut = {operator.level for operator in physical.operators if fusion.fused(operator) is None}
     return [1 + sum(end < level for end in cut) for level in range(1, physical.levels + 1)]
 

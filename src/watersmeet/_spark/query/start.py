@@ -42,6 +42,7 @@ from watersmeet._spark.checkpoint.record import (
     not_started,
 )
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
+from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.level import DEFAULT_CACHE
 from watersmeet._spark.evolve import Handover, asked_replacement, check_change, replaced_rows, with_counts
 from watersmeet._spark.function_texts import function_texts
@@ -352,6 +353,7 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
     outputs.check_writers(spark, topology.plan)
     if options.shards and options.tasks:
         layout_of(options, None, options.tasks)  # before Kafka is asked
+    session.begin_daemon(spark)
     _check_kafka(topology, options)
     view = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
@@ -735,7 +737,7 @@ class _Start:
             dropped=dropped,
         )
         clock = wall_clock.wall_clock(spark) if facts.clock else None
-        compiled = compile_plan(physical, scans, layout, clock, replaced_rows(checkpoint))
+        compiled = compile_plan(physical, scans, layout, clock, replaced_rows(checkpoint), self._fusion(effects))
         return compiled, replace(CountedPlan.of(physical), one_task=self._one_task(facts.tasks))
 
     def _one_task(self, tasks: int) -> tuple[int, int] | None:
@@ -758,6 +760,7 @@ class _Start:
         origins = [f"  {s.name}: {sources.describe_origin(s.origin)}" for s in plan.sources]
         with session.exclusive_settings(self.spark, effects["session"]):
             functions = function_texts(self.spark, plan)
+            placement = placement_facts(self._fusion(effects), files, shards, tasks)
         clock = effects["idle_after_ms"] > 0 or self.topology.by_wall
         begins = bootstrap.begins_to_record(plan.sources, files.binding.begins if files.binding else None)
         return CheckpointFacts(
@@ -771,7 +774,7 @@ class _Start:
             effects=effects,
             functions=functions,
             spark=pyspark.__version__,
-            **placement_facts(self.topology, files, shards, tasks),
+            **placement,
             described=described(
                 with_known_domains(written, partitions, begins),
                 {s.name: sources.describe_origin(s.origin) for s in plan.sources},
@@ -781,6 +784,14 @@ class _Start:
             begins=begins,
             **self._topics.facts(files.binding, ask=recorded is None),
         )
+
+    def _fusion(self, effects: Mapping[str, Any]) -> Fusion:
+        """How operators hand on their results under such settings of the session: asked once."""
+        return self._fusions.setdefault(str(effects["session"]), Fusion(self.spark, self.topology))
+
+    @cached_property
+    def _fusions(self) -> dict[str, Fusion]:
+        return {}
 
     def _begins_small(self, partitions: Mapping[str, int]) -> bool:
         """Whether all inputs are topics with few records: then one task runs all levels."""

@@ -20,7 +20,7 @@ from watersmeet._plan.declaration import BYTES, FLAG, HEADERS, NUMBER, TableSche
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.physical import Operator, Physical, with_recorded_stores, with_stores
 from watersmeet._spark.checkpoint.record import Checkpoint, CheckpointFiles
-from watersmeet._spark.dataflow.fusion import group_numbers
+from watersmeet._spark.dataflow.fusion import Fusion, group_numbers
 from watersmeet._worker import ended_rows
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.wire import addresses, spread_labels
@@ -161,10 +161,10 @@ def _times(column: pa.Array) -> pa.Array:
 # Tables that lie apart until now stay apart, in a changed topology, too: a join that goes on has the rows that it had.
 
 
-def placement_facts(physical: Physical, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
+def placement_facts(fusion: Fusion, files: CheckpointFiles, shards: int, tasks: int) -> dict[str, Any]:
     old_addresses = files.binding.addresses if files.binding else {}
-    groups = files.binding.level_groups if files.binding else group_numbers(files.folder.spark, physical, tasks)
-    return _facts(with_recorded_stores(physical, old_addresses), files, shards, tasks, groups)
+    groups = files.binding.level_groups if files.binding else group_numbers(fusion, tasks)
+    return _facts(with_recorded_stores(fusion.physical, old_addresses), files, shards, tasks, groups)
 
 
 def with_placement(checkpoint: Checkpoint, physical: Physical, files: CheckpointFiles) -> Checkpoint:
@@ -179,7 +179,7 @@ def with_placement(checkpoint: Checkpoint, physical: Physical, files: Checkpoint
     plan = with_stores(
         physical, {(t.node, t.table): lies(t.from_node, t.from_table) for t in checkpoint.change.continued}
     )
-    groups = group_numbers(files.folder.spark, physical, checkpoint.facts.tasks)
+    groups = group_numbers(Fusion(files.folder.spark, physical), checkpoint.facts.tasks)
     facts = replace(checkpoint.facts, **_facts(plan, files, checkpoint.facts.shards, checkpoint.facts.tasks, groups))
     return replace(checkpoint, facts=facts)
 
