@@ -74,6 +74,17 @@ def test_rows_of_joins_that_share_an_input_are_right(name: str) -> None:
         assert found is None, page(found)
 
 
+def test_a_group_that_has_gone_stands_no_more_in_the_batch_that_it_stood_in() -> None:
+    ops = (op("table"), op("one_to_many", 0, 0), op("value_set", 1, 1, method="anti_join", way="on"), op("table_to", 2))
+    records = tuple(
+        Input("n0", key, value, ts)
+        for ts, (key, value) in enumerate([("a", "a|b|7"), ("a", None), ("b", "b|5"), ("b", "a|4")])
+    )
+    for cuts in ((), (2,), (1, 2, 3)):
+        found = check(Case(Blueprint(ops), records, cuts))
+        assert found is None, page(found)
+
+
 def test_random_tables_joined_with_themselves_have_the_right_rows() -> None:
     for number in range(160):
         found = check(self_joined_case_of(1, number))
@@ -89,7 +100,7 @@ def test_a_deletion_that_is_told_to_nobody_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_group_that_never_stood_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregate, "_come_and_go", lambda events, table: np.zeros(len(events), dtype=np.bool_))
+    monkeypatch.setattr(aggregate, "_come_and_go", lambda events, *_: np.zeros(len(events), dtype=np.bool_))
     ops, records = SHARED["groups of a lookup joined with its table: no group stays that never stood"]
     found = check(Case(Blueprint(ops), records))
     assert found is not None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet._engine.aggregates.contributions import (
     Contributions,
@@ -25,8 +26,11 @@ from watersmeet._engine.matching import running_most
 from watersmeet._engine.operator import Dropped, Events, Failed, OperatorContext, keep_rows, operator_table
 from watersmeet._engine.row_sizes import slices_with_time
 from watersmeet._engine.rows import Bools, Int64s, ints, valid
+from watersmeet._engine.state.lookups import Lookup
 from watersmeet._engine.state.runs import State, Table
 from watersmeet._engine.time import BatchTimes
+from watersmeet._engine.windowing import latest_headers
+from watersmeet._plan.folds import NamedFold
 from watersmeet._plan.operators.aggregates import AggregateParams
 from watersmeet._plan.reasons import EXPIRED_VERSION
 
@@ -40,17 +44,22 @@ def run(
         yield from _with_history(context, inputs, state, history)
         return
     events = Events(context, inputs, sides=len(context.values))
-    void = _come_and_go(events, operator_table(context, state))
+    how = context.params(AggregateParams).fold.how
+    void = _come_and_go(events, operator_table(context, state), how.rows if isinstance(how, NamedFold) else None)
     if void.any():
         events = Events(context, keep_rows(inputs, events, ~void), sides=len(context.values))
     yield from _aggregated(context, events, state)
 
 
-def _come_and_go(events: Events, table: Table) -> Bools:
+def _come_and_go(events: Events, table: Table, counts: str | None) -> Bools:
     """Rows of groups that begin and are empty again within one record, and did not stand before it.
 
     Where a record takes several ways to a table, its intermediate results may belong to groups of their own
     (docs/semantics, row 39): these never stood.
+
+    Parameters
+    ----------
+    counts : the field with the number of a group's rows, where it goes with its last one; None: it stays.
     """
     void, groups = np.zeros(len(events), dtype=np.bool_), events.groups
     rows = events.tables[0]
@@ -68,14 +77,21 @@ def _come_and_go(events: Events, table: Table) -> Bools:
     empty = (np.add.reduceat(gain, starts) == 0) & (least >= 0) & (np.diff(np.append(starts, len(events))) > 1)
     full, of_run = np.cumsum(~empty), group[starts]
     first = np.searchsorted(of_run, of_run)
-    leads = empty & (full == (full - ~empty)[first])
-    candidates = np.flatnonzero(np.bincount(of_run[leads], minlength=groups.count))
+    # how often the group has been full before, or how many rows it has had then
+    earlier = (full - ~empty) - (full - ~empty)[first] if counts is None else running[starts] - running[starts][first]
+    candidates = np.flatnonzero(np.bincount(of_run[empty], minlength=groups.count))
     at = groups.first[candidates]
-    lookup = table.point(events.hash[at], events.key.take(pa.array(at)), columns=["ts"])
-    exists = np.ones(groups.count, dtype=np.bool_)
-    exists[candidates[lookup.index < 0]] = False
-    void[groups.order] = (leads & ~exists[of_run])[np.cumsum(fresh) - 1]
+    lookup = table.point(events.hash[at], events.key.take(pa.array(at)), columns=["value"])
+    stored = np.zeros(groups.count, dtype=np.int64)
+    stored[candidates] = lookup.found if counts is None else _counted(lookup, counts)
+    void[groups.order] = (empty & (stored[of_run] + earlier == 0))[np.cumsum(fresh) - 1]
     return void
+
+
+def _counted(lookup: Lookup, field: str) -> Int64s:
+    """A number within what is kept of each group; 0 where there is none."""
+    counts: Int64s = pc.struct_field(lookup.aligned("value"), field).fill_null(0).to_numpy()
+    return counts
 
 
 def _with_history(
@@ -125,14 +141,17 @@ def _aggregated(
     fold = fold_of(params.fold, context.operator.node, tolerates_errors=tolerates_errors)
     table = operator_table(context, state)
     rows = _contributions(events)
-    standing = StandingAggregates.of(look_up_states(rows, table), fold)
+    lookup, void = look_up_states(rows, table), np.zeros(len(rows), dtype=np.bool_)
+    standing = StandingAggregates.of(lookup, fold)
     previous = standing.states
     for selection, done in folded(rows, fold, standing, single_stretch=context.operator.cached, floor=floor):
         yield from changes(rows, fold, selection, done, events.meta)
         yield from failures(rows, selection, done)
+        void[selection] = False if done.void is None else done.void
         if floor is not None and done.void is not None:
             yield from events.drops(EXPIRED_VERSION, np.sort(rows.row[selection[done.void]]))
-    to_store(rows, previous, standing).put(table)
+    beside = {"headers": latest_headers(rows, ~void, lookup)} if "headers" in table.schema.names else {}
+    to_store(rows, previous, standing, **beside).put(table)
 
 
 def _contributions(events: Events) -> Contributions:
