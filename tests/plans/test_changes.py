@@ -277,3 +277,33 @@ def test_what_is_said_is_frozen_and_json_has_it_whole() -> None:
     }
     with pytest.raises(AttributeError):
         found.items = ()  # type: ignore[misc]
+
+
+def viewed(**store: str) -> Build:
+    """A stream that looks up a view of two global tables, which may have rows of its own."""
+
+    def build(builder: Any) -> None:
+        one, two = (builder.global_table(name, key="string", value="string") for name in ("one", "two"))
+        view = one.join(two, PLUS, key=lambda k, v: v, name="view", **store)
+        asked = builder.stream("asked", key="string", value="string")
+        asked.join(view, PLUS, key=lambda k, v: k, name="asking").to("asked-out", name="asked-out")
+
+    return build
+
+
+def test_a_view_of_global_tables_that_were_read_before_gets_no_store() -> None:
+    found = change(viewed(), viewed(store="rows"))
+    assert not found.possible
+    (refused,) = found.refused
+    assert refused.name == "view-rows"
+    assert refused.reason == "it would lack the rows of topic one, topic two that were read before"
+    assert outcomes(found, "store") == {"asking.replica": "kept", "asking.replica1": "kept"}
+    assert change(viewed(store="rows"), viewed(store="rows")).possible
+    assert outcomes(change(viewed(store="rows"), viewed(store="other")), "store")["other"] == "kept"
+    assert change(viewed(store="rows"), viewed()).possible
+
+
+def test_a_view_of_global_tables_that_are_new_comes_with_its_store() -> None:
+    found = change(plain, lambda builder: (plain(builder), viewed(store="rows")(builder)))
+    assert found.possible
+    assert outcomes(found, "store")["rows"] == "started empty"

@@ -427,14 +427,17 @@ def difference(old: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
     return ""
 
 
+def _bare(columns: Iterable[Any]) -> list[Any]:
+    """Columns of a table without headers."""
+    return [column for column in columns if column[1] != HEADERS]
+
+
 def rows_against(former: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
     """Why stored rows cannot be read as those of another table, and which columns are wider."""
     old_columns, new_columns = dict(former["columns"]), dict(table["columns"])
     headers = HEADERS in old_columns.values(), HEADERS in new_columns.values()
     # where records begin to carry headers, those of before have none
-    old_columns, new_columns = (
-        {name: kind for name, kind in columns.items() if kind != HEADERS} for columns in (old_columns, new_columns)
-    )
+    old_columns, new_columns = (dict(_bare(columns.items())) for columns in (old_columns, new_columns))
     if (
         list(old_columns) != list(new_columns)
         or former["identity"] != table["identity"]
@@ -644,7 +647,7 @@ class _Search:
             return None
         columns = described_table(TableSchema(name, (("key", node.shape.key), ("value", node.shape.value), STAMP)))
         tables = (table for operator in self.old["operators"] for table in operator["tables"] if table["shown"])
-        names = (t["name"] for t in tables if t["copies"] == name and t["columns"] == columns["columns"])
+        names = (t["name"] for t in tables if t["copies"] == name and _bare(t["columns"]) == columns["columns"])
         return next(names, None)
 
     def _recompute(self, operator: Operator) -> None:
@@ -913,7 +916,7 @@ def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list
     items: list[Item] = []
     continued: list[ContinuedTable] = []
     recomputed = frozenset(replaced.places.values())
-    read = _readings(tables, places, new, recomputed)
+    read, missed = _readings(tables, places, new, recomputed), _missed_rows(old, new)
     items.extend(item for node, reading in read.items() if (item := _as_read(reading, node)) is not None)
     for place, operator in by_place(new).items():
         old_operator = places.get(place)
@@ -926,6 +929,9 @@ def _stores(old: Described, new: Described, replaced: Replacement) -> tuple[list
             _continue_operator(old_operator, operator, items, continued)
         elif operator["node"] in nodes and operator["tables"] and not _had_operators(new, operator["node"], places):
             items.append(_of_another_kind(operator, nodes[operator["node"]]))
+        elif operator["node"] in missed:
+            item = _without_rows(operator["node"], missed[operator["node"]])
+            items += [] if item in items else [item]
         else:
             _match_stores(operator, tables, items, continued)
     used = {(entry.from_node, entry.from_table) for entry in continued}
@@ -978,6 +984,22 @@ def _readings(
     going_on = {place: operator for place, operator in by_place(new).items() if place in places.keys() - recomputed}
     nodes = {node for (node, _), operator in going_on.items() if operator["tables"]}
     return {node: LineageReading.of_node(tables.old, tables.new, node) for node in sorted(nodes)}
+
+
+def _missed_rows(old: Described, new: Described) -> dict[str, list[str]]:
+    """Of nodes that are made of global tables alone, those tables that were read before: their rows come no more."""
+    above = {name: {place_of(name, source)} for name, source in new["sources"].items() if source["global"]}
+    for node, facts in new["reads"].items():
+        if all(name in above for name in facts["inputs"]):
+            above[node] = set().union(*(above[name] for name in facts["inputs"]))
+    before = {place_of(name, source) for name, source in old["sources"].items()}
+    lost = {node: sorted(text for text, _ in above[node] & before) for node in new["reads"] if node in above}
+    return {node: tables for node, tables in lost.items() if tables}
+
+
+def _without_rows(node: str, tables: Sequence[str]) -> Item:
+    reason = f"it would lack the rows of {', '.join(tables)} that were read before"
+    return Item("node", node, "refused", reason=reason, hint="Begin a checkpoint with it; or leave its store= out.")
 
 
 def _as_read(reading: LineageReading, node: str) -> Item | None:
@@ -1062,7 +1084,7 @@ def _match_stores(
             ContinuedTable(node, table["name"], place[0], former["name"], scalars=False)
             for place, former in old.copies.get(table["copies"], ())
             if not old.reading((place[0], former), (node, table)).against
-            if not any(rows_against(former, table, widens=False))
+            if not rows_against(former, table, widens=False)[0]
         )
         if (source := next(same, None)) is not None:
             reason = f"with the rows of {table['copies']} that {source.from_table} has"
