@@ -62,6 +62,27 @@ def waiting_headers(plan: Plan) -> ColumnTypes:
     return (("headers", HEADERS),) if plan.headers else ()
 
 
+def row_headers(plan: Plan, table: str, store: str | None) -> ColumnTypes:
+    """The column with the headers of the records that a table's rows are of, in a store that a user has named."""
+    return (("headers", HEADERS),) if store is not None and table in plan.with_headers else ()
+
+
+def current_rows(
+    plan: Plan, node: Node, side: int, table: Node, usual: str, *, carried: ColumnTypes = (), everywhere: bool = False
+) -> TableSchema:
+    """The rows of a table that a node keeps of a side: in the store that the table's user asked for, or the usual one.
+
+    Parameters
+    ----------
+    carried : columns beside the value.
+    everywhere : whether every shard has all rows: of a global table.
+    """
+    store = plan.rules.stores.get((node.name, side))
+    columns = (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)
+    headers, copies = row_headers(plan, table.name, store), None if everywhere else table.name
+    return TableSchema(store or usual, (*columns, *headers), copies=copies, everywhere=everywhere)
+
+
 @dataclass(frozen=True)
 class CarriedColumn:
     """A column that rows carry beside key and value."""
@@ -218,6 +239,11 @@ class TableSchema:
     def appended(self) -> bool:
         """Whether rows are only added: lookups need not look for newest versions."""
         return not self.identity
+
+    @property
+    def bare(self) -> TableSchema:
+        """The same table without headers."""
+        return replace(self, columns=tuple(column for column in self.columns if column[1] != HEADERS))
 
     def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""

@@ -992,8 +992,8 @@ def _missed_rows(old: Described, new: Described) -> dict[str, list[str]]:
     for node, facts in new["reads"].items():
         if all(name in above for name in facts["inputs"]):
             above[node] = set().union(*(above[name] for name in facts["inputs"]))
-    before = {place_of(name, source) for name, source in old["sources"].items()}
-    lost = {node: sorted(text for text, _ in above[node] & before) for node in new["reads"] if node in above}
+    places = {place_of(name, source) for name, source in old["sources"].items()}
+    lost = {node: sorted(text for text, _ in above[node] & places) for node in new["reads"] if node in above}
     return {node: tables for node, tables in lost.items() if tables}
 
 

@@ -156,6 +156,16 @@ class Plan:
         """Whether records carry headers: where one of the topics keeps them."""
         return any(source.origin.keeps_headers for source in self.sources)
 
+    @cached_property
+    def with_headers(self) -> frozenset[str]:
+        """Names of the nodes with records that have headers: those of a topic, or of their own making."""
+        names: set[str] = set()
+        for node in self.nodes:
+            is_source = not node.inputs and node.place.keeps_headers
+            if is_source or node.makes_headers or not names.isdisjoint(node.inputs):
+                names.add(node.name)
+        return frozenset(names)
+
     @property
     def sources(self) -> tuple[SourceNode, ...]:
         """The inputs, in order of registration: the order that decides ties (section A row 13)."""

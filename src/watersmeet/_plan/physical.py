@@ -140,6 +140,11 @@ class Operator:
         return tuple(table.name for table in self.tables if table.shown)
 
     @property
+    def keeps_headers(self) -> bool:
+        """Whether rows that it keeps have headers."""
+        return any(table.bare != table for table in self.tables)
+
+    @property
     def stem(self) -> str:
         """Which engine function runs it."""
         return self.declaration.operator_stem or self.declaration.stem
@@ -381,11 +386,12 @@ def with_recorded_stores(physical: Physical, addresses: Mapping[str, Mapping[str
 def _reader(physical: Physical, owner: Operator, operator: Operator, places: Places) -> StoreReader | None:
     """How the operator reads the owner's only table; None if its own differs in rows, level, columns or place."""
     side = operator.declaration.shared_side
-    if side is None:
+    if side is None or (operator.keeps_headers and not owner.keeps_headers):
         return None
     pair = owner, operator
     owner_facts, facts = (
-        (each.declaration, each.level, each.shared_root, *(replace(t, name="") for t in each.tables)) for each in pair
+        (each.declaration, each.level, each.shared_root, *(replace(t.bare, name="") for t in each.tables))
+        for each in pair
     )
     owner_edges, edges = (_edges(physical, operator, side) for operator in pair)
     name, place = operator.tables[0].name, places.get((owner.node, owner.tables[0].name))

@@ -126,6 +126,7 @@ class Entry:
     times : of its window: the start; of a session start and end; of a version its timestamp. Of a store by key none; of
         a processor's map or list the entry.
     known_from : of versions, the time from which on the past is known.
+    headers : of the record that it is of; None: the store keeps none.
     """
 
     order: tuple[Any, ...]
@@ -133,6 +134,7 @@ class Entry:
     times: tuple[Any, ...]
     value: Any
     known_from: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,11 @@ class StoredTable:
     def key(self) -> DataType:
         """Type of its keys."""
         return spark_type(dict(self.schema.columns)["key"])
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether its rows have headers."""
+        return "headers" in dict(self.schema.columns)
 
     @property
     def of_entries(self) -> bool:
@@ -206,8 +213,10 @@ class StoredTable:
         rows = self.pairs(table)
         times = list(zip(*(table.column(name).to_pylist() for name in self.times), strict=True)) or [()] * len(rows)
         known_from = [self._known_from(states) for states in shards]
-        for case, at, when, (key, value) in zip(numbers.tolist(), orders.to_pylist(), times, rows, strict=True):
-            entries[case].append(Entry((at, *when), key, when, value, known_from[case]))
+        headers = map(headers_of, table.column("headers").to_pylist()) if self.has_headers else [None] * len(rows)
+        columns = numbers.tolist(), orders.to_pylist(), times, rows, headers
+        for case, at, when, (key, value), of_record in zip(*columns, strict=True):
+            entries[case].append(Entry((at, *when), key, when, value, known_from[case], of_record))
         return [sorted(of_case, key=lambda entry: entry.order) for of_case in entries]
 
     def pairs(self, rows: pa.Table) -> list[tuple[Any, ...]]:

@@ -58,6 +58,22 @@ class KeyValueStore(DriverStore):
         order = self.kept.order_of(key)
         return next((entry.value for entry in self._rows() if entry.order[0] == order), None)
 
+    def headers(self, key: Any) -> tuple[tuple[str, bytes | None], ...]:
+        """The headers of the record that the key's row is of; empty where there is none.
+
+        Raises
+        ------
+        TopologyError : the key is not of the keys' type, or the store keeps no headers.
+        """
+        if not self.kept.has_headers:
+            raise TopologyError(
+                f"The store {self.name!r} keeps no headers.",
+                given=f"headers({key!r:.80})",
+                hint="Read the topic with them, and name the store: headers=True, store=... A history has none.",
+            )
+        order = self.kept.order_of(key)
+        return next((entry.headers or () for entry in self._rows() if entry.order[0] == order), ())
+
     def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
         """(key, value) of the keys between the two, both included, in order; None: no limit (KIP-763).
 

@@ -44,8 +44,8 @@ def run(
         yield from _with_history(context, inputs, state, history)
         return
     events = Events(context, inputs, sides=len(context.values))
-    how = context.params(AggregateParams).fold.how
-    void = _come_and_go(events, operator_table(context, state), how.rows if isinstance(how, NamedFold) else None)
+    step = context.params(AggregateParams).fold.how
+    void = _come_and_go(events, operator_table(context, state), step.rows if isinstance(step, NamedFold) else None)
     if void.any():
         events = Events(context, keep_rows(inputs, events, ~void), sides=len(context.values))
     yield from _aggregated(context, events, state)
@@ -82,9 +82,9 @@ def _come_and_go(events: Events, table: Table, counts: str | None) -> Bools:
     candidates = np.flatnonzero(np.bincount(of_run[empty], minlength=groups.count))
     at = groups.first[candidates]
     lookup = table.point(events.hash[at], events.key.take(pa.array(at)), columns=["value"])
-    stored = np.zeros(groups.count, dtype=np.int64)
-    stored[candidates] = lookup.found if counts is None else _counted(lookup, counts)
-    void[groups.order] = (empty & (stored[of_run] + earlier == 0))[np.cumsum(fresh) - 1]
+    base = np.zeros(groups.count, dtype=np.int64)
+    base[candidates] = lookup.found if counts is None else _counted(lookup, counts)
+    void[groups.order] = (empty & (base[of_run] + earlier == 0))[np.cumsum(fresh) - 1]
     return void
 
 

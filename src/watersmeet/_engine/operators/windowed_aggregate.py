@@ -225,7 +225,7 @@ def run(
         void[selection] = False if done.void is None else done.void
     domain = window_generations.domains(~void, lookup, times.number(times.of_row))
     beside: dict[str, Int64s | Picked] = {"domain": domain, **windows.beside(rows.at)}
-    if params.on_close and context.headers:
+    if "headers" in table.schema.names:
         beside["headers"] = latest_headers(rows, ~void, lookup)
     written = to_store(rows, old_states, standing, **beside)
     if params.on_close:

@@ -21,6 +21,7 @@ from watersmeet._plan.declaration import (
     TimeBehaviour,
     held_schema,
     row_ends,
+    row_headers,
     waiting_headers,
 )
 from watersmeet._plan.folds import Fold
@@ -114,7 +115,7 @@ class AggregatedNode(OperatorNode):
         """The state of each key: the result, or its parts."""
         columns = (("key", self.shape.key), ("value", self.fold.state), STAMP)
         store = self.store if self.history_ms is None else None
-        return (TableSchema(store or f"{self.name}.aggregate", columns),)
+        return (TableSchema(store or f"{self.name}.aggregate", (*columns, *row_headers(plan, self.name, store))),)
 
     def records(self, plan: Plan) -> tuple[OperatorSide, ...]:
         """A side for each stream that is aggregated: records with key and value, which a count does not ask for."""
@@ -236,13 +237,14 @@ class WindowAggregateNode(AggregatedNode):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The state of each key and window, which the time of its domain lets go.
 
-        With the headers of the record that changed it last, where results come when windows close.
+        With the headers of the record that changed it last, where results come when windows close, or users read them.
         """
+        headers = waiting_headers(plan) if self.on_close else row_headers(plan, self.name, self.store)
         bounds = tuple((name, NUMBER) for name in dict.fromkeys((self.bound, "start")))
         columns = (("key", plan.shape(self, 0).key), *bounds, ("value", self.fold.state), *self.stamps)
         schema = TableSchema(
             self.store or f"{self.name}.{self.kept_as}",
-            (*columns, ("domain", NUMBER), *(waiting_headers(plan) if self.on_close else ())),
+            (*columns, ("domain", NUMBER), *headers),
             identity=("key", self.bound),
             order=(self.bound,),
             retention=Retention(self.bound, "domain"),

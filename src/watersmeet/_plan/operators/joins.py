@@ -25,6 +25,7 @@ from watersmeet._plan.declaration import (
     RowEnd,
     TableSchema,
     TimeBehaviour,
+    current_rows,
     held_schema,
     row_ends,
     waiting_headers,
@@ -60,11 +61,7 @@ def rows_of_sides(plan: Plan, node: Node, sides: Mapping[int, str]) -> tuple[Tab
     sides : and what their tables are called in the names of stores, where the user has asked for none.
     """
     return tuple(
-        TableSchema(
-            plan.store_name(node, side, f"{node.name}.{suffix}"),
-            (("key", node.shape.key), ("value", plan.shape(node, side).value), STAMP),
-            copies=node.inputs[side],
-        )
+        current_rows(plan, node, side, plan.by_name[node.inputs[side]], f"{node.name}.{suffix}")
         for side, suffix in sides.items()
     )
 
@@ -627,11 +624,10 @@ class ReferenceNode(JoinNode):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The rows that refer, by both keys, and those that are referred to."""
         referring, referred = plan.shape(self, self.referring_side), plan.shape(self, self.referred_side)
-        name = plan.store_name(self, self.referred_side, f"{self.name}.referred")
-        rows = (("key", referred.key), ("value", referred.value), STAMP)
+        table, usual = plan.by_name[self.referred], f"{self.name}.referred"
         return (
             _subscriptions(f"{self.name}.subscriptions", referred.key, referring),
-            TableSchema(name, rows, copies=self.referred),
+            current_rows(plan, self, self.referred_side, table, usual),
         )
 
     def own_rows(self, plan: Plan) -> tuple[int, ...]:
@@ -956,10 +952,9 @@ class GlobalLookupNode(JoinNode):
         """Copies of the tables."""
         tables = []
         for number, (table, side) in enumerate(zip(self.replicas(plan).values(), self._tables(plan), strict=True)):
-            name = plan.store_name(self, 1 + number, f"{self.name}.replica{number or ''}")
+            usual = f"{self.name}.replica{number or ''}"
             carried = tuple((state.name, state.kind) for state in side.carries)
-            columns = (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)
-            tables.append(TableSchema(name, columns, everywhere=True))
+            tables.append(current_rows(plan, self, 1 + number, table, usual, carried=carried, everywhere=True))
         return tuple(tables)
 
     def results(self, plan: Plan, *, old: bool) -> ResultColumns:

@@ -18,6 +18,7 @@ from watersmeet._plan.declaration import (
     Retention,
     TableSchema,
     TimeBehaviour,
+    current_rows,
     held_schema,
     row_ends,
 )
@@ -206,14 +207,11 @@ class ProcessorsNode(OperatorNode):
     def _copies(self, plan: Plan) -> Iterator[TableSchema]:
         """The tables that are read, as the processor stores them: current rows, their versions, or a whole copy."""
         for read in self.tables_read:
-            value = plan.shape(self, read.input).value
-            name = plan.store_name(self, read.input, f"{self.members[read.member].name}.{read.name}")
+            table, usual = plan.by_name[self.inputs[read.input]], f"{self.members[read.member].name}.{read.name}"
             if read.history_ms is not None:
-                yield versions(name, read.key, value)
-                continue
-            copies = None if read.everywhere else self.inputs[read.input]
-            columns = (("key", read.key), ("value", value), STAMP)
-            yield TableSchema(name, columns, copies=copies, everywhere=read.everywhere)
+                yield versions(plan.store_name(self, read.input, usual), read.key, table.shape.value)
+            else:
+                yield current_rows(plan, self, read.input, table, usual, everywhere=read.everywhere)
 
     def timed(self, plan: Plan) -> TimeBehaviour:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""

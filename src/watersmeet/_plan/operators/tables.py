@@ -21,6 +21,7 @@ from watersmeet._plan.declaration import (
     TimeBehaviour,
     held_schema,
     row_ends,
+    row_headers,
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -121,7 +122,8 @@ class CurrentTable(Keeper):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """Of a global table as a lookup in it would have them, which takes them over (`start(evolve=True)`)."""
         node, shape = self.node, self.node.shape
-        columns, everywhere = (("key", shape.key), ("value", shape.value), STAMP), shape.kind == "global"
+        columns = (("key", shape.key), ("value", shape.value), STAMP, *row_headers(plan, node.name, node.store))
+        everywhere = shape.kind == "global"
         copies = None if everywhere else node.name
         return (TableSchema(node.store or node.name, columns, copies=copies, everywhere=everywhere),)
 

@@ -46,11 +46,13 @@ class ServedRow(NamedTuple):
     batch : number of the batch that this is of.
     value : the value; of a struct a dictionary. None: the key has none.
     timestamp : of the row; None: there is none.
+    headers : of the record that the row is of, as (name, bytes) pairs, where its table keeps them (`headers=True`).
     """
 
     batch: int
     value: Any
     timestamp: dt.datetime | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class TableChanged(NamedTuple):
@@ -114,7 +116,7 @@ class ServedTable:
 
         Returns
         -------
-        ServedRow : batch, value and timestamp.
+        ServedRow : batch, value, timestamp and headers.
 
         Raises
         ------
@@ -132,9 +134,10 @@ class ServedTable:
                 hint=f"table.windows({key!r}, from_=..., to=...)",
             )
         table = self._read(keys=(self._key(key),), as_of=_millis("as_of", as_of), at_least=at_least, timeout=timeout)
-        rows = table.select(["value", *({"timestamp"} & set(table.column_names))]).to_pylist()
+        rows = table.select(["value", *({"timestamp", "headers"} & set(table.column_names))]).to_pylist()
         row = rows[0] if rows else {}
-        return ServedRow(batch_of(table), row.get("value"), row.get("timestamp"))
+        headers = tuple((header["key"], header["value"]) for header in row.get("headers") or ())
+        return ServedRow(batch_of(table), row.get("value"), row.get("timestamp"), headers)
 
     def get_all(self, keys: Sequence[Any], *, at_least: int | None = None, timeout: float = _TIMEOUT) -> pa.Table:
         """The rows of some keys, all of one batch."""
