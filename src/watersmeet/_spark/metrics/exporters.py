@@ -131,7 +131,7 @@ def _numbers(metrics: Metrics) -> Iterator[Family]:
     yield "watersmeet_table_rows", ("table",), [((t,), table.rows) for t, table in tables]
     yield "watersmeet_table_bytes", ("table",), [((t,), table.bytes) for t, table in tables]
     yield "watersmeet_suppression_buffer_count", ("operator",), _prometheus_by_name(metrics.held)
-    workers = [((), metrics.worker_bytes)] if metrics.worker_bytes else []
+    workers: list[Sample] = [((), metrics.worker_bytes)] if metrics.worker_bytes else []
     yield "watersmeet_worker_memory_bytes", (), workers
     yield "watersmeet_state_store_memory_bytes", (), [((), metrics.state_bytes)]
 
