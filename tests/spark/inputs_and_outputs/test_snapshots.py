@@ -137,6 +137,19 @@ def test_a_query_that_goes_on_reads_snapshots_and_ends_at_expired_ones(spark: Sp
     assert isinstance(query.exception(), SourceError)
 
 
+def test_a_snapshot_before_may_be_expired_only_where_no_row_is_taken_away(spark: SparkSession) -> None:
+    for operation in ("append", "replace", "overwrite"):
+        lake = Lake(spark, "orders", "orders")
+        for _ in range(2):
+            lake.commit([(1, "n", 1, "insert")], {1: ("n", 1)}, operation)
+        del lake.log[100]
+        if operation == "overwrite":
+            with pytest.raises(SourceError, match="'orders' have been expired"):
+                lake.steps(100)
+        else:
+            assert [step.id for step in lake.steps(100)] == [107]
+
+
 def test_a_frame_of_a_topology_is_refused_where_snapshots_are_to_be_written(spark: SparkSession) -> None:
     lake = Lake(spark, "orders", "orders")
     with pytest.raises(ConfigError, match=r"wm.Changes of a table of Iceberg"):

@@ -116,8 +116,9 @@ class LakeTable:
         is_complete = not line or line[0].parent == since
         if not is_complete and since in snapshots:
             return [replace(line[-1], parent=since, operation="rollback", plain=False)]
-        compared = (step.parent for step in line if not step.plain and step.operation not in _ONE_WAY)
-        if is_complete and all(parent is None or parent in snapshots for parent in compared):
+        # with the snapshot before, the files went that had the rows which this one takes away
+        parents = (step.parent for step in line if step.operation not in _ONE_WAY)
+        if is_complete and all(parent is None or parent in snapshots for parent in parents):
             return line
         raise SourceError(
             f"Snapshots of the table {self.name!r} have been expired that this query has yet to read.",
