@@ -1,12 +1,13 @@
-"""The notebook among the examples, run in a kernel of its own as its readers run it.
+"""The notebooks among the examples, run in a kernel of their own as their readers run them.
 
-`python -m tests.examples.notebook` writes what it shows into it anew, which the tests then compare.
+`python -m tests.examples.notebook` writes what each shows into it anew, which the tests then compare.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,24 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "a_query_looked_into.ipynb"
+_EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+QUERY, FILES = _EXAMPLES / "a_query_looked_into.ipynb", _EXAMPLES / "from_files_to_a_plot.ipynb"
 _FOLDER = re.compile(r"[^\s'\"<>]*/tmp\w{8}/")
 
 
-def read() -> Any:
+def read(path: Path) -> Any:
     """The notebook as it lies there."""
-    return nbformat.read(NOTEBOOK, as_version=4)
+    return nbformat.read(path, as_version=4)
 
 
-def ran(folder: Path) -> Any:
+def ran(path: Path, folder: Path) -> Any:
     """The notebook, run to its end, with what it shows; its files lie in the folder.
 
     Raises
     ------
     CellExecutionError : a cell fails.
     """
-    notebook = read()
+    notebook = read(path)
     client = NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False)
     client.execute(env={**os.environ, "TMPDIR": str(folder)})
     for cell in notebook.cells:
@@ -51,9 +53,10 @@ def _plain(output: Any) -> Any:
 
 
 def main() -> None:
-    """Run it, and write it with what it shows."""
-    with tempfile.TemporaryDirectory() as folder:
-        nbformat.write(ran(Path(folder)), NOTEBOOK)
+    """Run them, and write each with what it shows; or those that are named."""
+    for path in map(Path, sys.argv[1:] or map(str, (QUERY, FILES))):
+        with tempfile.TemporaryDirectory() as folder:
+            nbformat.write(ran(path, Path(folder)), path)
 
 
 if __name__ == "__main__":

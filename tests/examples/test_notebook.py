@@ -1,9 +1,12 @@
-"""The notebook among the examples shows what stands in it, when it is run."""
+"""The notebooks among the examples show what stands in them, when they are run."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.examples import notebook
 
@@ -28,7 +31,7 @@ def rows(text: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_notebook_shows_its_topology_its_query_and_its_results_as_they_stand_in_it(tmp_path: Path) -> None:
-    written, found = shown(notebook.read()), shown(notebook.ran(tmp_path))
+    written, found = shown(notebook.read(notebook.QUERY)), shown(notebook.ran(notebook.QUERY, tmp_path))
     _, _, picture, query, latest, numbers, state = found
     assert "<svg" in picture
     for name in ("orders", "customers", "agg-orders", "spent", "spenders-by-city"):
@@ -42,6 +45,20 @@ def test_a_notebook_shows_its_topology_its_query_and_its_results_as_they_stand_i
     assert [text for text in found if text != query] == [text for text in written if ">ended, " not in text]
 
 
-def test_a_notebook_is_short() -> None:
-    code = [line for cell in notebook.read().cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+def test_a_notebook_goes_from_files_to_a_plot_as_it_stands_in_it(tmp_path: Path) -> None:
+    made = notebook.ran(notebook.FILES, tmp_path)
+    found = shown(made)
+    assert found == shown(notebook.read(notebook.FILES))
+    _, _, joined, sessions, best, plot = found
+    cells = [re.findall("<td>(.*?)</td>", text) for text in (joined, sessions, best)]
+    assert [len(each) for each in cells] == [3 * 5, 8 * 5, 4 * 2]
+    # the files lie in another order than their hours, and no hour is lost
+    assert cells[2][::2] == [f"2026-11-30 {hour:02}:00:00" for hour in (8, 9, 10, 11)]
+    assert "Axes" in plot
+    assert "image/png" in made.cells[-2]["outputs"][-1]["data"]
+
+
+@pytest.mark.parametrize("path", [notebook.QUERY, notebook.FILES], ids=lambda path: path.stem)
+def test_a_notebook_is_short(path: Path) -> None:
+    code = [line for cell in notebook.read(path).cells if cell.cell_type == "code" for line in cell.source.splitlines()]
     assert len(code) < MOST_LINES_OF_CODE

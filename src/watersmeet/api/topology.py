@@ -550,7 +550,8 @@ def preview(rows: Any, *, kafka: Kafka | None = None) -> pd.DataFrame:
         changes = spark.read.parquet(f"{folder}/rows")
         if side.kind == "stream":
             return flat(changes.orderBy("timestamp", "sequence").select("key", "value", "timestamp")).toPandas()
-        return flat(latest(changes).select("key", "value")).toPandas()
+        # in an order that a line of a plot can follow
+        return flat(latest(changes).orderBy("key").select("key", "value")).toPandas()
 
 
 def _above(side: Side, target: Writer) -> Plan:
