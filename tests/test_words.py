@@ -156,6 +156,7 @@ PLAIN = frozenset(
         "corrupt",
         "dead",
         "encoding",
+        "flow",
         "history",
         "info",
         "latest",

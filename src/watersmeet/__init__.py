@@ -54,7 +54,7 @@ from watersmeet.api.grouped import (
 )
 from watersmeet.api.streams import KStream
 from watersmeet.api.tables import GlobalKTable, KTable, WTable
-from watersmeet.api.topology import Topology, plan_change, preview
+from watersmeet.api.topology import Topology, flow, plan_change, preview
 from watersmeet.errors import (
     ChangedTopology,
     ConfigError,
@@ -183,6 +183,7 @@ __all__ = [
     "debezium_key",
     "decimal",
     "first",
+    "flow",
     "json",
     "json_schema",
     "last",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,27 @@ def test_wm_session_does_not_connect_to_a_server_of_spark_connect(monkeypatch: p
     with pytest.raises(wm.ConfigError, match="SPARK_REMOTE is set") as refused:
         wm.session("app")
     assert "canary" not in str(refused.value)
+
+
+def test_a_flow_is_refused_where_no_server_of_spark_connect_runs_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watersmeet._spark.session.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+    def build(server: object) -> wm.Topology:
+        raise AssertionError("nothing is built")
+
+    with pytest.raises(wm.ConfigError, match=r"(?s)server in this process: \S+DatabricksSession.*writeStream.toTable"):
+        wm.flow(build, session_of_connect(), "out", checkpoint=tmp_path / "cp")  # type: ignore[arg-type]
+    # functions make columns of Spark Connect again
+    assert os.environ["SPARK_CONNECT_MODE_ENABLED"] == "1"
+    with pytest.raises(wm.ConfigError, match="with its server in this process"):
+        wm.flow(build, _Session(), "out", checkpoint=tmp_path / "cp")  # type: ignore[arg-type]
+
+
+def test_a_frame_over_spark_connect_is_refused_with_the_call_for_pipelines(tmp_path: Path) -> None:
+    builder = wm.StreamsBuilder("app")
+    builder.stream("clicks", key="string", value="string").to("out")
+    with pytest.raises(wm.ConfigError, match=r"cannot run a topology.*\n.*In a pipeline: wm.flow\(build, spark, name"):
+        builder.build().frame(session_of_connect(), "out", checkpoint=tmp_path / "cp")

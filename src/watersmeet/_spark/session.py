@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,7 +33,7 @@ from xml.sax.saxutils import quoteattr
 import pyspark
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet._spark.machine import (
     SessionConfig,
@@ -69,6 +70,7 @@ SESSION = {
 }
 """What `watersmeet.session` sets when it makes a session."""
 
+_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -581,8 +583,45 @@ def of_connect(subject: str, call: str) -> ConfigError:
     return ConfigError(
         f"A session of Spark Connect, as serverless compute has it, cannot run a topology: {subject:.120}.",
         hint=f"Run the program on the driver (spark-submit, a classic cluster, or local[*]), without SPARK_REMOTE: "
-        f"spark = wm.session('app'), {call}; docs/deploy.md#spark-connect-and-serverless.",
+        f"spark = wm.session('app'), {call}. In a pipeline: wm.flow(build, spark, name, checkpoint=...). "
+        "docs/deploy.md#spark-connect-and-serverless.",
     )
+
+
+@contextmanager
+def connect_server(spark: Any) -> Iterator[tuple[SparkSession, Callable[[DataFrame], str]]]:
+    """A session of the JVM that serves a session of Spark Connect, and a function that shares a DataFrame of it.
+
+    While it lasts, PySpark's functions make columns of that session. The function gives SQL for the one of Connect.
+
+    Raises
+    ------
+    ConfigError : it is no session of Spark Connect, or the server is another process.
+    """
+    # PySpark looks at this variable to learn whose columns its functions make
+    mode = os.environ.pop(_CONNECT_MODE, None)
+    try:
+        server = SparkSession.getActiveSession()
+        if not is_connect(spark) or server is None:
+            raise ConfigError(
+                "wm.flow needs the session of a pipeline with its server in this process: "
+                f"{type(spark).__module__}.{type(spark).__name__:.80}.",
+                hint="Call it in a function under @dp.table, and start spark-pipelines without a remote server. "
+                "Elsewhere write the output to a table, topology.frame(...).writeStream.toTable(name), and read that: "
+                "spark.readStream.table(name).",
+            )
+        yield server.newSession(), _view_query
+    finally:
+        if mode is not None:
+            os.environ[_CONNECT_MODE] = mode
+
+
+def _view_query(frame: DataFrame) -> str:
+    """SQL that reads the DataFrame in any session of the same JVM."""
+    view = f"watersmeet_{uuid.uuid4().hex}"
+    frame.createGlobalTempView(view)
+    # a pipeline takes each plain name for one of its own or of the catalog; of an expression only Spark learns the name
+    return f"SELECT * FROM IDENTIFIER('global_temp.' || '{view}')"
 
 
 def check_threads(needed_by: str) -> None:

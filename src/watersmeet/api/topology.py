@@ -29,7 +29,7 @@ from watersmeet.io.origins import described
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
@@ -505,6 +505,57 @@ def checkpoint_folder(checkpoint: Any) -> str:
         f"A topology needs a checkpoint location, a folder: checkpoint={checkpoint!r:.80}.",
         hint="Name a folder that outlives the query: topology.start(spark, checkpoint='...').",
     )
+
+
+@answered
+def flow(
+    build: Callable[[SparkSession], Topology],
+    spark: SparkSession,
+    name: str,
+    *,
+    checkpoint: str | os.PathLike[str],
+    kafka: Kafka | None = None,
+    shards: int | None = None,
+    tasks: int | None = None,
+    flat: bool = False,
+) -> DataFrame:
+    """An output of a topology as a flow of Spark Declarative Pipelines: what a function under `@dp.table` returns.
+
+    A pipeline has a session of Spark Connect. Its server must run in the same process, where `spark-pipelines run`
+    starts it by itself. See docs/frames.md.
+
+    Parameters
+    ----------
+    build : makes the topology. It gets a session of the server's own, which has to read all inputs.
+    spark : the pipeline's session.
+    name, checkpoint, kafka, shards, tasks, flat : as in `Topology.frame`.
+
+    Returns
+    -------
+    DataFrame : of the pipeline's session, with the columns of `Topology.frame`.
+
+    Raises
+    ------
+    ConfigError : the session is not one of Spark Connect, or its server is another process; `Topology.frame` has more.
+
+    Examples
+    --------
+    >>> @dp.table  # doctest: +SKIP
+    ... def priced():
+    ...     return wm.flow(topology, spark, "priced", checkpoint="/data/priced", flat=True)
+    """
+    from watersmeet._spark.session import connect_server
+
+    with connect_server(spark) as (server, view_query):
+        topology = build(server)
+        if not isinstance(topology, Topology):
+            raise ConfigError(
+                f"The function of wm.flow must return a topology, and not {described(topology)}.",
+                hint="End it with: return builder.build()",
+            )
+        options: dict[str, Any] = {"kafka": kafka, "shards": shards, "tasks": tasks, "flat": flat}
+        query = view_query(topology.frame(server, name, checkpoint=checkpoint, **options))
+    return spark.sql(query)
 
 
 @answered
