@@ -58,7 +58,9 @@ NETS: dict[str, Blueprint] = {
             op("table"),
             op("table_table", 1, 2, how="outer"),
             op("table_to", 3),
-        )
+        ),
+        # today's joins of one source go by arrival: what is sent is what lookups see
+        generation="spurious",
     ),
     "foreign_key inner": Blueprint(foreign("inner")),
     "foreign_key left": Blueprint(foreign("left")),
