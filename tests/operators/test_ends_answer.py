@@ -78,7 +78,7 @@ def test_each_output_has_what_writes_it_and_each_input_what_reads_it() -> None:
     named = {each for each in below(SinkTarget) if each.__module__.startswith("watersmeet.")}
     assert {each.__name__ for each in named - WRITERS.keys()} == {"SinkTarget", "TableTarget"}
     read = {each for each in below(Origin) if each.__module__.startswith("watersmeet.")}
-    assert {each.__name__ for each in read - READINGS.keys()} == {"Origin", "SortedOut", "ChangeRows"}
+    assert {each.__name__ for each in read - READINGS.keys()} == {"Origin", "SortedOut", "ChangeRows", "LakeRows"}
 
 
 BAD = [

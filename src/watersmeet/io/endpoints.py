@@ -430,9 +430,11 @@ class Origin(ABC):  # noqa: B024  an input that sorts nothing out answers none o
     ----------
     shown : what a picture of the topology calls it.
     frame : the DataFrame that it is read from, as one partition, numbered by one task; None: from none.
+    writes_snapshots : whether a start writes its rows into the checkpoint, and goes on while the query runs.
     """
 
     shown: ClassVar[str] = ""
+    writes_snapshots: ClassVar[bool] = False
     frame: Any = None
 
     @property

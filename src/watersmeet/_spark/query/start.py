@@ -60,7 +60,7 @@ from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import LOG, Query, Silence, is_unfinished
 from watersmeet._spark.session import check_session
 from watersmeet._spark.sources import bootstrap, sources, wall_clock
-from watersmeet._spark.sources.iceberg import LakeRows, SnapshotThread
+from watersmeet._spark.sources.iceberg import SnapshotThread
 from watersmeet._spark.sources.topics import partition_counts
 from watersmeet._spark.stores.table_columns import placement_facts, with_placement
 from watersmeet._worker.batch_plan import OLDER
@@ -391,7 +391,7 @@ def refuse_for_frames(topology: Physical, kafka: Kafka | None) -> None:
         "inputs that are kept together in time": bool(SynchronizedInputs.of(plan.sources, kafka, available_now=False)),
         "topics by a pattern": bool(plan.patterns),
         "bootstrap=": any(source.bootstrap is not None for source in plan.sources),
-        "wm.Changes of a table of Iceberg": any(isinstance(source.origin, LakeRows) for source in plan.sources),
+        "wm.Changes of a table of Iceberg": any(source.origin.writes_snapshots for source in plan.sources),
         "starting_offsets= of one input": any(source.origin.begins_at is not None for source in plan.sources),
         "a Schema Registry": formats.read_registry(plan.sources),
         "timers by the wall clock": topology.by_wall,

@@ -172,6 +172,7 @@ class LakeRows(ChangeRows):
     later: bool = field(kw_only=True)
 
     shown = "changes of Iceberg"
+    writes_snapshots = True
 
     def streamed(self, name: str, checkpoint: Folder, *, is_restart: bool) -> LakeRows:
         """The same with the stream of the files in a checkpoint, which has what is there by now.
@@ -250,7 +251,7 @@ class SnapshotThread(QueryThread):
         cls, query: StreamingQuery, sources: Iterable[SourceNode], checkpoint: Folder, trigger: Mapping[str, Any]
     ) -> SnapshotThread | None:
         """Of a query that goes on; None: nothing is read of Iceberg, or the query takes what is there."""
-        inputs = [(s.origin, folder_of(checkpoint, s.name)) for s in sources if isinstance(s.origin, LakeRows)]
+        inputs = [(s.origin, folder_of(checkpoint, s.name)) for s in sources if s.origin.writes_snapshots]
         interval = str(trigger.get("processingTime", "")).partition(" ")[0]
         return cls(query, inputs, max(1.0, int(interval) / _SECOND)) if inputs and interval else None
 

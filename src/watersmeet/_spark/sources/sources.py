@@ -25,7 +25,6 @@ from watersmeet._spark.columns import streams_in
 from watersmeet._spark.session import warn
 from watersmeet._spark.sources import bootstrap
 from watersmeet._spark.sources.bootstrap import Begins, Recorded, begin_of
-from watersmeet._spark.sources.iceberg import LakeRows
 from watersmeet._spark.sources.rows import Scan, row_types, rows_of
 from watersmeet._spark.sources.topics import Numbered, counts_by_client, matching_topics, read_topics
 from watersmeet._worker import kafka_client
@@ -444,7 +443,7 @@ def connected(sources: Sequence[SourceNode], kafka: Kafka | None) -> Kafka:
 
 def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folder | None, is_restart: bool) -> Scan:
     origin = source.origin
-    if isinstance(origin, LakeRows):
+    if origin.writes_snapshots:
         assert checkpoint is not None
         origin = origin.streamed(source.name, checkpoint, is_restart=is_restart)
     frame = rows_of(origin, number)
