@@ -20,7 +20,7 @@ VOCABULARY = {
     "names_after",
     "named_groups",
     "installing",
-    "missing",
+    "missing_packages",
     "answered",
     "elsewhere",
     "duration_ms",
