@@ -206,6 +206,8 @@ def snapshots(shop: Shop) -> None:
     shop.run()
     shop.check("a rollback")
     follow(shop)
+    shop.run()
+    shop.check("what another query has waited for")
     for table, row in ((orders, "7, 1, 7"), (customers, "2, 'n', null")):
         spark.sql(f"INSERT INTO {table} VALUES ({row})")
     for table in (orders, customers):

@@ -167,7 +167,7 @@ def test_arrow_makes_of_a_column_what_spark_makes_of_it(spark: SparkSession, nam
 
 def test_a_frame_without_rows_is_that_of_pyspark_also_where_there_is_no_jvm(spark: SparkSession) -> None:
     schema = StructType([StructField("a", LongType(), False), StructField("b", ArrayType(StringType()))])
-    made = SimpleNamespace(createDataFrame=lambda rows, schema: (rows, schema))
-    assert empty_frame(made, schema) == ([], schema)  # type: ignore[arg-type]
+    made: Any = SimpleNamespace(createDataFrame=lambda rows, schema: (rows, schema))
+    assert empty_frame(made, schema) == ([], schema)  # type: ignore[comparison-overlap]
     frame = empty_frame(spark, schema)
     assert (frame.schema, frame.collect()) == (schema, [])
