@@ -304,6 +304,10 @@ def test_a_view_of_global_tables_that_were_read_before_gets_no_store() -> None:
 
 
 def test_a_view_of_global_tables_that_are_new_comes_with_its_store() -> None:
-    found = change(plain, lambda builder: (plain(builder), viewed(store="rows")(builder)))
+    def with_view(builder: Any) -> None:
+        plain(builder)
+        viewed(store="rows")(builder)
+
+    found = change(plain, with_view)
     assert found.possible
     assert outcomes(found, "store")["rows"] == "started empty"
