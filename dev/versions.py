@@ -1,8 +1,8 @@
 """`make versions`: watersmeet on each version of Python and of PySpark that it claims, in an environment of its own.
 
 The daily environment has one version of each (`requirements/dev.txt`). Here every other one is tried at least once,
-with whatever pip takes beside it, by `version_trial`; and the table format that is made for its Spark, which there is
-not for the daily one, by `catalog_trial`, `history_trial` and `changes_trial`. A Python that this machine does not have
+with whatever pip takes beside it, by `version_trial`, and by `catalog_trial` and `changes_trial` the table format that
+is made for its Spark, which there is not for the daily one. A Python that this machine does not have
 is said to be missing, which fails only with `--all`.
 """
 
@@ -28,7 +28,6 @@ from dev.jvm import JavaMissing
 PLACE = ROOT / ".versions"
 PAIRS = (("3.12", "4.2"), ("3.13", "4.1"))
 """(Python, PySpark) beside the daily pair: each claimed version once."""
-TRIALS = ("version", "catalog", "history", "changes")
 _SAID: Any = {"check": False, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 
 
@@ -73,7 +72,7 @@ def tried(version: str, spark: str) -> bool | None:
         return None
     inside = environment(python, spark, PLACE / f"python-{version}-pyspark-{spark}")
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
-    trials = [ROOT / "dev" / f"{name}_trial.py" for name in TRIALS]
+    trials = [ROOT / "dev" / f"{name}_trial.py" for name in ("version", "catalog", "changes")]
     # pairs are tried side by side: what each says is printed as a whole
     ran = [subprocess.run([str(inside), str(trial)], env=kept, **_SAID) for trial in trials]
     print(f"Python {version} with PySpark {spark}", *(done.stdout for done in ran), sep="\n", flush=True)
