@@ -676,7 +676,7 @@ class Changes:
         if version is not None and (not isinstance(version, int) or isinstance(version, bool) or version < 0):
             raise TopologyError(
                 f"starting_version={version!r:.80} is no version of a table.",
-                hint="DESCRIBE HISTORY has the versions of a table of Delta, <table>.snapshots those of Iceberg.",
+                hint="DESCRIBE HISTORY lists the versions of a Delta table, <table>.snapshots those of Iceberg.",
             )
         if self.starting_timestamp is not None:
             object.__setattr__(self, "starting_timestamp", milliseconds(self.starting_timestamp))

@@ -89,7 +89,7 @@ def _come_and_go(events: Events, table: Table, counts: str | None) -> Bools:
 
 
 def _counted(lookup: Lookup, field: str) -> Int64s:
-    """A number within what is kept of each group; 0 where there is none."""
+    """The number that a field of each group's stored aggregate has; 0 where none is stored."""
     counts: Int64s = pc.struct_field(lookup.aligned("value"), field).fill_null(0).to_numpy()
     return counts
 

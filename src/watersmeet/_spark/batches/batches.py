@@ -1211,7 +1211,7 @@ class QueryThread:
         self._thread.start()
 
     def follow(self) -> None:
-        """Its work, as long as the query is active."""
+        """Do its work while the query is active."""
         raise NotImplementedError
 
     def wait_for_all(self) -> None:
