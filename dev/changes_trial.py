@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
-from dev.catalog_trial import FORMATS, settings
+from dev.catalog_trial import FORMATS, raises, settings
 from dev.jars import jars
 from watersmeet._spark.sources import iceberg
 from watersmeet.errors import SourceError, TopologyError
@@ -223,17 +223,6 @@ def follow(shop: Shop) -> None:
     query.processAllAvailable()
     query.stop()
     assert [(row["key"], row["value"]) for row in got] == [(1, "s"), (1, "w")], got
-
-
-def raises(kind: type[Exception], what: str, run: Any, **options: Any) -> None:
-    """That it does."""
-    try:
-        run(**options)
-    except kind as error:
-        said = str(error)
-    else:
-        said = "nothing"
-    assert what in said, f"{what}: {said}"
 
 
 def die(format: str, folder: Path, number: int, seed: str) -> None:

@@ -7,7 +7,7 @@ is: who needs to know something new puts the question here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, ClassVar, Literal
@@ -67,17 +67,21 @@ def row_headers(plan: Plan, table: str, store: str | None) -> ColumnTypes:
     return (("headers", HEADERS),) if store is not None and table in plan.with_headers else ()
 
 
+def without_headers(columns: Iterable[tuple[str, Any]]) -> ColumnTypes:
+    """The columns but those of headers."""
+    return tuple((name, kind) for name, kind in columns if kind != HEADERS)
+
+
 def current_rows(
-    plan: Plan, node: Node, side: int, table: Node, usual: str, *, carried: ColumnTypes = (), everywhere: bool = False
+    plan: Plan, table: Node, store: str | None, usual: str, *, carried: ColumnTypes = (), everywhere: bool = False
 ) -> TableSchema:
-    """The rows of a table that a node keeps of a side: in the store that the table's user asked for, or the usual one.
+    """The current rows of a table: in the store that its user asked for, or the usual one.
 
     Parameters
     ----------
     carried : columns beside the value.
     everywhere : whether every shard has all rows: of a global table.
     """
-    store = plan.rules.stores.get((node.name, side))
     columns = (("key", table.shape.key), ("value", table.shape.value), *carried, STAMP)
     headers, copies = row_headers(plan, table.name, store), None if everywhere else table.name
     return TableSchema(store or usual, (*columns, *headers), copies=copies, everywhere=everywhere)
@@ -243,7 +247,7 @@ class TableSchema:
     @property
     def bare(self) -> TableSchema:
         """The same table without headers."""
-        return replace(self, columns=tuple(column for column in self.columns if column[1] != HEADERS))
+        return replace(self, columns=without_headers(self.columns))
 
     def typed(self, convert: Callable[[Any], Any]) -> TableSchema:
         """The same table with other types, as `convert` gives them."""

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from watersmeet._plan.declaration import FOLLOWS, HEADERS, STAMP, Params, RowColumn, TableSchema
+from watersmeet._plan.declaration import FOLLOWS, HEADERS, STAMP, Params, RowColumn, TableSchema, without_headers
 from watersmeet._plan.folds import Fold
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -427,17 +427,12 @@ def difference(old: Mapping[str, Any], operator: Mapping[str, Any]) -> str:
     return ""
 
 
-def _bare(columns: Iterable[Any]) -> list[Any]:
-    """Columns of a table without headers."""
-    return [column for column in columns if column[1] != HEADERS]
-
-
 def rows_against(former: Mapping[str, Any], table: Mapping[str, Any], *, widens: bool) -> tuple[str, list[str]]:
     """Why stored rows cannot be read as those of another table, and which columns are wider."""
     old_columns, new_columns = dict(former["columns"]), dict(table["columns"])
     headers = HEADERS in old_columns.values(), HEADERS in new_columns.values()
     # where records begin to carry headers, those of before have none
-    old_columns, new_columns = (dict(_bare(columns.items())) for columns in (old_columns, new_columns))
+    old_columns, new_columns = (dict(without_headers(columns.items())) for columns in (old_columns, new_columns))
     if (
         list(old_columns) != list(new_columns)
         or former["identity"] != table["identity"]
@@ -645,9 +640,10 @@ class _Search:
         node = self.physical.plan.by_name[name]
         if node.shape.kind != "table" or not self._is_same(name):
             return None
-        columns = described_table(TableSchema(name, (("key", node.shape.key), ("value", node.shape.value), STAMP)))
+        rows = TableSchema(name, (("key", node.shape.key), ("value", node.shape.value), STAMP))
+        columns = without_headers(described_table(rows)["columns"])
         tables = (table for operator in self.old["operators"] for table in operator["tables"] if table["shown"])
-        names = (t["name"] for t in tables if t["copies"] == name and _bare(t["columns"]) == columns["columns"])
+        names = (t["name"] for t in tables if t["copies"] == name and without_headers(t["columns"]) == columns)
         return next(names, None)
 
     def _recompute(self, operator: Operator) -> None:
@@ -999,7 +995,7 @@ def _missed_rows(old: Described, new: Described) -> dict[str, list[str]]:
 
 def _without_rows(node: str, tables: Sequence[str]) -> Item:
     reason = f"it would lack the rows of {', '.join(tables)} that were read before"
-    return Item("node", node, "refused", reason=reason, hint="Begin a checkpoint with it; or leave its store= out.")
+    return Item("node", node, "refused", reason=reason, hint="Begin a new checkpoint, or leave store= of the view out.")
 
 
 def _as_read(reading: LineageReading, node: str) -> Item | None:

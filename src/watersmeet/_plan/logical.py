@@ -124,9 +124,9 @@ class Plan:
         """Which tables are kept, and which changes carry old values."""
         return table_rules(self)
 
-    def store_name(self, node: Node, side: int, usual: str) -> str:
-        """The name of the table that a node keeps of a side: the store that a user asked for, or the usual one."""
-        return self.rules.stores.get((node.name, side), usual)
+    def store_of(self, node: Node, side: int) -> str | None:
+        """The store that a user asked for, of the table that a node keeps of a side."""
+        return self.rules.stores.get((node.name, side))
 
     @cached_property
     def combined(self) -> frozenset[str]:

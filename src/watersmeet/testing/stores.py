@@ -55,8 +55,8 @@ class KeyValueStore(DriverStore):
         ------
         TopologyError : the key is not of the keys' type.
         """
-        order = self.kept.order_of(key)
-        return next((entry.value for entry in self._rows() if entry.order[0] == order), None)
+        entry = self._entry(key)
+        return None if entry is None else entry.value
 
     def headers(self, key: Any) -> tuple[tuple[str, bytes | None], ...]:
         """The headers of the record that the key's row is of; empty where there is none.
@@ -69,10 +69,14 @@ class KeyValueStore(DriverStore):
             raise TopologyError(
                 f"The store {self.name!r} keeps no headers.",
                 given=f"headers({key!r:.80})",
-                hint="Read the topic with them, and name the store: headers=True, store=... A history has none.",
+                hint="Read its topic with headers=True, and give the table store=. A table with history= keeps none.",
             )
+        entry = self._entry(key)
+        return () if entry is None else entry.headers or ()
+
+    def _entry(self, key: Any) -> Entry | None:
         order = self.kept.order_of(key)
-        return next((entry.headers or () for entry in self._rows() if entry.order[0] == order), ())
+        return next((entry for entry in self._rows() if entry.order[0] == order), None)
 
     def range(self, from_key: Any = None, to_key: Any = None) -> list[tuple[Any, Any]]:
         """(key, value) of the keys between the two, both included, in order; None: no limit (KIP-763).

@@ -61,7 +61,7 @@ def rows_of_sides(plan: Plan, node: Node, sides: Mapping[int, str]) -> tuple[Tab
     sides : and what their tables are called in the names of stores, where the user has asked for none.
     """
     return tuple(
-        current_rows(plan, node, side, plan.by_name[node.inputs[side]], f"{node.name}.{suffix}")
+        current_rows(plan, plan.by_name[node.inputs[side]], plan.store_of(node, side), f"{node.name}.{suffix}")
         for side, suffix in sides.items()
     )
 
@@ -296,7 +296,7 @@ class StreamVersionedTableNode(StreamTableNode):
         return AsOfParams(self.how, self.generation.value, history_ms=self.table_history_ms)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
-        name = plan.store_name(self, TABLE, f"{self.name}.right")
+        name = plan.store_of(self, TABLE) or f"{self.name}.right"
         return (versions(name, self.shape.key, plan.shape(self, TABLE).value),)
 
     def timed(self, plan: Plan) -> TimeBehaviour:
@@ -624,10 +624,10 @@ class ReferenceNode(JoinNode):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The rows that refer, by both keys, and those that are referred to."""
         referring, referred = plan.shape(self, self.referring_side), plan.shape(self, self.referred_side)
-        table, usual = plan.by_name[self.referred], f"{self.name}.referred"
+        table, store = plan.by_name[self.referred], plan.store_of(self, self.referred_side)
         return (
             _subscriptions(f"{self.name}.subscriptions", referred.key, referring),
-            current_rows(plan, self, self.referred_side, table, usual),
+            current_rows(plan, table, store, f"{self.name}.referred"),
         )
 
     def own_rows(self, plan: Plan) -> tuple[int, ...]:
@@ -952,9 +952,9 @@ class GlobalLookupNode(JoinNode):
         """Copies of the tables."""
         tables = []
         for number, (table, side) in enumerate(zip(self.replicas(plan).values(), self._tables(plan), strict=True)):
-            usual = f"{self.name}.replica{number or ''}"
+            store, usual = plan.store_of(self, 1 + number), f"{self.name}.replica{number or ''}"
             carried = tuple((state.name, state.kind) for state in side.carries)
-            tables.append(current_rows(plan, self, 1 + number, table, usual, carried=carried, everywhere=True))
+            tables.append(current_rows(plan, table, store, usual, carried=carried, everywhere=True))
         return tuple(tables)
 
     def results(self, plan: Plan, *, old: bool) -> ResultColumns:

@@ -208,10 +208,11 @@ class ProcessorsNode(OperatorNode):
         """The tables that are read, as the processor stores them: current rows, their versions, or a whole copy."""
         for read in self.tables_read:
             table, usual = plan.by_name[self.inputs[read.input]], f"{self.members[read.member].name}.{read.name}"
+            store = plan.store_of(self, read.input)
             if read.history_ms is not None:
-                yield versions(plan.store_name(self, read.input, usual), read.key, table.shape.value)
+                yield versions(store or usual, read.key, table.shape.value)
             else:
-                yield current_rows(plan, self, read.input, table, usual, everywhere=read.everywhere)
+                yield current_rows(plan, table, store, usual, everywhere=read.everywhere)
 
     def timed(self, plan: Plan) -> TimeBehaviour:
         """Records that timers send have the timers' time, so it holds nothing back for longer than they are due."""

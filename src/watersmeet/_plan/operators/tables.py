@@ -19,9 +19,9 @@ from watersmeet._plan.declaration import (
     Retention,
     TableSchema,
     TimeBehaviour,
+    current_rows,
     held_schema,
     row_ends,
-    row_headers,
 )
 from watersmeet._plan.logical import Plan
 from watersmeet._plan.nodes import Node
@@ -122,10 +122,7 @@ class CurrentTable(Keeper):
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """Of a global table as a lookup in it would have them, which takes them over (`start(evolve=True)`)."""
         node, shape = self.node, self.node.shape
-        columns = (("key", shape.key), ("value", shape.value), STAMP, *row_headers(plan, node.name, node.store))
-        everywhere = shape.kind == "global"
-        copies = None if everywhere else node.name
-        return (TableSchema(node.store or node.name, columns, copies=copies, everywhere=everywhere),)
+        return (current_rows(plan, node, node.store, node.name, everywhere=shape.kind == "global"),)
 
     def own_rows(self, plan: Plan) -> tuple[int, ...]:
         return (0,)

@@ -169,31 +169,27 @@ class Fusion:
     def __init__(self, spark: SparkSession, physical: Physical, *, asks: bool = False, ships: bool = True) -> None:
         self._spark = spark
         self._asks = asks
-        self._physical = physical
+        self.physical = physical
         self.written = written_by_spark(physical) if ships else {}
         """Of which outputs Spark writes keys or values, as the last step of their stage."""
         self.at_sources: dict[str, NotFused | None] = {}
         """Why functions before the first level are Spark's, or None, by the name of the source; where asked for."""
         self._outcomes: dict[int, Fused | NotFused] = {}
 
-    @property
-    def physical(self) -> Physical:
-        return self._physical
-
     def take(self, earlier: Fusion) -> None:
         """Take what was found for the same plan, whatever its groups of levels are."""
-        if earlier.physical.in_groups(()) == self._physical.in_groups(()):
+        if earlier.physical.in_groups(()) == self.physical.in_groups(()):
             self._outcomes = earlier._outcomes
 
     def stage(self, number: int, frame: DataFrame, roots: frozenset[str]) -> Stage:
         """A stage of the plan over a frame, see `Stage`."""
-        return Stage(self._physical, number, frame, roots, self.written)
+        return Stage(self.physical, number, frame, roots, self.written)
 
     def fused(self, operator: Operator) -> Fused | None:
         """How the operator's results go on; None where Spark's columns stand behind it."""
-        direct = self._physical.direct_edges(operator)
+        direct = self.physical.direct_edges(operator)
         if direct:
-            return Fused(tuple(direct_outlet(self._physical, edge) for edge in direct))
+            return Fused(tuple(direct_outlet(self.physical, edge) for edge in direct))
         outcome = self._outcome(operator)
         return None if isinstance(outcome, NotFused) else outcome
 
@@ -214,8 +210,8 @@ class Fusion:
     def gathers(self, level: int, labels: Labels) -> bool:
         """Whether a task packs the results of all its shards together: where they meet another exchange."""
         multiple = labels.shards > len(labels.ends) > 0
-        goes_on = level < self._physical.levels or self._physical.ordered_exit
-        operators = (operator for operator in self._physical.operators if operator.level == level)
+        goes_on = level < self.physical.levels or self.physical.ordered_exit
+        operators = (operator for operator in self.physical.operators if operator.level == level)
         return multiple and goes_on and any(self.fused(operator) is not None for operator in operators)
 
     def of_sources(self, names: frozenset[str], schema: StructType, *, decodes: bool) -> AtSources | None:
@@ -248,8 +244,8 @@ class Fusion:
         if isinstance(timing, NotFused):
             return timing
         stage = self.stage(0, empty, names)
-        outlets = outlets_of(self._physical, stage, 0)
-        columns = columns_of(outlets, peeks_of(self._physical, stage))
+        outlets = outlets_of(self.physical, stage, 0)
+        columns = columns_of(outlets, peeks_of(self.physical, stage))
         program = self._or_asked(
             program_of(stage, columns, ", ".join(sorted(names))),
             empty.schema,
@@ -276,7 +272,7 @@ class Fusion:
 
     def _timing(self, empty: DataFrame, names: frozenset[str]) -> Program | NotFused:
         """The programs of these sources' times, if a function makes them; or the reason for Spark."""
-        plan = self._physical.plan
+        plan = self.physical.plan
         columns = [time_column(number) for number, _ in timed(plan, names)]
         if not columns:
             return Program()
@@ -293,12 +289,12 @@ class Fusion:
         refused = refusal(self._spark)
         if refused is not None:
             return refused
-        fields = _root_fields(self._physical, operator)
+        fields = _root_fields(self.physical, operator)
         frame = empty_frame(self._spark, StructType(fields))
         node = frozenset({operator.node})
         stage = self.stage(operator.level, frame, node)
-        outlets = outlets_of(self._physical, stage, operator.level)
-        peeks = peeks_of(self._physical, stage)
+        outlets = outlets_of(self.physical, stage, operator.level)
+        peeks = peeks_of(self.physical, stage)
         names = columns_of(outlets, peeks)
         program = self._or_asked(
             program_of(stage, names, operator.node),
@@ -321,9 +317,9 @@ class Fusion:
 
     def _tolerates_errors(self, operator: Operator) -> bool:
         """Whether a result may end for which a function raises: not where later changes say what it would have been."""
-        root = self._physical.roots[operator.id].id
-        corrected = any({"old", "silent"} & flow.columns for flow in self._physical.flows if flow.root == root)
-        return self._physical.plan.within.tolerates_errors(operator.node) and not corrected
+        root = self.physical.roots[operator.id].id
+        corrected = any({"old", "silent"} & flow.columns for flow in self.physical.flows if flow.root == root)
+        return self.physical.plan.within.tolerates_errors(operator.node) and not corrected
 
 
 def _spark_reason(program: Program) -> NotFused | None:

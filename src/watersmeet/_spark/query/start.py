@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
@@ -429,6 +429,7 @@ class _Start:
     topology: Physical  # what is started
     folder: Folder  # the checkpoint's
     options: StartOptions  # as they were given
+    _fusions: dict[str, Fusion] = field(default_factory=dict, init=False)  # by settings of the session
 
     @property
     def spark(self) -> SparkSession:
@@ -786,12 +787,8 @@ class _Start:
         )
 
     def _fusion(self, effects: Mapping[str, Any]) -> Fusion:
-        """How operators hand on their results under such settings of the session: asked once."""
+        """How operators hand on their results under these settings of the session: Spark is asked once."""
         return self._fusions.setdefault(str(effects["session"]), Fusion(self.spark, self.topology))
-
-    @cached_property
-    def _fusions(self) -> dict[str, Fusion]:
-        return {}
 
     def _begins_small(self, partitions: Mapping[str, int]) -> bool:
         """Whether all inputs are topics with few records: then one task runs all levels."""

@@ -26,6 +26,7 @@ from watersmeet._spark.formats import Unfit, check_zones
 from watersmeet._spark.serving.questions import BATCH, TableQuestion, answer, millis, store_of
 from watersmeet._spark.serving.replica import SCHEMA, NotServed, Replica, changed_rows, error_of, from_json
 from watersmeet._spark.stores.read import check_listed
+from watersmeet._worker.ended_rows import own_headers
 from watersmeet._worker.formats.arrow_types import arrow_type
 from watersmeet._worker.formats.json import encoded
 from watersmeet.errors import ConfigError, MissingName
@@ -136,7 +137,7 @@ class ServedTable:
         table = self._read(keys=(self._key(key),), as_of=_millis("as_of", as_of), at_least=at_least, timeout=timeout)
         rows = table.select(["value", *({"timestamp", "headers"} & set(table.column_names))]).to_pylist()
         row = rows[0] if rows else {}
-        headers = tuple((header["key"], header["value"]) for header in row.get("headers") or ())
+        headers = tuple(own_headers(row.get("headers")))
         return ServedRow(batch_of(table), row.get("value"), row.get("timestamp"), headers)
 
     def get_all(self, keys: Sequence[Any], *, at_least: int | None = None, timeout: float = _TIMEOUT) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -637,21 +637,18 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404:
-        return _error(404, f"Nothing is served at {path:.200}.\nHint: {_near_path(path, _paths(request.app))}")
+        return _error(404, f"Nothing is served at {path:.200}.\nHint: {_near_path(path, request.app)}")
     if error.status_code == 405:
         cure = "questions of several tables are posted to /read" if request.method == "POST" else "post it"
         return _error(405, f"{request.method} {path:.200} is not answered.\nHint: Take another method: {cure}.")
     return _error(error.status_code, error.detail)
 
 
-def _paths(app: Starlette) -> list[str]:
-    """The paths that answer, those of the page's own files left out."""
-    paths = [route.path for route in app.routes if isinstance(route, Route) and route.path not in page.PATHS]
-    return list(dict.fromkeys(path.strip("/").partition("/")[0] for path in paths))
-
-
-def _near_path(path: str, paths: Sequence[str]) -> str:
+def _near_path(path: str, app: Starlette) -> str:
+    """The path that was meant, or all that answer; those of the page's own files are left out."""
     first, slash, after = path.lstrip("/").partition("/")
+    routes = [route.path for route in app.routes if isinstance(route, Route) and route.path not in page.PATHS]
+    paths = list(dict.fromkeys(path.strip("/").partition("/")[0] for path in routes))
     suffix = f"There are {', '.join(f'/{name}' for name in paths)}."
     return did_you_mean(first, paths, form=lambda near: f"/{near}{slash}{after:.100}", suffix=suffix)
 

@@ -6,7 +6,7 @@ Law 2: rows are ordered by commit and key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._spark.session import connecting
-from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable
+from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable, table_properties
 from watersmeet.errors import TopologyError
 from watersmeet.io.endpoints import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
 from watersmeet.io.topics import Snapshot
 
 _DELTA_FEED = "delta.enableChangeDataFeed"
 _ALL = str((1 << 31) - 1)
-_USUAL = "1000"
-"""Files of a batch, as Delta has it."""
+_FILES_OF_A_BATCH = "1000"
+"""Where options do not say it: the default of Delta."""
 _BEGUN = "To go on with a checkpoint that has begun, leave the option out."
 
 
@@ -40,7 +40,7 @@ def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
     ConfigError : the format's connector does not work with the running Spark.
     """
     if not isinstance(changes.table, str):
-        return _rows(changes, changes.table), None
+        return _rows(changes, changes.table, _key(changes)), None
     if kind == "global" and changes.begins:
         raise TopologyError(
             f"A global table takes no {changes.begins}: every start reads it as it is.", hint="Leave it out."
@@ -60,13 +60,19 @@ def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
     )
 
 
-def _rows(changes: Changes, frame: Any, identifier: Any = None) -> ChangeRows:
-    key = identifier if changes.key is None else changes.key
-    if key is None:
+def _key(changes: Changes, identifier: Sequence[str] = ()) -> Any:
+    """The columns that identify a row: the user's, or the table's own."""
+    if changes.key is not None:
+        return changes.key
+    if not identifier:
         raise TopologyError(
             f"wm.Changes({changes.table_text}) needs the columns that identify a row: key=None.",
             hint='Name them: key="order_id", or key=["shop", "number"].',
         )
+    return identifier[0] if len(identifier) == 1 else identifier
+
+
+def _rows(changes: Changes, frame: Any, key: Any) -> ChangeRows:
     missing = [name for name in FEED if name not in frame.columns]
     if missing:
         raise TopologyError(
@@ -98,16 +104,12 @@ def _provider(spark: SparkSession, name: str, table: str) -> str:
     return str(described[0]["data_type"]).lower() if described else "none"
 
 
-def _properties(spark: SparkSession, table: str) -> dict[str, str]:
-    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-
-
 # Iceberg: a start writes what the snapshots have changed.
 
 
 def _iceberg(table: LakeTable, changes: Changes, kind: str) -> LakeRows:
     options = dict(changes.options)
-    per_batch = options.pop(PER_BATCH, _USUAL)
+    per_batch = options.pop(PER_BATCH, _FILES_OF_A_BATCH)
     if options:
         raise TopologyError(
             f"wm.Changes({changes.table!r}) knows no option {next(iter(options))!r} of a table of Iceberg.",
@@ -123,8 +125,7 @@ def _iceberg(table: LakeTable, changes: Changes, kind: str) -> LakeRows:
         frame = frame.withColumn(name, F.lit(None).cast(type_name))
     later = kind == "stream" and start is not None
     facts: dict[str, Any] = {"table": table, "start": start, "later": later}
-    identifier = table.identifier
-    rows = _rows(changes, frame, identifier[0] if len(identifier) == 1 else identifier or None)
+    rows = _rows(changes, frame, _key(changes, table.identifier))
     return LakeRows(**vars(rows), per_batch=None if kind == "global" else per_batch, **facts)
 
 
@@ -132,12 +133,12 @@ def _iceberg(table: LakeTable, changes: Changes, kind: str) -> LakeRows:
 
 
 def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tuple[ChangeRows, Snapshot | None]:
-    if _properties(spark, table).get(_DELTA_FEED, "false").lower() != "true":
+    if table_properties(spark, table).get(_DELTA_FEED, "false").lower() != "true":
         raise TopologyError(
             f"The table {changes.table!r} writes no change data feed: {_DELTA_FEED} is not set.",
             hint=f"ALTER TABLE {changes.table} SET TBLPROPERTIES ({_DELTA_FEED} = true): commits from then on have it.",
         )
-    key, options, snapshot = changes.key, dict(changes.options), None
+    key, options, snapshot = _key(changes), dict(changes.options), None
     if kind == "global":  # all of it is one batch
         options = {name: text for name, text in options.items() if not name.endswith("PerTrigger")}
         options[PER_BATCH] = _ALL
@@ -155,7 +156,7 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
             )
     frame = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options).table(table)
     frame = frame if version is None else frame.filter(F.col(COMMIT_VERSION) > version)
-    return _rows(changes, frame), snapshot
+    return _rows(changes, frame, key), snapshot
 
 
 def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int) -> DataFrame:

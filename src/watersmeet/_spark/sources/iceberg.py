@@ -37,9 +37,14 @@ _ONE_WAY = ("append", "replace")
 """Operations that take no row away: compaction replaces files alone."""
 
 
+def table_properties(spark: SparkSession, quoted: str) -> dict[str, str]:
+    """The properties of a table in a catalog, by their names; the table's name is as SQL has it."""
+    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()}
+
+
 @dataclass(frozen=True)
 class LakeSnapshot:
-    """A snapshot of a table."""
+    """A snapshot of a table of Iceberg."""
 
     id: int
     parent: int | None
@@ -66,7 +71,7 @@ class LakeTable:
         """The table's own, and what Iceberg says of it."""
         # the catalog's cache would not see what others commit
         self.spark.sql(f"REFRESH TABLE {self.quoted}")
-        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.quoted}").collect()}
+        return table_properties(self.spark, self.quoted)
 
     @property
     def current(self) -> int | None:

@@ -448,7 +448,7 @@ def _scan_rows(number: int, source: SourceNode, headers: bool, checkpoint: Folde
         origin = origin.streamed(source.name, checkpoint, is_restart=is_restart)
     frame = rows_of(origin, number)
     order = tuple(name for name in frame.columns if name.startswith("order_"))
-    if not source.origin.frame.isStreaming:
+    if not origin.frame.isStreaming:
         if checkpoint is None:
             raise ConfigError(
                 "A static DataFrame is copied into the checkpoint's folder, and checkpoint= is left out.",
