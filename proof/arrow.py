@@ -20,8 +20,8 @@ from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import FunctionError, Generation, TopologyError
 from watersmeet.functions import Function
 from watersmeet.io.databases import TableTarget
-from watersmeet.io.endpoints import OnError
 from watersmeet.io.formats import Format
+from watersmeet.io.policies import OnError
 
 RECORD_TYPE = pa.struct(
     [

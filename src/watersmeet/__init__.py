@@ -74,7 +74,6 @@ from watersmeet.errors import (
 from watersmeet.hints import missing_name
 from watersmeet.io.databases import CatalogTable, DatabaseTable, History
 from watersmeet.io.debezium import debezium, debezium_key
-from watersmeet.io.endpoints import BatchInfo, Changes, DeadLetter, ForeachBatch, Output, Rows, Writer
 from watersmeet.io.formats import (
     Format,
     SchemaRegistry,
@@ -86,7 +85,10 @@ from watersmeet.io.formats import (
     session_windowed,
     time_windowed,
 )
+from watersmeet.io.inputs import Changes, Rows
 from watersmeet.io.kafka import Kafka, TopicPattern
+from watersmeet.io.outputs import BatchInfo, ForeachBatch, Output, Writer
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Backfill, Snapshot, Topic, TopicSink
 from watersmeet.processors import ListStore, MapStore, Processor, ValueStore
 from watersmeet.session import session

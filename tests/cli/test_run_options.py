@@ -10,7 +10,7 @@ from proof.arrow import ArrowFunctions
 from watersmeet.api.builder import StreamsBuilder
 from watersmeet.cli.run import RunOptions, policy, read_config
 from watersmeet.errors import ConfigError
-from watersmeet.io.endpoints import DeadLetter, Policies, policies_of_run
+from watersmeet.io.policies import DeadLetter, Policies, policies_of_run
 
 WHOLE = """
 topology = "shop.topologies:orders"

@@ -23,7 +23,7 @@ from tests.spark.inputs_and_outputs.test_streaming import put, reader
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, UserOutputWriter
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.errors import ConfigError, FunctionError, SinkError, TopologyError
-from watersmeet.io.endpoints import UserOutputTarget
+from watersmeet.io.outputs import UserOutputTarget
 from watersmeet.testing.driver import TopologyTestDriver
 
 Posted = list[tuple[str, dict[str, Any]]]

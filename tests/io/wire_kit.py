@@ -17,7 +17,7 @@ from watersmeet._spark.outputs.output import OutputContext, OutputWriter, Topics
 from watersmeet._spark.outputs.outputs import BatchSinks, writer_of
 from watersmeet._worker.pack import wire_batches
 from watersmeet._worker.wire import END, WIRE, Exits, Labels
-from watersmeet.io.endpoints import SinkTarget
+from watersmeet.io.outputs import SinkTarget
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from watersmeet._spark.outputs.outputs import BatchSinks
 from watersmeet._worker.kafka_client import check_topics
 from watersmeet._worker.writers.kafka import PLACED_ROWS
 from watersmeet.errors import ConfigError, TopologyError, WatersmeetError
-from watersmeet.io.endpoints import ForeachBatch
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import ForeachBatch
 from watersmeet.io.topics import Delivery, TopicSink
 
 BOTH = pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])

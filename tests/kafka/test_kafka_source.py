@@ -28,9 +28,9 @@ from watersmeet._worker.formats.decode import HINT
 from watersmeet._worker.formats.formats import type_of
 from watersmeet._worker.wire import Labels, target_count
 from watersmeet.errors import ConfigError, SourceError
-from watersmeet.io.endpoints import DeadLetter
 from watersmeet.io.formats import json
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic
 
 _NAMES = (f"topic-{n}" for n in itertools.count())

@@ -14,7 +14,8 @@ from tests.operators.test_who_answers import names_in
 from tests.test_architecture import modules
 from watersmeet._spark.outputs.outputs import WRITERS
 from watersmeet._spark.sources.sources import READINGS
-from watersmeet.io.endpoints import Origin, Output, SinkTarget
+from watersmeet.io.inputs import Origin
+from watersmeet.io.outputs import Output, SinkTarget
 
 
 def below(kind: type) -> Iterator[type]:

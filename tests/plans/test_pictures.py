@@ -16,7 +16,7 @@ from tests.engine.stream_kit import PLUS
 from tests.plans.topologies import drawn, golden
 from watersmeet._plan.pictures import laid_out, levels_picture, nodes_picture
 from watersmeet.api.topology import Topology
-from watersmeet.io.endpoints import DeadLetter
+from watersmeet.io.policies import DeadLetter
 from watersmeet.provenance import Why
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -27,9 +27,10 @@ from watersmeet._plan.nodes import (
 from watersmeet._plan.operators.processors import ProcessNode, SharedProcessNode, process_nodes, table_reads
 from watersmeet.errors import Generation, TopologyError
 from watersmeet.functions import FunctionBackend, adapt, types_for
-from watersmeet.io.endpoints import Origin, Policies, check_complete
 from watersmeet.io.formats import Format
+from watersmeet.io.inputs import Origin, check_complete
 from watersmeet.io.origins import origin_of
+from watersmeet.io.policies import Policies
 from watersmeet.io.topics import Bootstrap, check_bootstrap, check_types
 from watersmeet.windows import Duration, duration_ms
 

@@ -15,7 +15,7 @@ from watersmeet._plan.nodes import Node, simple_text
 from watersmeet._plan.physical import Edge, Operator, Physical
 from watersmeet._plan.rewrite import rewrite
 from watersmeet.errors import TopologyError
-from watersmeet.io.endpoints import Policies
+from watersmeet.io.policies import Policies
 from watersmeet.windows import length_text
 
 # Policies of single operators and outputs: whether there is something that they are for.

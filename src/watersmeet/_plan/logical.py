@@ -23,7 +23,8 @@ from watersmeet._plan.nodes import (
 )
 from watersmeet.errors import Generation, TopologyError
 from watersmeet.functions import FunctionBackend
-from watersmeet.io.endpoints import DeadLetter, OperatorPolicies, Policy, SortedOut
+from watersmeet.io.inputs import SortedOut
+from watersmeet.io.policies import DeadLetter, OperatorPolicies, Policy
 from watersmeet.io.topics import Topic, TopicSink
 
 

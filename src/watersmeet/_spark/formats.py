@@ -40,15 +40,15 @@ from pyspark.sql.types import (
 from watersmeet._engine.rows import TOPIC, WITH_ZONE
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._plan.physical import Physical
-from watersmeet._spark.credentials import handed_over
+from watersmeet._spark.session import handed_over
 from watersmeet._worker.ended_rows import HEADERS
 from watersmeet._worker.formats import schemas
 from watersmeet._worker.formats.registry import BadSchema, Handed, Missing, RegistryClient
 from watersmeet._worker.formats.serdes import NOT_TEXT, WIDTHS, wrong_width
 from watersmeet._worker.process import REGISTRIES
 from watersmeet.errors import ChangedTopology, ConfigError
-from watersmeet.io.endpoints import Origin
 from watersmeet.io.formats import Format, SchemaFormat, SchemaRegistry, WrappingFormat
+from watersmeet.io.inputs import Origin
 
 Settled = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By `reads` and `writes`, and by node and part: subject, version or number, and the schema itself."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib.util
+import json
 import os
 import re
+import secrets
 import select
 import shutil
 import socket
@@ -929,3 +931,29 @@ def connecting(spark: SparkSession, table: str) -> Iterator[None]:
             given=lines[0][:200],
             hint=f"{PAIRS}: take one of these pairs, with the connector's jars in spark.jars (docs/lakehouse.md).",
         ) from None
+
+
+# How the Kafka client's settings, which may hold secrets, reach the tasks that write.
+#
+# Values pickled into a function lie in block stores and broadcast files, and the properties of a job lie in the
+# event log, unless the session was made with a setting of the same name: Spark blacks out only those. So neither
+# has the settings. They are split: a random pad goes as a property of the job, and what the pad turns into the
+# settings goes with the function. One without the other says nothing but the length.
+
+
+@contextmanager
+def handed_over(
+    spark: SparkSession, settings: Mapping[str, Any], name: str = process.SECRETS_PROPERTY
+) -> Iterator[bytes]:
+    """The settings that a function needs for `received`, in tasks of the jobs that this thread starts while it lasts.
+
+    A streaming query that is started while it lasts keeps the property for all its jobs.
+    """
+    content = json.dumps(dict(settings)).encode()
+    pad = secrets.token_bytes(len(content))
+    context = spark.sparkContext
+    context.setLocalProperty(name, pad.hex())
+    try:
+        yield process.combined(content, pad)
+    finally:
+        context.setLocalProperty(name, None)  # type: ignore[arg-type]  # documented: removes it

@@ -9,6 +9,7 @@ jemalloc and OpenBLAS, which both start anew in the forked process.
 from __future__ import annotations
 
 import gc
+import os
 from importlib import import_module
 from socket import socket
 from typing import Any
@@ -41,8 +42,9 @@ def main() -> None:
         try:
             return work(sock, authenticated)
         except BrokenPipeError:
-            # the program has ended while its worker was about to answer: nothing that its console should show
-            return 1
+            # The program has ended while its worker was about to answer: nothing that its console should show. To
+            # return would flush what is left to say, and complain of the same pipe.
+            os._exit(1)
 
     daemon.worker = worker
     daemon.manager()

@@ -44,7 +44,7 @@ from watersmeet._worker.formats.arrow_types import spark_type
 from watersmeet._worker.formats.formats import format_for, is_primitive, serde_of
 from watersmeet._worker.formats.json import readable
 from watersmeet.errors import EncodingError, FunctionError, WatersmeetError
-from watersmeet.io.endpoints import DeadLetter, OperatorPolicies
+from watersmeet.io.policies import DeadLetter, OperatorPolicies
 
 HEADERS = ArrayType(StructType([StructField("key", StringType(), True), StructField("value", BinaryType(), True)]))
 Kept = Mapping[int, tuple[int, ...]]

@@ -164,7 +164,7 @@ def batch_number() -> int | None:
 
 # How a task puts the two halves of a client's settings together: one came with its function, one with its job.
 #
-# `_spark/credentials.py` splits them, and says why.
+# `_spark/session.py` splits them, and says why.
 
 SECRETS_PROPERTY = "watersmeet.kafka.secret"
 """The job's property with Kafka's half. Tools that redact by name look for the word "secret"."""

@@ -23,21 +23,20 @@ from watersmeet.api.topology import Topology
 from watersmeet.errors import Generation, TopologyError, WrongCall
 from watersmeet.functions import Function, FunctionBackend
 from watersmeet.hints import answering, check_called, public
-from watersmeet.io.endpoints import (
+from watersmeet.io.formats import Format, FormatName
+from watersmeet.io.inputs import Changes, Rows
+from watersmeet.io.kafka import StartingOffsets, TopicPattern, are_topics, check_topics
+from watersmeet.io.policies import (
     USUAL_BEHIND_INPUTS,
-    Changes,
     OnDrop,
     OnError,
     OnInvalidTimestamp,
     OnUndecodable,
     OperatorPolicies,
     Policies,
-    Rows,
     named_policies,
     topology_policies,
 )
-from watersmeet.io.formats import Format, FormatName
-from watersmeet.io.kafka import StartingOffsets, TopicPattern, are_topics, check_topics
 from watersmeet.io.topics import Backfill, Snapshot, Topic
 from watersmeet.windows import Duration
 

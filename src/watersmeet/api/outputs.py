@@ -15,9 +15,9 @@ from watersmeet.errors import TopologyError
 from watersmeet.functions import Function
 from watersmeet.hints import answering
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.endpoints import ForeachBatch, Output, Writer
 from watersmeet.io.formats import Format, FormatName
 from watersmeet.io.origins import sink_of
+from watersmeet.io.outputs import ForeachBatch, Output, Writer
 from watersmeet.io.topics import Delivery, OnInvalidPartition, TopicSink
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from watersmeet.api.joins import rows_of
 from watersmeet.api.outputs import changes_of
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.hints import answering, check_called
-from watersmeet.io.endpoints import Policies
+from watersmeet.io.policies import Policies
 from watersmeet.processors import Processor, StoreDeclaration, ValueStore
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from watersmeet.api.outputs import StreamOutputs
 from watersmeet.errors import FunctionError, TopologyError
 from watersmeet.functions import COROUTINE, Function, adapt, asks_for_record, check_branches, types_for
 from watersmeet.hints import ByName, answering
-from watersmeet.io.endpoints import OnError, Policies, named_policies
 from watersmeet.io.origins import described, reading
+from watersmeet.io.policies import OnError, Policies, named_policies
 from watersmeet.windows import Duration, positive_ms
 
 if TYPE_CHECKING:

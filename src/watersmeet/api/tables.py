@@ -22,7 +22,7 @@ from watersmeet.errors import TopologyError
 from watersmeet.functions import Function, belonging
 from watersmeet.hints import answering
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.endpoints import Output
+from watersmeet.io.outputs import Output
 from watersmeet.processors import StoreDeclaration
 from watersmeet.windows import Suppressed, Windows
 

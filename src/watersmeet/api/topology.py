@@ -23,9 +23,9 @@ from watersmeet.api.outputs import written
 from watersmeet.errors import ConfigError, TopologyError
 from watersmeet.functions import FunctionBackend
 from watersmeet.hints import answered, answering
-from watersmeet.io.endpoints import Writer, check_path
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.origins import described
+from watersmeet.io.outputs import Writer, check_path
 from watersmeet.windows import Duration
 
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ from watersmeet.cli.topologies import (
     with_errors_as_text,
 )
 from watersmeet.errors import ConfigError, SourceError, did_you_mean
-from watersmeet.io.endpoints import DeadLetter, Policies, policies_of_run
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.policies import DeadLetter, Policies, policies_of_run
 from watersmeet.session import session
 
 # The options of `run`: those of `Topology.start`, `wm.Kafka`, `Query.serve` and the policies, from a file of TOML.

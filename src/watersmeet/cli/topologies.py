@@ -30,7 +30,7 @@ from watersmeet._spark.metrics.metrics import Metrics
 from watersmeet._spark.session import path_on_this_machine
 from watersmeet.api.topology import Topology, checkpoint_folder
 from watersmeet.errors import ConfigError, WatersmeetError, did_you_mean, is_others
-from watersmeet.io.endpoints import check_path
+from watersmeet.io.outputs import check_path
 from watersmeet.session import session
 from watersmeet.sql import sql
 

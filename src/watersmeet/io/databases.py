@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from watersmeet.errors import ConfigError, TopologyError, did_you_mean
 from watersmeet.hints import answering
-from watersmeet.io.endpoints import KeyTexts, Names, SinkTarget
 from watersmeet.io.kafka import setting_in_error
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend

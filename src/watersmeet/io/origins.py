@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from watersmeet.errors import TopologyError
 from watersmeet.hints import option_refused
-from watersmeet.io.endpoints import Origin, Output, Rows, SinkTarget, UserOutputTarget
+from watersmeet.io.inputs import Origin, Rows
 from watersmeet.io.kafka import TopicPattern
+from watersmeet.io.outputs import Output, SinkTarget, UserOutputTarget
 from watersmeet.io.topics import PatternTopics, Topic, TopicSink
 
 

@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from watersmeet.errors import TopologyError
 from watersmeet.hints import answering
-from watersmeet.io.endpoints import (
-    KeyTexts,
-    Names,
-    OnError,
-    OnInvalidTimestamp,
-    OnUndecodable,
-    Origin,
-    Policies,
-    Rows,
-    SinkTarget,
-    milliseconds,
-)
 from watersmeet.io.formats import FORMAT_HINT, Format, FormatName
+from watersmeet.io.inputs import Origin, Rows, milliseconds
 from watersmeet.io.kafka import StartingOffsets, check_offsets, check_topic, matches
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
+from watersmeet.io.policies import OnError, OnInvalidTimestamp, OnUndecodable, Policies
 
 if TYPE_CHECKING:
     from watersmeet.functions import FunctionBackend

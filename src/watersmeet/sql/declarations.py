@@ -18,8 +18,10 @@ from watersmeet.api.builder import StreamsBuilder
 from watersmeet.errors import did_you_mean
 from watersmeet.io import debezium, formats
 from watersmeet.io.databases import CatalogTable, DatabaseTable
-from watersmeet.io.endpoints import Changes, DeadLetter, Writer
 from watersmeet.io.formats import Format, SchemaRegistry
+from watersmeet.io.inputs import Changes
+from watersmeet.io.outputs import Writer
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Snapshot
 from watersmeet.sql.rows import (
     KEY,

@@ -11,7 +11,7 @@ import pytest
 from proof.arrow import arrow_builder
 from tests.engine.kit import PLUS, driver_of, run, tables
 from watersmeet.errors import TopologyError
-from watersmeet.io.endpoints import Writer
+from watersmeet.io.outputs import Writer
 
 RECORDS = 40
 

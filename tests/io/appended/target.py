@@ -10,7 +10,7 @@ import pyarrow.types as pt
 
 from watersmeet.errors import TopologyError
 from watersmeet.functions import FunctionBackend
-from watersmeet.io.endpoints import KeyTexts, Names, SinkTarget
+from watersmeet.io.outputs import KeyTexts, Names, SinkTarget
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tests.io.wire_kit import Part, Written, compiled_of, sinks_of
 from watersmeet._spark.outputs.outputs import prepared
 from watersmeet.errors import ConfigError, SinkError
-from watersmeet.io.endpoints import ForeachBatch, SinkTarget, Writer
+from watersmeet.io.outputs import ForeachBatch, SinkTarget, Writer
 from watersmeet.io.topics import TopicSink
 
 

@@ -20,7 +20,7 @@ from tests.spark.inputs_and_outputs.test_streaming import run
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.sources.iceberg import LakeRows, LakeSnapshot, LakeTable, folder_of, net_changes
 from watersmeet.errors import ConfigError, CorruptData, SourceError
-from watersmeet.io.endpoints import COMMIT_TIMESTAMP, FEED
+from watersmeet.io.inputs import COMMIT_TIMESTAMP, FEED
 
 SCHEMA = "id long, region string, amount long"
 State = dict[int, tuple[str, int]]

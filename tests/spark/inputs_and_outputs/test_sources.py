@@ -17,8 +17,9 @@ from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.sources.rows import Scan, row_types
 from watersmeet._spark.sources.sources import describe_origin, scan
 from watersmeet.errors import ChangedTopology, ConfigError, TopologyError
-from watersmeet.io.endpoints import DeadLetter, Rows
 from watersmeet.io.formats import json
+from watersmeet.io.inputs import Rows
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic
 
 

@@ -32,7 +32,7 @@ from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
 from watersmeet._spark.serving.server import Listeners
 from watersmeet._spark.stores.table_columns import StoreColumns
-from watersmeet.io.endpoints import DeadLetter
+from watersmeet.io.policies import DeadLetter
 
 ROWS = 25_000
 

@@ -11,9 +11,11 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.errors import WatersmeetError
-from watersmeet.io.endpoints import DeadLetter, ForeachBatch, Rows, Writer
 from watersmeet.io.formats import Format
+from watersmeet.io.inputs import Rows
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import ForeachBatch, Writer
+from watersmeet.io.policies import DeadLetter
 from watersmeet.io.topics import Topic, TopicSink
 
 CANARY = "canary-4711"

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from watersmeet._engine.expressions.conditions import comparable, equal
-from watersmeet._engine.expressions.rowwise import by_row, by_whole_row
 from watersmeet._engine.expressions.texts import constant
 from watersmeet._engine.expressions.tree import (
     FLOATS,
@@ -27,6 +26,8 @@ from watersmeet._engine.expressions.tree import (
     LazyKernel,
     Literal,
     all_valid,
+    by_row,
+    by_whole_row,
     can_fail,
     fails,
     fixed_array,

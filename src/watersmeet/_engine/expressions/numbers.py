@@ -18,7 +18,6 @@ import pyarrow.types as pt
 from watersmeet._engine.expressions import decimals
 from watersmeet._engine.expressions.casts import saturated
 from watersmeet._engine.expressions.decimals import bounded, rounded
-from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.texts import constant
 from watersmeet._engine.expressions.tree import (
     DURATION,
@@ -31,6 +30,7 @@ from watersmeet._engine.expressions.tree import (
     LazyKernel,
     Numbers,
     all_valid,
+    by_row,
     checked,
     fails,
     fixed_array,

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet._engine.expressions.rowwise import by_row
 from watersmeet._engine.expressions.texts import constant
 from watersmeet._engine.expressions.tree import (
     Call,
@@ -28,6 +27,7 @@ from watersmeet._engine.expressions.tree import (
     LazyKernel,
     Literal,
     all_valid,
+    by_row,
     fixed_array,
     numbers,
     shaped,

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from watersmeet._engine.expressions.rowwise import by_row, by_whole_row
 from watersmeet._engine.expressions.tree import (
     FIXED,
     INTEGERS,
@@ -26,6 +25,8 @@ from watersmeet._engine.expressions.tree import (
     LazyKernel,
     Literal,
     all_valid,
+    by_row,
+    by_whole_row,
     fixed_array,
     flags,
     is_plain,

@@ -486,3 +486,23 @@ def _entries(maps: pa.MapArray) -> pa.Array:
 def _mask(values: Sequence[Any]) -> pa.Array | None:
     absent: Bools = np.fromiter((value is None for value in values), dtype=np.bool_, count=len(values))
     return pa.array(absent) if absent.any() else None
+
+
+# Kernels that are functions of plain values, called for each row.
+
+
+def by_row(call: Call, arguments: Sequence[pa.Array], function: Callable[..., Any]) -> pa.Array:
+    """The results of a function for the plain values (`plain`) of each row; null where one of them is null."""
+    columns = [plain(argument) for argument in arguments]
+    if len(columns) == 1:
+        (values,) = columns
+        results = [None if value is None else function(value) for value in values]
+    else:
+        results = [None if None in row else function(*row) for row in zip(*columns, strict=True)]
+    return array(results, call.type)
+
+
+def by_whole_row(call: Call, arguments: Sequence[pa.Array], function: Callable[..., Any]) -> pa.Array:
+    """The same, called for every row: null is None."""
+    columns = [plain(argument) for argument in arguments]
+    return array([function(*row) for row in zip(*columns, strict=True)], call.type)

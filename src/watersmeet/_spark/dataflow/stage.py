@@ -54,7 +54,7 @@ from watersmeet._spark.formats import encode_json, record_column
 from watersmeet._worker.pack import Extractor, PackedStage, time_column, wide_schema_names
 from watersmeet._worker.wire import PeekCall
 from watersmeet.functions import record_of
-from watersmeet.io.endpoints import DeadLetter
+from watersmeet.io.policies import DeadLetter
 from watersmeet.windows import LONGEST_MS
 
 # Facts of a record besides key and value, for functions of a stage: its time, and whether it is as it was read.

@@ -54,7 +54,7 @@ from watersmeet._worker.process import sync
 from watersmeet._worker.wire import SEQUENCE
 from watersmeet._worker.writers.files import WRITTEN, FileOutput, FilesFromBlobs, FileWrite, no_rows
 from watersmeet.errors import ConfigError, CorruptData
-from watersmeet.io.endpoints import FILES, Writer
+from watersmeet.io.outputs import FILES, Writer
 
 # Whether a path that a user gives means a folder on a disk of this machine.
 

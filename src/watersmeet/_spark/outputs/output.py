@@ -19,9 +19,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.columns import without_origins
-from watersmeet._spark.credentials import handed_over
 from watersmeet._spark.dataflow.compile import CompiledFrame
 from watersmeet._spark.functions import pickling_error
+from watersmeet._spark.session import handed_over
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan, older
 from watersmeet._worker.formats.serdes import Serde
 from watersmeet._worker.kafka_client import MARKS, check_topics, client_settings, refuse_later

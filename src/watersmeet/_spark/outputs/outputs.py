@@ -37,8 +37,8 @@ from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.task_reports import PROPERTY
 from watersmeet._worker.writers.kafka import Written
 from watersmeet.io.databases import CatalogTable, DatabaseTable, History
-from watersmeet.io.endpoints import ForeachBatch, SinkTarget, UserOutputTarget, Writer
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import ForeachBatch, SinkTarget, UserOutputTarget, Writer
 from watersmeet.io.topics import TopicSink
 
 # Which outputs are written by what: one table from the output's class.

@@ -68,8 +68,8 @@ from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.wire import spread_labels
 from watersmeet._worker.writers.kafka import Written, is_unwritten
 from watersmeet.errors import ConfigError, CorruptData, EncodingError, WatersmeetError
-from watersmeet.io.endpoints import OF_INPUTS, USUAL, USUAL_BEHIND_INPUTS, DeadLetter, OperatorPolicies, Policies
 from watersmeet.io.kafka import Kafka
+from watersmeet.io.policies import OF_INPUTS, USUAL, USUAL_BEHIND_INPUTS, DeadLetter, OperatorPolicies, Policies
 from watersmeet.windows import Duration, duration_ms
 
 # The options of a start, checked when they are given.

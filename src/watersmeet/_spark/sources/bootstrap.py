@@ -26,7 +26,7 @@ from watersmeet._spark.columns import streams_in
 from watersmeet._spark.session import warn
 from watersmeet._spark.sources.rows import columns_of, order_columns
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
-from watersmeet.io.endpoints import Rows
+from watersmeet.io.inputs import Rows
 from watersmeet.io.topics import Bootstrap
 
 # Static DataFrames beside streams: written once under the checkpoint, read as a stream of files.

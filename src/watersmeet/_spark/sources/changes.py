@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from watersmeet._spark.session import connecting
 from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable, table_properties
 from watersmeet.errors import TopologyError
-from watersmeet.io.endpoints import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
+from watersmeet.io.inputs import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
 from watersmeet.io.topics import Snapshot
 
 _DELTA_FEED = "delta.enableChangeDataFeed"

@@ -25,7 +25,7 @@ from watersmeet._spark.checkpoint.folders import RESTORE, Folder
 from watersmeet._spark.sources.bootstrap import ROWS_PER_FILE
 from watersmeet._spark.sources.rows import WHOLE_TIMES
 from watersmeet.errors import CorruptData, SourceError
-from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeRows
+from watersmeet.io.inputs import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeRows
 
 _POSITION = "_position"
 """Beside the files: place and id of the last snapshot that was written; Spark reads no file of such a name."""

@@ -18,7 +18,7 @@ from watersmeet._spark.columns import analysed, flaw_of
 from watersmeet._spark.sources.topics import TopicRows
 from watersmeet.errors import TopologyError, did_you_mean
 from watersmeet.functions import adapt
-from watersmeet.io.endpoints import CHANGE_TYPE, COMMIT_VERSION, FEED, Rows
+from watersmeet.io.inputs import CHANGE_TYPE, COMMIT_VERSION, FEED, Rows
 
 # Parquet alone numbers the rows of its files; time and path bring the files into one order.
 FILE_ORDER = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")

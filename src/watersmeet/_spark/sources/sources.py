@@ -33,8 +33,8 @@ from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.json import nullable
 from watersmeet._worker.kafka_client import client, client_settings, explained, patiently, seconds
 from watersmeet.errors import ConfigError, SinkError, installing
-from watersmeet.io.endpoints import Origin, Rows
 from watersmeet.io.formats import Format
+from watersmeet.io.inputs import Origin, Rows
 from watersmeet.io.kafka import Kafka, matches
 from watersmeet.io.topics import Backfill, Bootstrap, PatternTopics, Snapshot, Topic
 

@@ -31,9 +31,9 @@ from watersmeet._worker.formats import formats
 from watersmeet._worker.formats.arrow_types import arrow_schema
 from watersmeet._worker.formats.decode import RAW, Decode, Deserializer, Deserializers, refused
 from watersmeet.errors import ChangedTopology, ConfigError, WatersmeetError
-from watersmeet.io.endpoints import DeadLetter, Policy
 from watersmeet.io.formats import Format
 from watersmeet.io.kafka import Kafka, matches
+from watersmeet.io.policies import DeadLetter, Policy
 from watersmeet.io.topics import Topic
 
 Numbered = Sequence[tuple[int, SourceNode]]

@@ -2,7 +2,7 @@
 
 Law 6: what the registry does not have is something else than a registry that does not answer, which fails the query.
 No setting's value gets into a message, since it may be a secret; into a pickled function goes one half of them
-(`credentials.handed_over`).
+(`session.handed_over`).
 """
 
 from __future__ import annotations

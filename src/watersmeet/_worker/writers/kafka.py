@@ -93,7 +93,9 @@ PLACED_ROWS = 1_024
 class KafkaWrite:
     """Writes the records of a task, or hands them back where they are few."""
 
-    client: bytes = field(repr=False)  # how to reach Kafka, half of it (see `credentials`): no secret may be pickled
+    client: bytes = field(
+        repr=False
+    )  # how to reach Kafka, half of it (see `session.handed_over`): no secret may be pickled
     topics: tuple[str, ...]  # names of the topics that the rows' column `topic` counts
     group: str | None  # what transactional ids and groups begin with; None: at least once
     batch: int  # number of the batch

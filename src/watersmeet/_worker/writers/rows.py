@@ -22,7 +22,7 @@ from watersmeet._worker.pack import fitted
 from watersmeet._worker.process import freeze_imports, give_back
 from watersmeet._worker.wire import END, SEQUENCE, Exits, Numbers
 from watersmeet.errors import SinkError
-from watersmeet.io.endpoints import BatchInfo, Output
+from watersmeet.io.outputs import BatchInfo, Output
 
 TOGETHER_ROWS, TOGETHER_BYTES = 4_096, 1 << 20
 """Of small shards that are put into order together: that costs as much for one with a few rows as for all of them."""
