@@ -1,4 +1,4 @@
-"""Replays of a journal through a topology that has not started: comparisons of rows, and the way of a record.
+"""Replays of records through a topology that has not started: comparisons of rows, and the way of a record.
 
 The records run through the topology in this process, as `provenance` reads them. Nothing is written, and the query may
 run meanwhile.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import html
 import json
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import chain
 from operator import attrgetter
@@ -28,14 +30,18 @@ from watersmeet._engine.rows import Int64s, ints, position_columns
 from watersmeet._plan.logical import Plan, without_dead_letters
 from watersmeet._plan.nodes import SinkNode, SourceNode
 from watersmeet._plan.physical import Physical
+from watersmeet._plan.rewrite import rewrite
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import Checkpoint, started_in
+from watersmeet._spark.checkpoint.spark_logs import last_committed_batch
 from watersmeet._spark.journal import Journal, JournalBatch, journaled_name
 from watersmeet._spark.local import Collected, Header, Local, LocalRun, StoredTable
 from watersmeet._spark.session import check_session
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
 from watersmeet.hints import answering_as, refusing
+from watersmeet.io.kafka import Kafka
+from watersmeet.io.outputs import ForeachBatch
 from watersmeet.provenance import (
     InputRecord,
     JournaledRecord,
@@ -284,7 +290,7 @@ class Replay:
     Parameters
     ----------
     records : number of input records that were replayed.
-    batches : the first and the last batch of the journal.
+    batches : the first and the last batch of the journal; of the inputs, where there is none, from 0 on.
     comparisons : one for each output and each store that can be compared.
     notes : what could not be compared, and why; empty where everything was.
     """
@@ -317,14 +323,27 @@ class Replay:
 
 
 def replay(
-    spark: SparkSession, checkpoint: str, physical: Physical, previous: Physical | None, limit: int = LISTED_ROWS
+    spark: SparkSession,
+    checkpoint: str | None,
+    physical: Physical,
+    previous: Physical | None,
+    limit: int = LISTED_ROWS,
+    kafka: Kafka | None = None,
 ) -> Replay:
-    """The replay of a checkpoint's journal; see `Topology.replay`.
+    """The replay of a checkpoint's journal, or of the inputs; see `Topology.replay`.
 
     Raises
     ------
-    ConfigError : there is no journal, or a topology cannot be replayed in this process.
+    ConfigError : there is no journal, there are no records, an option is missing or has no effect, or a topology cannot
+        be replayed in this process.
     """
+    if checkpoint is None:
+        return _replay_of_inputs(spark, physical, previous, limit, kafka)
+    if kafka is not None:
+        raise ConfigError(
+            f"kafka={kafka!r:.120} has no effect: the journal of checkpoint={checkpoint!r:.120} is replayed.",
+            hint="Leave kafka= out; or leave checkpoint= out, to replay what the topics have now.",
+        )
     check_session(spark, "topology.replay(spark, checkpoint=...)")
     start = started_in(Folder(spark, checkpoint))
     journal = Journal.of(start.spark_folder)
@@ -351,6 +370,46 @@ def replay(
         names = ", ".join(contents.outputs)
         notes.append(f"Outputs are not compared without the previous topology ({names}): give previous=.")
     return Replay(len(history), (journal.batches[0].number, last), tuple(comparisons), tuple(notes))
+
+
+def _replay_of_inputs(
+    spark: SparkSession, physical: Physical, previous: Physical | None, limit: int, kafka: Kafka | None
+) -> Replay:
+    if previous is None:
+        raise ConfigError(
+            "checkpoint= and previous= are left out: there is nothing to compare with.",
+            hint="topology.replay(spark, previous=the_topology_so_far, kafka=wm.Kafka('host:9092')).",
+        )
+    for topology in (physical, previous):  # before anything is read
+        replayable(spark, topology, _CURE)
+    with _journal_of_inputs(spark, previous, kafka) as checkpoint:
+        if last_committed_batch(Folder(spark, checkpoint)) < 0:
+            names = ", ".join(journaled_name(source) for source in without_dead_letters(previous.plan).sources)
+            raise ConfigError(
+                f"The inputs have no records to replay: {names:.200}.",
+                hint='starting_offsets="earliest" of a topic begins with the first record that it has.',
+            )
+        return replay(spark, checkpoint, physical, previous, limit)
+
+
+@contextmanager
+def _journal_of_inputs(spark: SparkSession, previous: Physical, kafka: Kafka | None) -> Iterator[str]:
+    """A checkpoint with the journal of all that a topology's inputs have now; it is removed at the end.
+
+    The topology runs as a query whose outputs write nothing, so that it reads as the one that it stands for.
+    """
+    from watersmeet._spark.query.start import StartOptions, start
+
+    plan = previous.plan
+    silent = rewrite(plan.with_nodes(replace(sink, target=ForeachBatch(_write_nothing)) for sink in plan.sinks))
+    with tempfile.TemporaryDirectory(prefix="watersmeet-replay-") as folder:
+        options = StartOptions(kafka=kafka, available_now=True, explain=True)
+        start(silent, spark, folder, options).awaitTermination()
+        yield folder
+
+
+def _write_nothing(frame: Any, batch: int) -> None:
+    """An output of a replay."""
 
 
 _CURE = "Start the changed topology upon a copy of the checkpoint"

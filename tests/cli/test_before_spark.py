@@ -53,6 +53,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "--config", "gone.toml"], "--config='gone.toml' cannot be read"),
     (["diff", "cp", "shop:usual"], "No topology of watersmeet has been started with this checkpoint."),
     (["diff", "cp", "shop:usual", "--previous", "shop:usual"], "--previous shop:usual belongs to --replay."),
+    (["diff", "cp", "shop:usual", "--replay", "--inputs"], "--inputs needs --previous: it says what the inputs are."),
     (["diff", "pack", "shop:usual"], "No topology of watersmeet has been started with this checkpoint."),
     (["stores", "cp"], "No topology of watersmeet has been started with this checkpoint."),
     (["state", "pack", "store"], "No topology of watersmeet has been started with this checkpoint."),

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import watersmeet as wm
 from dev.broker import KafkaBroker
-from tests.kafka.topics import new_topic
+from tests.kafka.topics import committed, new_topic
 from watersmeet.io.kafka import Kafka
 
 
@@ -27,12 +27,17 @@ def test_records_of_topics_are_named_by_partition_and_offset(
     ):
         producer.produce(orders, key=b"order", value=value, timestamp=ts, partition=partition)
     assert producer.flush(30) == 0
-    builder = wm.StreamsBuilder("topics")
-    source = wm.Topic(orders, "string", wm.json("customer string, amount long"), on_undecodable="skip")
-    by_customer = builder.stream(source, name="orders").group_by(lambda key, value: value["customer"])
-    summed = by_customer.agg(total=wm.sum(lambda value: value["amount"]), store="totals")
-    summed.to(totals, value=wm.json())
-    topology = builder.build()
+
+    def summed(factor: int) -> wm.Topology:
+        builder = wm.StreamsBuilder("topics")
+        source = wm.Topic(orders, "string", wm.json("customer string, amount long"), on_undecodable="skip")
+        by_customer = builder.stream(source, name="orders").group_by(lambda key, value: value["customer"])
+        by_customer.agg(total=wm.sum(lambda value: value["amount"] * factor), store="totals").to(
+            totals, value=wm.json()
+        )
+        return builder.build()
+
+    topology = summed(1)
     checkpoint = tmp_path / "checkpoint"
     query = topology.start(
         spark, checkpoint=checkpoint, kafka=kafka, shards=2, tasks=2, available_now=True, explain="1 day"
@@ -44,6 +49,10 @@ def test_records_of_topics_are_named_by_partition_and_offset(
     assert [record.value["amount"] for record in found.records] == [3, 4]
     assert found.notes == ()
     assert found.rows[0]["value"]["total"] == 7
+    replayed = summed(2).replay(spark, previous=topology, kafka=kafka)
+    assert replayed.records == 4
+    assert {each.name: each.changed for each in replayed.comparisons} == {f"output {totals}": 2, "store totals": 2}
+    assert len(committed(broker, totals)) == 2
 
 
 def test_records_of_a_pattern_are_named_by_their_topics_and_run_in_the_order_of_the_query(

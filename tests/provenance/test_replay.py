@@ -90,6 +90,32 @@ def test_rows_that_a_changed_join_would_add_are_counted_and_shown(
     assert "output out: 4 rows added, 0 rows changed, 0 rows removed, 4 rows equal" in output
 
 
+def test_a_replay_of_what_the_inputs_have_now_counts_the_same_rows_as_that_of_a_journal_and_writes_nothing(
+    spark: SparkSession, journaled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Any] = []
+    monkeypatch.setattr(Collector, "__call__", lambda self, frame, batch: written.append(batch))
+    changed, previous = priced(spark, journaled, "left_join"), priced(spark, journaled)
+    of_inputs = changed.replay(spark, previous=previous)
+    of_journal = changed.replay(spark, checkpoint=journaled / "cp", previous=previous)
+    assert (of_inputs.records, of_inputs.notes) == (of_journal.records, ())
+    assert str(of_inputs.comparisons) == str(of_journal.comparisons)
+    assert any(not each.is_empty for each in of_inputs.comparisons)
+    assert written == []
+
+
+def test_a_replay_of_inputs_says_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    topology = priced(spark, tmp_path)
+    with pytest.raises(ConfigError, match="previous= are left out"):
+        topology.replay(spark)
+    with pytest.raises(ConfigError, match=r"kafka=Kafka\('host:9092'\) has no effect"):
+        topology.replay(spark, checkpoint=tmp_path, kafka=wm.Kafka("host:9092"))
+    for name in ("left", "right"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    with pytest.raises(ConfigError, match="The inputs have no records to replay: left, right"):
+        topology.replay(spark, previous=topology)
+
+
 def test_the_way_of_a_record_is_shown_operator_by_operator_and_becomes_a_test_that_passes(
     spark: SparkSession, journaled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -334,21 +334,25 @@ class Topology:
         self,
         spark: SparkSession,
         *,
-        checkpoint: str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str] | None = None,
         previous: Topology | None = None,
+        kafka: Kafka | None = None,
         limit: int = 20,
     ) -> Replay:
-        """A replay of a query's input records through this topology; the query was started with `explain=`.
+        """A replay of a query's input records through this topology, before it is started.
 
-        The records of its journal run once more, in this process: functions are called again, nothing is written, and
-        the query may run meanwhile. Stores are compared with those of the checkpoint; with `previous=`, stores and
+        The records run once more, in this process: functions are called again, nothing is written, and the query may
+        run meanwhile. With `checkpoint=` they are those of its journal (`explain=`), and stores are compared with those
+        of the checkpoint. Without it they are those that the inputs of `previous` have now, from their
+        `starting_offsets=` on: `previous` reads them in a checkpoint that is removed. With `previous=`, stores and
         outputs are compared with those that the previous topology gives over the same records.
 
         Parameters
         ----------
         spark : the session that reads.
-        checkpoint : the folder that the query was started with.
+        checkpoint : the folder that the query was started with; None: what the inputs have now is replayed.
         previous : the topology that the query was started with; None: the checkpoint's stores alone are compared.
+        kafka : the connection, where topics are read without `checkpoint`.
         limit : number of rows that are listed of each store and output; all are counted.
 
         Returns
@@ -357,18 +361,20 @@ class Topology:
 
         Raises
         ------
-        ConfigError : there is no journal, or a topology cannot be replayed in this process.
+        ConfigError : there is no journal, there are no records, or a topology cannot be replayed in this process.
 
         Examples
         --------
         >>> print(changed.replay(spark, checkpoint="/data/orders", previous=topology))  # doctest: +SKIP
+        >>> print(changed.replay(spark, previous=topology, kafka=wm.Kafka("localhost:9092")))  # doctest: +SKIP
         """
         from watersmeet import replay
 
         if previous is not None:
             check_topology(previous, "topology.replay(spark, checkpoint=..., previous={})")
         physical = None if previous is None else previous.physical
-        return replay.replay(spark, checkpoint_folder(checkpoint), self.physical, physical, limit)
+        folder = None if checkpoint is None else checkpoint_folder(checkpoint)
+        return replay.replay(spark, folder, self.physical, physical, limit, kafka)
 
     def trace(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], record: str) -> Trace:
         """The way of one input record through this topology, operator by operator, with each store before and after.

@@ -239,6 +239,9 @@ def draw(topology: str, form: str, output: Any, levels: bool, master: str | None
 )
 @click.option("--replay", "replays", is_flag=True, help="Run the journal through TOPOLOGY: which rows would differ.")
 @click.option("--previous", metavar="TOPOLOGY", help="With --replay: the topology so far, to compare outputs too.")
+@click.option(
+    "--inputs", is_flag=True, help="With --replay and --previous: run what the inputs have now, not the journal."
+)
 @MASTER
 @AS_JSON
 @with_errors_as_text
@@ -252,6 +255,7 @@ def diff(
     replace: tuple[str, ...],
     replays: bool,
     previous: str | None,
+    inputs: bool,
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -259,6 +263,8 @@ def diff(
     connection = None if kafka is None else Kafka(kafka)
     if previous is not None and not replays:
         raise ConfigError(f"--previous {previous} belongs to --replay.", hint="Add --replay, or leave --previous out.")
+    if inputs and previous is None:
+        raise ConfigError("--inputs needs --previous: it says what the inputs are.", hint="--previous shop.v1:orders")
     check_started(checkpoint)
     for reference in filter(None, (topology, previous)):
         check_named(reference)
@@ -276,7 +282,8 @@ def diff(
     answers: list[Any] = [change]
     if replays:
         previous_topology = None if previous is None else made_topology(previous, spark)
-        answers.append(loaded_topology.replay(spark, checkpoint=checkpoint, previous=previous_topology))
+        folder, brokers = (None, connection) if inputs else (checkpoint, None)
+        answers.append(loaded_topology.replay(spark, checkpoint=folder, previous=previous_topology, kafka=brokers))
     document = change.as_dict() | ({"replay": answers[-1].as_dict()} if replays else {})
     click.echo(json.dumps(document, indent=2, default=str) if as_json else "\n".join(map(str, answers)))
     if not change.possible:
