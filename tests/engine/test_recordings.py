@@ -82,6 +82,15 @@ def test_the_engine_says_what_kafka_streams_said(path: Path, pytestconfig: pytes
     assert not wrong
 
 
+def test_a_group_that_comes_and_goes_between_two_suppressed_changes_is_told() -> None:
+    (path,) = (RECORDINGS / "histories").glob("suppress_then_aggregate*")
+    runner = EngineRunner()
+    histories = [h for h in supported(path, runner) if h.id.startswith("supp-twice-log/r000")]
+    verdicts = [judge(history, runner.run(history)) for history in histories]
+    assert {v.history.id for v in verdicts if not (v.equal or v.rows)} == set()
+    assert len(verdicts) == 10
+
+
 def test_every_kind_of_recording_is_really_there() -> None:
     runner = EngineRunner()
     counts = {path.name: len(supported(path, runner)) for path in files()}

@@ -93,6 +93,16 @@ class Plan:
         return any(self.by_name[name].shape.kind != "global" for name in shared)
 
     @cached_property
+    def confluences(self) -> frozenset[str]:
+        """Names of the nodes that one record may reach on several ways."""
+        names = set[str]()
+        for node in self.nodes:
+            pairs = () if node.reads_halves else itertools.combinations(node.inputs, 2)
+            if names.intersection(node.inputs) or any(self.forks(*pair) for pair in pairs):
+                names.add(node.name)
+        return frozenset(names)
+
+    @cached_property
     def time_sources(self) -> dict[str, frozenset[str]]:
         """Names of the sources that move the time of each node: all that reach it, but for inputs that move none."""
         reach: dict[str, frozenset[str]] = {}

@@ -65,6 +65,8 @@ class Node:
     """Whether its store has a row for each key that ever came, where no retention ends it."""
     in_step: ClassVar[bool] = True
     """Whether its results come among all else that a record causes; False: behind it, as through a topic."""
+    reads_halves: ClassVar[bool] = False
+    """Whether its inputs are the halves of one table's changes: what leaves a group, and what comes into one."""
 
     def __post_init__(self) -> None:
         if not self.name:

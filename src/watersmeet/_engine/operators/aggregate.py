@@ -39,15 +39,16 @@ def run(
     context: OperatorContext, inputs: Mapping[int, pa.Table], state: State
 ) -> Iterator[pa.Table | Dropped | Failed]:
     """See `operators.run_operator`."""
-    history = context.params(AggregateParams).history_ms
-    if history is not None:
-        yield from _with_history(context, inputs, state, history)
+    params = context.params(AggregateParams)
+    if params.history_ms is not None:
+        yield from _with_history(context, inputs, state, params.history_ms)
         return
     events = Events(context, inputs, sides=len(context.values))
-    step = context.params(AggregateParams).fold.how
-    void = _come_and_go(events, operator_table(context, state), step.rows if isinstance(step, NamedFold) else None)
-    if void.any():
-        events = Events(context, keep_rows(inputs, events, ~void), sides=len(context.values))
+    if params.is_confluence:
+        step = params.fold.how
+        void = _come_and_go(events, operator_table(context, state), step.rows if isinstance(step, NamedFold) else None)
+        if void.any():
+            events = Events(context, keep_rows(inputs, events, ~void), sides=len(context.values))
     yield from _aggregated(context, events, state)
 
 

@@ -84,6 +84,7 @@ class AggregateParams(Params):
 
     fold: Fold
     history_ms: int | None = field(default=None, kw_only=True)
+    is_confluence: bool = field(default=False, kw_only=True)  # whether one record may reach it on several ways
 
     def typed(self, convert: Callable[[Any], Any]) -> AggregateParams:
         return replace(self, fold=self.fold.typed(convert))
@@ -109,7 +110,7 @@ class AggregatedNode(OperatorNode):
         return self.columns
 
     def params(self, plan: Plan) -> AggregateParams:
-        return AggregateParams(self.fold, history_ms=self.history_ms)
+        return AggregateParams(self.fold, history_ms=self.history_ms, is_confluence=self.name in plan.confluences)
 
     def keeps(self, plan: Plan) -> tuple[TableSchema, ...]:
         """The state of each key: the result, or its parts."""
@@ -145,6 +146,7 @@ class TableAggregateNode(AggregatedNode):
     """count, reduce, aggregate of a grouped table: reads both halves of its messages."""
 
     stem = "table_aggregate"
+    reads_halves = True
     # Kafka Streams sends the messages through a topic
     in_step = False
     by_key = True
