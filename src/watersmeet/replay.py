@@ -360,16 +360,31 @@ def replay(
             notes += [f"The {kind} {name} is new: nothing to compare it with." for name in news if name not in olds]
     else:
         notes += _gaps(journal)
-        for name, rows in contents.stores.items():
-            reason = _incomparable(start, ready.stores[name])
-            if reason:
-                notes.append(f"The store {name} is not compared: {reason}.")
-                continue
-            old_rows = _checkpoint_rows(spark, checkpoint, ready.stores[name], last)
-            comparisons.append(compare(f"store {name}", old_rows, rows, limit))
+        stores = {name: (ready.stores[name], rows) for name, rows in contents.stores.items()}
+        comparisons, reasons = _with_checkpoint(spark, checkpoint, start, stores, last, limit)
         names = ", ".join(contents.outputs)
-        notes.append(f"Outputs are not compared without the previous topology ({names}): give previous=.")
+        notes += [*reasons, f"Outputs are not compared without the previous topology ({names}): give previous=."]
     return Replay(len(history), (journal.batches[0].number, last), tuple(comparisons), tuple(notes))
+
+
+def _with_checkpoint(
+    spark: SparkSession,
+    checkpoint: str,
+    start: Checkpoint,
+    stores: Mapping[str, tuple[StoredTable, _Rows]],
+    batch: int,
+    limit: int,
+) -> tuple[list[Comparison], list[str]]:
+    """Stores beside those of a checkpoint after a batch, and why some are not compared."""
+    comparisons, reasons = list[Comparison](), list[str]()
+    for name, (store, rows) in stores.items():
+        reason = _incomparable(start, store)
+        if reason:
+            reasons.append(f"The store {name} is not compared: {reason}.")
+        else:
+            old_rows = _checkpoint_rows(spark, checkpoint, store, batch)
+            comparisons.append(compare(f"store {name}", old_rows, rows, limit))
+    return comparisons, reasons
 
 
 def _replay_of_inputs(

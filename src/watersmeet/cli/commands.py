@@ -261,10 +261,7 @@ def diff(
 ) -> None:
     """Say what TOPOLOGY, started with evolve=True, would do to CHECKPOINT. Exit code 1: it would be refused."""
     connection = None if kafka is None else Kafka(kafka)
-    if previous is not None and not replays:
-        raise ConfigError(f"--previous {previous} belongs to --replay.", hint="Add --replay, or leave --previous out.")
-    if inputs and previous is None:
-        raise ConfigError("--inputs needs --previous: it says what the inputs are.", hint="--previous shop.v1:orders")
+    _check_replay(replays, previous, inputs)
     check_started(checkpoint)
     for reference in filter(None, (topology, previous)):
         check_named(reference)
@@ -288,6 +285,13 @@ def diff(
     click.echo(json.dumps(document, indent=2, default=str) if as_json else "\n".join(map(str, answers)))
     if not change.possible:
         raise click.exceptions.Exit(1)
+
+
+def _check_replay(replays: bool, previous: str | None, inputs: bool) -> None:
+    if previous is not None and not replays:
+        raise ConfigError(f"--previous {previous} belongs to --replay.", hint="Add --replay, or leave --previous out.")
+    if inputs and previous is None:
+        raise ConfigError("--inputs needs --previous: it says what the inputs are.", hint="--previous shop.v1:orders")
 
 
 @main.command(epilog=examples("watersmeet trace /data/orders shop.topologies:orders --record orders-0@812"))
