@@ -337,7 +337,7 @@ def _is_known(blueprint: Blueprint) -> bool:
     """Whether Kafka Streams has all of it: folds of its own methods, and no cogroup that emits on close.
 
     Rows of section A that the oracle repairs always: a suppressed table joined with itself (44), a stream merged with
-    itself (45), what goes through a repartition topic and around it (47).
+    itself (45), what goes through a repartition topic and around it (47), a filter of what is transformed (50).
     """
     for number, op in enumerate(blueprint.ops):
         higher = all_above(blueprint, Ref(number)) - {number}
@@ -345,7 +345,7 @@ def _is_known(blueprint: Blueprint) -> bool:
         meets = any(_meets_otherwise(blueprint.ops[place]) for place in (number, *higher))
         if forks(blueprint, number) and meets:
             return False
-        if op.kind == "merge" and op.inputs[0] == op.inputs[1]:
+        if (op.kind == "merge" and op.inputs[0] == op.inputs[1]) or _filters_what_is_transformed(blueprint, op):
             return False
         if named.is_named(op.params.get("fold", "")) or (op.kind == "window_cogroup" and op.params["close"]):
             return False
@@ -354,6 +354,14 @@ def _is_known(blueprint: Blueprint) -> bool:
             if others or not above <= _LETS_TIME_PASS:
                 return False
     return True
+
+
+def _filters_what_is_transformed(blueprint: Blueprint, op: Op) -> bool:
+    """Whether a filter asks a transformer for the old values of its table, perhaps by way of mapped values."""
+    above = blueprint.ops[op.inputs[0].op] if op.kind == "table_filter" else op
+    while above.kind == "table_map_values" and not above.params.get("stored"):
+        above = blueprint.ops[above.inputs[0].op]
+    return op.kind == "table_filter" and above.kind == "transform_values" and not above.params.get("stored")
 
 
 def _meets_otherwise(op: Op) -> bool:

@@ -2,16 +2,19 @@
 
 Owns a second opinion on rows: it knows neither messages, nor old values, nor any order, so it shares no mistake with
 the engine or the oracle. Law: a table is a function of its inputs' latest rows; what is more than that (windows,
-histories, folds of streams, processors) is not computed, nor is what reads it.
+histories, folds of streams, processors) is not computed, nor is what reads it. A table that waits (suppress, expiry) is
+read from the output that shows it: what is computed from it follows from those rows, and they are held against the
+latest rows of the table before it (`WaitingRows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 from proof.histories.blueprint import Blueprint, Op, Ref, name_of
-from proof.histories.case import Case
+from proof.histories.case import Case, Input
 from proof.histories.kinds import functions as text
 from proof.histories.kinds.lookups import nested
 from proof.histories.kinds.registry import SINKS, shape_of
@@ -21,6 +24,11 @@ from proof.oracle.records import Result
 
 Rows = Mapping[Any, str]
 Place = tuple[str, Any]
+Times = tuple[int, int]
+"""The least and the most that an operator's stream time may be."""
+WAITING = ("suppress", "expiring")
+_LETS_PASS = ("table_map_values", "to_stream", "to_table", "peek")
+_TAKES = ("table_table", "multi_join", "foreign_key", "one_to_many", "many_to_many", *WAITING, "to", "table_to")
 _PASSES = ("to_stream", "to_table", "through", "repartition", "peek", "to", "table_to")
 
 
@@ -36,13 +44,22 @@ class Recomputation:
         self._blueprint = blueprint
         self._refer = text.referrer(blueprint.keys)
         self._groups: dict[int, set[Any]] = {}
+        shows = {op.inputs[0].op: name_of(n) for n, op in enumerate(blueprint.ops) if op.kind == "table_to"}
+        self.waiting = {n: shows[n] for n, op in enumerate(blueprint.ops) if op.kind in WAITING and n in shows}
+        """The tables that wait, and the outputs that show them."""
+        self.tables: list[Rows | None] = []
+        """The rows of each operator, as far as they are known."""
 
-    def sinks(self, inputs: Mapping[str, Rows]) -> dict[Place, str]:
-        """What stands in the outputs that can be computed, by output and key."""
+    def sinks(self, inputs: Mapping[str, Rows], shown: Mapping[Place, str]) -> dict[Place, str]:
+        """What stands in the outputs that can be computed, by output and key; `shown`: what stands in outputs."""
         made: list[Rows | None] = []
         for number, op in enumerate(self._blueprint.ops):
             sides = [made[ref.op] if ref.port == 0 else None for ref in op.inputs]
-            made.append(self._rows(number, op, sides, inputs))
+            rows = self._rows(number, op, sides, inputs)
+            if rows is not None and number in self.waiting:
+                rows = {key: value for (sink, key), value in shown.items() if sink == self.waiting[number]}
+            made.append(rows)
+        self.tables = made
         outputs = ((name_of(n), made[n]) for n, op in enumerate(self._blueprint.ops) if op.kind in SINKS)
         return {(name, key): value for name, rows in outputs for key, value in (rows or {}).items()}
 
@@ -53,13 +70,13 @@ class Recomputation:
             sides: list[Rows | None] = [{} if ref.port == 0 and made[ref.op] else None for ref in op.inputs]
             made.append(self._rows(number, op, sides, {}) is not None)
         sinks = [n for n, op in enumerate(self._blueprint.ops) if op.kind in SINKS and made[n]]
-        return {name_of(n) for n in sinks if not self._sends_late(self._blueprint.ops[n].inputs[0])}
+        return {name_of(n) for n in sinks if not self.sends_late(self._blueprint.ops[n].inputs[0])}
 
-    def _sends_late(self, ref: Ref) -> bool:
+    def sends_late(self, ref: Ref) -> bool:
         """Whether it is a versioned table, or mapped values of one: its changes leave in order of arrival."""
         op = self._blueprint.ops[ref.op]
         mapped = op.kind in ("table_filter", "table_map_values") and not op.params.get("stored")
-        return "history" in op.params or (mapped and self._sends_late(op.inputs[0]))
+        return "history" in op.params or (mapped and self.sends_late(op.inputs[0]))
 
     def _rows(self, number: int, op: Op, sides: list[Rows | None], inputs: Mapping[str, Rows]) -> Rows | None:
         rows = [side for side in sides if side is not None]
@@ -67,15 +84,12 @@ class Recomputation:
             return None
         if self._blueprint.generation != "current" and "foreign_key" in (op.kind, op.params.get("way")):
             return None  # an update with a null foreign key is ignored there
-        if (
-            op.kind in ("table_filter", "table_map_values")
-            and op.params.get("stored")
-            and self._sends_late(op.inputs[0])
-        ):
-            return None  # a store without a past takes what arrives (KIP-914)
+        forgets = op.kind == "to_stream" or (op.kind in ("table_filter", "table_map_values") and "stored" in op.params)
+        if forgets and self.sends_late(op.inputs[0]):
+            return None  # what has no past takes what arrives (KIP-914)
         if op.kind in ("stream", "table", "global"):
             return inputs.get(name_of(number), {})
-        if op.kind in _PASSES:
+        if op.kind in _PASSES or number in self.waiting:
             return rows[0]
         if op.kind == "table_aggregate":
             return self._counts(number, rows[0]) if op.params["fold"] == "count" else None
@@ -181,19 +195,99 @@ def histories_of(blueprint: Blueprint) -> dict[str, int]:
     return {name_of(n): op.params["history"] for n, op in enumerate(blueprint.ops) if "history" in op.params}
 
 
-def recomputed(case: Case) -> Iterator[dict[Place, str]]:
-    """What must stand in the outputs behind each record."""
-    tables, shape = Recomputation(case.blueprint), shape_of(case.blueprint)
+class WaitingRows:
+    """What may stand in a table that waits, by the rows of the table before it.
+
+    Law: suppress shows a row that its table has had since the limit ago, or directly before. A row with a ttl stands
+    until so long behind its last change, and no longer. Where it is not known what moves the operator's time, both what
+    stood before and what stands behind may stand.
+
+    Parameters
+    ----------
+    number : the operator that waits.
+    """
+
+    def __init__(self, blueprint: Blueprint, number: int) -> None:
+        ops, above = blueprint.ops, all_above(blueprint, Ref(number))
+        self._op = ops[number]
+        self._wait: int = self._op.params["ms" if self._op.kind == "suppress" else "ttl"]
+        waits = (ops[n] for n in above - {number} if ops[n].kind in WAITING)
+        self._lag = sum(op.params["ms"] if op.kind == "suppress" else 1 for op in waits)
+        self._moving = {name_of(n) for n in above if ops[n].kind in ("stream", "table") and _moves_time(blueprint, n)}
+        before = self._op.inputs[0].op
+        before = ops[before].inputs[0].op if ops[before].kind == "to_stream" else before
+        self._source = name_of(before) if ops[before].kind in ("stream", "table") else None
+        self._past: list[tuple[int, Rows]] = [(-1, {})]
+        self._changes: dict[Any, Times] = {}
+        self._time: Times = (-1, -1)
+
+    def hear(self, record: Input, key: Any, rows: Rows) -> None:
+        """A record, and the rows of the table before this one behind it."""
+        (least, most), before = self._time, self._past[-1][1]
+        is_taken = record.ts >= 0 and key is not None
+        least = max(least, record.ts) if is_taken and record.source in self._moving else least
+        self._time = now = (least, max(most, record.ts))
+        self._past.append((now[1], dict(rows)))
+        changed = {each for each in before.keys() | rows.keys() if before.get(each) != rows.get(each)}
+        if self._source is not None:
+            changed = {key} if is_taken and record.source == self._source else set()
+        began = (least - self._lag, now[1])
+        if self._op.params.get("record"):
+            # not known of a computed row: its time may be that of any record
+            began = (-self._wait, now[1]) if self._source is None else (record.ts, record.ts)
+        self._changes |= dict.fromkeys(changed, began)
+
+    def wrong(self, shown: Rows) -> str | None:
+        """A row that may not stand."""
+        for key in {*shown, *(key for _, rows in self._past for key in rows)}:
+            allowed = self._delayed(key) if self._op.kind == "suppress" else self._lasting(key)
+            if shown.get(key) not in allowed:
+                return f"{key!r} is {shown.get(key)!r}, not one of {allowed!r}"
+        return None
+
+    def _delayed(self, key: Any) -> list[str | None]:
+        """The rows since the limit ago: a change that waits is younger, and shows what stood directly before it."""
+        ago = self._time[0] - self._lag - self._wait
+        first = next((place for place, (most, _) in enumerate(self._past) if most > ago), len(self._past))
+        return [rows.get(key) for _, rows in self._past[max(0, first - 1) :]]
+
+    def _lasting(self, key: Any) -> list[str | None]:
+        row = self._past[-1][1].get(key)
+        least, most = self._changes.get(key, self._time)
+        if row is None or (self._source is not None and self._time[0] - self._lag >= most + self._wait):
+            return [None]
+        return [row] if self._time[1] < least + self._wait else [row, None]
+
+
+def _moves_time(blueprint: Blueprint, number: int) -> bool:
+    """Whether each record of an input is taken by an operator that goes by time, or an output, for certain."""
+    readers = [n for n, op in enumerate(blueprint.ops) if any(ref.op == number for ref in op.inputs)]
+    return any(
+        _moves_time(blueprint, n) if blueprint.ops[n].kind in _LETS_PASS else blueprint.ops[n].kind in _TAKES
+        for n in readers
+    )
+
+
+def recomputed(
+    case: Case, shown: Iterable[Mapping[Place, str]] = repeat({}), tables: Recomputation | None = None
+) -> Iterator[dict[Place, str]]:
+    """What must stand in the outputs behind each record.
+
+    Parameters
+    ----------
+    shown : what stands in them, for tables that wait.
+    """
+    tables, shape = tables or Recomputation(case.blueprint), shape_of(case.blueprint)
     inputs: dict[str, dict[Any, str]] = {}
     versions = {name: Versions(history) for name, history in histories_of(case.blueprint).items()}
-    for record in with_extracted_times(case.blueprint, case.records):
+    for record, here in zip(with_extracted_times(case.blueprint, case.records), shown, strict=False):
         rows, key = inputs.setdefault(record.source, {}), shape.key(record.key)
         past = versions.get(record.source)
         if record.ts >= 0 and key is not None and (past is None or past.is_latest(key, record.ts)):
             rows.pop(key, None)
             if record.value is not None:
                 rows[key] = record.value
-        yield tables.sinks(inputs)
+        yield tables.sinks(inputs, here)
 
 
 def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
@@ -206,8 +300,8 @@ def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
     ----------
     steps : results per step.
     """
-    blueprint = case.blueprint
-    computed = Recomputation(blueprint).computed()
+    blueprint, tables = case.blueprint, Recomputation(case.blueprint)
+    computed = tables.computed()
     if blueprint.generation != "current":
         above = {sink: all_above(blueprint, Ref(int(sink[1:]))) for sink in computed}
         computed -= {sink for sink, numbers in above.items() if any(forks(blueprint, number) for number in numbers)}
@@ -215,12 +309,30 @@ def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
         # each partition has its own time, and so versions of its own that have expired
         versioned = {int(name[1:]) for name in histories_of(blueprint)}
         computed = {sink for sink in computed if versioned.isdisjoint(all_above(blueprint, Ref(int(sink[1:]))))}
-    for step, (right, here) in enumerate(zip(recomputed(case), _standing(steps, computed), strict=True)):
+    standing = list(_standing(steps, computed))
+    waiting = _waiting(case, tables, computed)
+    records = with_extracted_times(blueprint, case.records)
+    for step, right in enumerate(recomputed(case, standing, tables)):
+        here = standing[step]
         for place in sorted(right.keys() | here.keys(), key=str):
             row = here.get(place)
             if place[0] in computed and row != right.get(place):
                 return step, f"{place} is {row!r}, not {right.get(place)!r}"
+        for number, rows in waiting.items():
+            op = blueprint.ops[number]
+            rows.hear(records[step], shape_of(blueprint).key(records[step].key), tables.tables[op.inputs[0].op] or {})
+            if wrong := rows.wrong(tables.tables[number] or {}):
+                return step, f"{name_of(number)}, which waits: {wrong}"
     return None
+
+
+def _waiting(case: Case, tables: Recomputation, computed: set[str]) -> dict[int, WaitingRows]:
+    """The tables that wait, where there is one time and it is that of the records."""
+    if case.idle_after or any(record.partition for record in case.records):
+        return {}
+    ops = case.blueprint.ops
+    shown = (n for n, sink in tables.waiting.items() if sink in computed and not tables.sends_late(ops[n].inputs[0]))
+    return {number: WaitingRows(case.blueprint, number) for number in shown}
 
 
 def _standing(steps: list[list[Result]], sinks: set[str]) -> Iterator[dict[Place, Any]]:

@@ -154,3 +154,51 @@ def test_a_repartition_leaves_null_keys_out_whatever_joins_read_its_table() -> N
     case = Case(Blueprint(ops), (Input("n0", None, "a|1", 0), Input("n0", "a", "a|2", 1)))
     assert [result.value for results in run(case) for result in results if result.sink == "n5"] == ["1"]
     assert check(case) is None
+
+
+FIRST, SECOND = Input("n0", "a", "1", 0), Input("n0", "b", "2", 9)
+WAITS: dict[str, tuple[tuple[Op, ...], tuple[int, str]]] = {
+    "suppress": (
+        (op("table"), op("suppress", 0, ms=5), op("table_to", 1)),
+        (1, "n1, which waits: 'a' is None, not one of ['1', '1']"),
+    ),
+    "ttl": (
+        (op("table"), op("to_stream", 0), op("expiring", 1, ttl=5, record=False), op("table_to", 2)),
+        (1, "n2, which waits: 'a' is '1', not one of [None]"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(WAITS))
+def test_a_table_that_waits_must_show_a_row_in_time(name: str) -> None:
+    ops, wrong = WAITS[name]
+    case = Case(Blueprint(ops), (FIRST, SECOND))
+    assert check(case) is None
+    right = run(case)
+    sent = (1, [("a", "1" if name == "suppress" else None)])
+    assert sent == (1, [(result.key, result.value) for result in right[1] if result.key == "a"])
+    kept = [result for result in right[1] if result.key != "a"]
+    assert wrong_row(case, [right[0], kept]) == wrong
+
+
+@pytest.mark.parametrize("name", list(WAITS))
+def test_a_join_with_a_table_that_waits_is_made_of_what_stands_there(name: str) -> None:
+    ops, _ = WAITS[name]
+    number = len(ops)
+    joined = (*ops, op("table_table", number - 2, 0, how="inner"), op("table_to", number))
+    case = Case(Blueprint(joined), (FIRST, SECOND, FIRST._replace(value="3", ts=12)))
+    assert check(case) is None
+    steps = run(case)
+    place = (f"n{number + 1}", "a")
+    standing = [result.value for step in steps for result in step if (result.sink, result.key) == place]
+    assert standing[-1] == ("1+3" if name == "suppress" else "3+3")
+    lost = [[result for result in step if (result.sink, result.key) != place] for step in steps]
+    found = wrong_row(case, lost)
+    assert found is not None
+    assert str(place) in found[1]
+
+
+def test_what_a_stream_of_a_versioned_table_brings_late_is_not_taken_for_wrong() -> None:
+    late = Input("n0", "a", "1", 5), Input("n0", "a", "2", 3)
+    ops = (op("table", history=30), op("to_stream", 0), op("to_table", 1), op("to", 1), op("table_to", 2))
+    assert check(Case(Blueprint(ops), late)) is None

@@ -263,6 +263,16 @@ def test_row_34_what_a_fold_has_deleted_begins_anew_once(rows: Any, values: Any)
     assert aggregate.get_as_of("k", 75) == (values[-1], 70)
 
 
+@pytest.mark.parametrize(("rows", "values"), [(frozenset(), ["0+b", "0+b+c"]), (frozenset({18}), ["0+b", "0+c"])])
+def test_row_18_a_fold_that_deletes_an_aggregate_at_its_own_time_is_forgotten(rows: Any, values: Any) -> None:
+    topology, source = Topology(Semantics(rows=rows)), Node()
+    topology.source("in", source)
+    topology.sink(StreamAggregate(topology, source, AGGREGATORS["reset"], history_ms=50))
+    assert [topology.pipe("in", "k", value, 100)[0].value for value in ("a", "3")] == ["0+a", None]
+    found = [topology.pipe("in", "k", value, ts) for value, ts in (("b", 60), ("c", 70))]
+    assert [result.value for results in found for result in results] == values
+
+
 @pytest.mark.parametrize(("rows", "sent"), [(frozenset(), [(None, 32), (None, 52)]), (frozenset({35}), [(None, 32)])])
 def test_row_35_no_tombstone_for_a_row_that_a_join_was_not_told_of(rows: Any, sent: Any) -> None:
     topology = Topology(Semantics(rows=rows | {21, 28}))

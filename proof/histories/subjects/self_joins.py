@@ -37,9 +37,19 @@ def self_joins(choices: Choices) -> Blueprint:
         ops.append(Op(kind, tuple(map(Ref, inputs)), params))
         return len(ops) - 1
 
+    def waiting(table: int) -> int:
+        """A table that shows its rows later, or no longer, and an output of it: what stands there is looked at."""
+        kind = choices.pick(("suppress", "expiring"))
+        made = add(kind, add("to_stream", table) if kind == "expiring" else table)
+        add("table_to", made)
+        return made
+
     tables = [add("table") for _ in range(choices.pick((1, 1, 2)))]
     inputs = len(tables)
     for _ in range(choices.number(2, 5)):
+        if choices.chance(20):
+            # of an input it is known to the moment how long its rows last
+            tables.append(waiting(_side(choices, tables[:inputs] if choices.chance(40) else tables)))
         kind = choices.pick(_JOINS if choices.chance(80) else _OTHERS)
         tables.append(add(kind, *(_side(choices, tables) for _ in KINDS[kind].takes)))
     ends = [table for table in tables[inputs:] if table == tables[-1] or choices.chance(30)]

@@ -37,14 +37,14 @@ class _Aggregate(Table):
         self._aggregators = (aggregator, *(other for _, other in cogrouped))
         self.history_ms = history_ms
         self.versioned = self.goes_by_time = history_ms is not None
-        self._store: Store = (
-            PlainStore()
-            if history_ms is None
-            else VersionedStore(history_ms, remember_tombstones=True, domain=lambda: domain_of(topology, self))
-        )
-        self._current = self._store
-        if history_ms is not None and topology.semantics.repaired(34):
-            self._current = PlainStore()
+        self._store: Store = PlainStore()
+        self._current: Store = self._store
+        if history_ms is not None:
+            remember = topology.semantics.repaired(18)
+            self._store = VersionedStore(
+                history_ms, remember_tombstones=remember, domain=lambda: domain_of(topology, self)
+            )
+            self._current = PlainStore() if topology.semantics.repaired(34) else self._store
         for port, node in enumerate((parent, *(stream for stream, _ in cogrouped))):
             node.feed(self, port)
 
