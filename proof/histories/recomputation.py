@@ -327,12 +327,19 @@ def wrong_row(case: Case, steps: list[list[Result]]) -> tuple[int, str] | None:
 
 
 def _waiting(case: Case, tables: Recomputation, computed: set[str]) -> dict[int, WaitingRows]:
-    """The tables that wait, where there is one time and it is that of the records."""
+    """The tables that wait, where there is one time and it is that of the records.
+
+    A suppress behind another table that waits is not looked at: rows change below it between records, too.
+    """
     if case.idle_after or any(record.partition for record in case.records):
         return {}
-    ops = case.blueprint.ops
-    shown = (n for n, sink in tables.waiting.items() if sink in computed and not tables.sends_late(ops[n].inputs[0]))
-    return {number: WaitingRows(case.blueprint, number) for number in shown}
+    ops, judged = case.blueprint.ops, list[int]()
+    for number, sink in tables.waiting.items():
+        behind = any(ops[n].kind in WAITING for n in all_above(case.blueprint, Ref(number)) - {number})
+        late = tables.sends_late(ops[number].inputs[0])
+        if sink in computed and not late and not (behind and ops[number].kind == "suppress"):
+            judged.append(number)
+    return {number: WaitingRows(case.blueprint, number) for number in judged}
 
 
 def _standing(steps: list[list[Result]], sinks: set[str]) -> Iterator[dict[Place, Any]]:

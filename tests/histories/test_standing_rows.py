@@ -202,3 +202,12 @@ def test_what_a_stream_of_a_versioned_table_brings_late_is_not_taken_for_wrong()
     late = Input("n0", "a", "1", 5), Input("n0", "a", "2", 3)
     ops = (op("table", history=30), op("to_stream", 0), op("to_table", 1), op("to", 1), op("table_to", 2))
     assert check(Case(Blueprint(ops), late)) is None
+
+
+def test_what_stands_between_two_records_below_suppress_is_not_taken_for_wrong() -> None:
+    ops = (
+        *(op("table", history=200), op("suppress", 0, ms=5), op("table_to", 1)),
+        *(op("table_table", 0, 1, how="outer"), op("suppress", 3, ms=0), op("table_to", 4)),
+    )
+    records = Input("n0", "b", "a|4", 0), Input("n0", "b", "1", 124)
+    assert check(Case(Blueprint(ops), records)) is None
