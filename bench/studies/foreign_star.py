@@ -2,9 +2,8 @@
 
 Run by its path: `python bench/studies/foreign_star.py [facts] [keys]`. The second way is what one operator for a star
 would be made of: it sends the facts to all three tables at once, and has rows of all of them under the fact's key. Rows
-come from files: the three tables, then facts, each of them twice. With the record cache both ways write a row once a
-batch. Each way runs twice, in turn; the first is to warm up. Of 100 characters of a value, the first three pairs of digits
-are the foreign keys.
+come from files: the three tables, and facts, each of them twice. With the record cache both ways write a row once a
+batch. Each way runs twice, in turn; the first is to warm up. The value of a fact begins with its three foreign keys.
 """
 
 from __future__ import annotations
