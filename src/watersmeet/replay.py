@@ -411,7 +411,7 @@ def _replay_of_inputs(
 def _journal_of_inputs(spark: SparkSession, previous: Physical, kafka: Kafka | None) -> Iterator[str]:
     """A checkpoint with the journal of all that a topology's inputs have now; it is removed at the end.
 
-    The topology runs as a query with outputs that write nothing, so that it reads as the one that it stands for.
+    The topology runs as a query with outputs that write nothing, so that it reads what the real one reads.
     """
     from watersmeet._spark.query.start import StartOptions, start
 
