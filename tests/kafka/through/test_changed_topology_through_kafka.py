@@ -70,14 +70,34 @@ def test_topics_that_are_added_and_removed_leave_the_others_where_they_are(
     assert written(more)[-1] == "eU"
 
 
+def with_history(
+    spark: SparkSession, servers: str, topics: tuple[str, str], outputs: dict[str, Any], *, joined: bool
+) -> wm.Topology:
+    """A table of orders, and its join with users, whose topic is read four records a batch."""
+    b, (orders, users) = wm.StreamsBuilder("behind"), topics
+    order = b.table(orders, key="string", value="string", name="orders", store="orders")
+    order.to(outputs["seen"], name="seen")
+    if joined:
+        options = {"subscribe": users, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
+        history = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).options(**options).load()
+        texts = [F.col(name).cast("string") for name in ("key", "value")]
+        history = history.select(*texts, "timestamp", "partition", "offset")
+        places: Any = {"order": ["partition", "offset"], "partitioned": True}
+        rows = wm.Rows(history, key="key", value="value", timestamp="timestamp", **places)
+        user = b.table(rows, name="users", store="users")
+        named = order.join(user, lambda o, u: F.concat(o, u), name="joined", store="view")
+        named.to(outputs["named"], name="named")
+    return b.build()
+
+
 def test_the_history_of_an_added_table_is_read_at_its_own_rate_beside_all_that_lives(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    orders, users = new_topic(broker), new_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    servers, topics = broker.bootstrap_servers, (new_topic(broker), new_topic(broker))
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     batches: dict[str, list[tuple[int, str, str]]] = {"seen": [], "named": []}
 
-    def put(topic: str, values: list[str]) -> None:
+    def put(topic: str, values: str) -> None:
         for number, value in enumerate(values):
             producer.produce(topic, key=str(number), value=value, partition=number % 2)
         assert producer.flush(30) == 0
@@ -88,42 +108,23 @@ def test_the_history_of_an_added_table_is_read_at_its_own_rate_beside_all_that_l
 
         return wm.ForeachBatch(write)
 
-    def run(*, joined: bool, **options: Any) -> None:
-        b = wm.StreamsBuilder("behind")
-        order = b.table(orders, key="string", value="string", name="orders", store="orders")
-        order.to(collect("seen"), name="seen")
-        if joined:
-            reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
-            history = reader.options(subscribe=users, startingOffsets="earliest", maxOffsetsPerTrigger=4).load()
-            history = history.select(
-                F.col("key").cast("string"), F.col("value").cast("string"), "timestamp", "partition", "offset"
-            )
-            places: Any = {"order": ["partition", "offset"], "partitioned": True}
-            rows = wm.Rows(history, key="key", value="value", timestamp="timestamp", **places)
-            user = b.table(rows, name="users", store="users")
-            order.join(user, lambda o, u: F.concat(o, u), name="joined", store="view").to(
-                collect("named"), name="named"
-            )
-        options |= {"kafka": wm.Kafka(broker.bootstrap_servers), "shards": 2, "tasks": 2}
-        made = b.build().start(spark, checkpoint=str(tmp_path / "cp"), available_now=True, **options)
-        made.awaitTermination()
+    def run(*, joined: bool, **options: Any) -> dict[str, str]:
+        topology = with_history(spark, servers, topics, {name: collect(name) for name in batches}, joined=joined)
+        options |= {"kafka": wm.Kafka(servers), "shards": 2, "tasks": 2, "available_now": True}
+        topology.start(spark, checkpoint=str(tmp_path / "cp"), **options).awaitTermination()
+        return {key: value for _, key, value in batches["named"]}
 
-    put(orders, ["a", "b"])
+    put(topics[0], "ab")
     run(joined=False)
-    put(users, list("ABCDEFGHIJKLMNOP"))
-    put(orders, list("efgh"))
-    run(joined=True, evolve=True)
-    live = {batch for batch, _, value in batches["seen"] if value in "efgh"}
-    assert len(live) == 1
+    put(topics[1], "ABCDEFGHIJKLMNOP")
+    put(topics[0], "efgh")
+    named = run(joined=True, evolve=True)
     # four records of the history a batch, and no live one waits for them
+    assert len({batch for batch, _, value in batches["seen"] if value in "efgh"}) == 1
     assert len([*(tmp_path / "cp").rglob("commits/[0-9]*")]) >= 5
-    named = {key: value for _, key, value in batches["named"]}
     assert named == {"0": "eA", "1": "fB", "2": "gC", "3": "hD"}
-    put(orders, ["x"] * 16)
-    run(joined=True)
-    assert {key: value for _, key, value in batches["named"]} == {
-        str(number): f"x{user}" for number, user in enumerate("ABCDEFGHIJKLMNOP")
-    }
+    put(topics[0], "x" * 16)
+    assert run(joined=True) == {str(number): f"x{user}" for number, user in enumerate("ABCDEFGHIJKLMNOP")}
 
 
 def viewed(orders: str, users: str, out: str, *, left: bool) -> wm.Topology:
